@@ -1,0 +1,123 @@
+"""A privacy guarantee as a value: what was done, to whom it applies, and what it costs.
+
+Trust       none: pure bookkeeping over public parameters.
+Unit        carried by every guarantee: `row`, `person` or `client`.
+Neighbours  carried by every guarantee; two relations are never combined silently.
+Guarantee   the epsilon (in nats) and delta stated here are upper bounds for the event.
+Paper       [DR14] Dwork and Roth 2014: sequential and parallel composition.
+
+    (1)  sequential   epsilon = sum epsilon_i        same rows, several mechanisms
+    (2)  parallel     epsilon = max epsilon_i        disjoint rows by a public predicate,
+                                                     add-or-remove-one only
+
+Symbols     epsilon_i cost of part i.
+Not covered adaptive composition beyond pure sums; Gaussian events (see the accountants).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from dpicl.errors import PrivacyError
+
+
+class Neighbours(StrEnum):
+    """Which pairs of tables must be hard to tell apart."""
+
+    ADD_OR_REMOVE_ONE = "add-or-remove-one"
+    REPLACE_ONE = "replace-one"
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a mechanism did, with its public parameters; parts are nested events."""
+
+    kind: str
+    parameters: tuple[tuple[str, float | int | str], ...] = ()
+    parts: tuple[Event, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """A plain dictionary for a manifest."""
+        return {"kind": self.kind, **dict(self.parameters), **({"parts": [part.as_json() for part in self.parts]} if self.parts else {})}
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy of one event for one unit and relation."""
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+    unit: str
+    event: Event
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon >= 0 and 0 <= self.delta < 1):
+            raise PrivacyError(f"a guarantee needs epsilon >= 0 and 0 <= delta < 1, got epsilon={self.epsilon}, delta={self.delta}")
+
+
+def compose_sequential(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """Cost of several releases on the same rows; equation (1).
+
+    Raises:
+        PrivacyError: nothing to compose, or the parts protect different units or relations.
+    """
+    neighbours, unit = _common(guarantees)
+    return Guarantee(
+        math.fsum(part.epsilon for part in guarantees),
+        math.fsum(part.delta for part in guarantees),
+        neighbours,
+        unit,
+        Event("sequential", parts=_merged(part.event for part in guarantees)),
+    )
+
+
+def compose_parallel(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """Cost of releases on disjoint rows, parted by a public predicate; equation (2).
+
+    Raises:
+        PrivacyError: also under replace-one, where one row may leave one part and enter another.
+    """
+    neighbours, unit = _common(guarantees)
+    if neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
+        raise PrivacyError("parallel composition needs add-or-remove-one: a replaced row touches two parts")
+    return Guarantee(
+        max(part.epsilon for part in guarantees),
+        max(part.delta for part in guarantees),
+        neighbours,
+        unit,
+        Event("parallel", parts=_merged(part.event for part in guarantees)),
+    )
+
+
+def to_replace_one(guarantee: Guarantee) -> Guarantee:
+    """The same release under replace-one: a removal and an addition, so twice the cost.
+
+    Raises:
+        PrivacyError: delta > 0, where group privacy needs more than doubling.
+    """
+    if guarantee.neighbours is Neighbours.REPLACE_ONE:
+        return guarantee
+    if guarantee.delta > 0:
+        raise PrivacyError("an approximate guarantee is not converted to replace-one by doubling")
+    return Guarantee(2 * guarantee.epsilon, 0.0, Neighbours.REPLACE_ONE, guarantee.unit, Event("replaced", parts=(guarantee.event,)))
+
+
+def _common(guarantees: Sequence[Guarantee]) -> tuple[Neighbours, str]:
+    relations = {(part.neighbours, part.unit) for part in guarantees}
+    if len(relations) != 1:
+        found = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations)) or "nothing"
+        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {found}")
+    return relations.pop()
+
+
+def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Equal events once, with their count, so that a manifest stays readable."""
+    counts: dict[Event, int] = {}
+    for event in events:
+        counts[event] = counts.get(event, 0) + 1
+    return tuple(event if n == 1 else Event("repeated", (("count", n),), (event,)) for event, n in counts.items())

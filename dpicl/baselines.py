@@ -1,0 +1,157 @@
+"""What a user would do instead of asking a model: logistic regression and naive Bayes.
+
+Local      fitted on the reconstructed rows of the same release (post-processing, nothing spent)
+Central    diffprivlib's models at the same epsilon, two ways:
+           `lr`, `gnb`              public bounds, scaling, the full training set
+           `lr-naive`, `gnb-naive`  the paper's setting: no scaling and the subsample. It left the
+                                    bounds unset, so that diffprivlib read them from the private
+                                    rows; here they are public, the one change that privacy needs
+At epsilon = infinity all are scikit-learn's own.
+
+Unit        one row.
+Neighbours  as diffprivlib states them: replace-one of fixed-size tables.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.evaluation import Metrics, measure
+from dpicl.randomness import Stream
+from dpicl.tabular.encode import UNKNOWN, LocalEncoding, label_codes
+from dpicl.types import EncodedQueries, ReleasedRows, Table
+
+
+@dataclass(frozen=True)
+class Design:
+    """Features with public bounds: matrix (rows, features), low and high (features,), norm of a row."""
+
+    matrix: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    norm: float
+
+    def scaled(self, column_count: int) -> Design:
+        """Every feature clipped and mapped to [0, 1]; of a column's indicators only one is 1."""
+        matrix = (np.clip(self.matrix, self.low, self.high) - self.low) / (self.high - self.low)
+        return Design(matrix, np.zeros_like(self.low), np.ones_like(self.high), math.sqrt(column_count))
+
+
+def local_design(levels: np.ndarray, encoding: LocalEncoding) -> np.ndarray:
+    """Indicator features of attribute levels (label left out): shape (rows, features)."""
+    columns = []
+    for index, count in enumerate(encoding.level_counts[:-1]):
+        wanted = range(count) if count > 2 else [1]
+        columns += [levels[:, index] == level for level in wanted]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def central_design(table: Table, contract: Contract, *, one_hot: bool) -> Design:
+    """Features of a typed table with the contract's bounds.
+
+    `one_hot` gives categories indicator columns, else their codes in contract order.
+    """
+    columns, low, high = [], [], []
+    for name in contract.features:
+        declared = contract.columns[name]
+        if not isinstance(declared, CategoryColumn):
+            columns.append(table.numbers(name)[:, None])
+            low.append(declared.bounds[0])
+            high.append(declared.bounds[1])
+            continue
+        size, codes = len(declared.categories), table.codes(name)
+        columns.append(codes[:, None] == np.arange(size) if one_hot else codes[:, None])
+        low += [0] * (size if one_hot else 1)
+        high += [1] * size if one_hot else [max(size - 1, 1)]
+    largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
+    return Design(np.hstack(columns).astype(np.float64), np.array(low, dtype=float), np.array(high, dtype=float), float(np.linalg.norm(largest)))
+
+
+def _measured(model: Any, features: np.ndarray, truth: np.ndarray) -> Metrics:
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        answered = model.predict(features)
+        odds = np.nan_to_num(model.predict_proba(features)[:, 1], nan=0.5)
+    return measure(truth, answered, odds)
+
+
+def _constant(truth: np.ndarray, label: int) -> Metrics:
+    """A training set of one class can teach nothing but that class."""
+    return measure(truth, np.full_like(truth, label), np.zeros(len(truth)))
+
+
+def local_baselines(rows: ReleasedRows, encoding: LocalEncoding, test: EncodedQueries) -> dict[str, Metrics]:
+    """LR* and GNB* of tables II and XII, on every row of the test part.
+
+    Fitted on distinct rows with their counts, which gives the same coefficients faster.
+    """
+    distinct, weights = np.unique(rows.codes, axis=0, return_counts=True)
+    levels = encoding.decode(distinct)
+    features, labels = local_design(levels, encoding), levels[:, -1]
+    test_features, truth = local_design(test.codes, encoding), test.codes[:, -1]
+    if len(np.unique(labels)) < 2:
+        only = _constant(truth, int(max(labels[0], 0)) if labels[0] != UNKNOWN else 0)
+        return {"lr": only, "gnb": only}
+    models = {"lr": LogisticRegression(max_iter=1000), "gnb": GaussianNB()}
+    return {name: _measured(model.fit(features, labels, sample_weight=weights), test_features, truth) for name, model in models.items()}
+
+
+def central_baselines(
+    train: Table, subsample: Table, test: Table, contract: Contract, *, epsilon: float, stream: Stream
+) -> dict[str, Metrics]:
+    """The LR and GNB columns of tables III and XIII, fair and naive, on the test part."""
+    truth = label_codes(test, contract)
+    results = {}
+    for name in ("lr", "gnb", "lr-naive", "gnb-naive"):
+        naive, table = name.endswith("-naive"), subsample if name.endswith("-naive") else train
+        fitted_on, tested_on = (_features(part, contract, one_hot=name == "lr", scaled=not naive) for part in (table, test))
+        labels = label_codes(table, contract)
+        if len(np.unique(labels)) < 2:
+            results[name] = _constant(truth, int(labels[0]) if len(labels) else 0)
+            continue
+        model = _central_model(name.removesuffix("-naive"), fitted_on, epsilon, stream)
+        results[name] = _measured(_fit(model, fitted_on.matrix, labels), tested_on.matrix, truth)
+    return results
+
+
+def _features(table: Table, contract: Contract, *, one_hot: bool, scaled: bool) -> Design:
+    design = central_design(table, contract, one_hot=one_hot)
+    return design.scaled(len(contract.features)) if scaled else design
+
+
+def _central_model(name: str, design: Design, epsilon: float, stream: Stream) -> Any:
+    if math.isinf(epsilon):
+        return LogisticRegression(max_iter=1000) if name == "lr" else GaussianNB()
+    from diffprivlib.models import GaussianNB as PrivateNB
+    from diffprivlib.models import LogisticRegression as PrivateLR
+
+    # A seed makes diffprivlib's noise repeatable and insecure: simulation only.
+    seed = stream.below(2**31) if stream.simulated else None
+    if name == "lr":
+        return PrivateLR(epsilon=epsilon, data_norm=design.norm, max_iter=1000, random_state=seed)
+    return PrivateNB(epsilon=epsilon, bounds=(design.low, design.high), random_state=seed)
+
+
+def _fit(model: Any, features: np.ndarray, labels: np.ndarray) -> Any:
+    with _quiet():
+        return model.fit(features, labels)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A privacy leak is an error; convergence and deprecation chatter is not worth a line."""
+    from diffprivlib.utils import PrivacyLeakWarning
+
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", category=PrivacyLeakWarning)
+        yield

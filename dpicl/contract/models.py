@@ -1,0 +1,319 @@
+"""The shape of a contract, as frozen types.
+
+A bound, threshold, category or group in here is public knowledge: it is written down by
+someone who knows the field, never read from the private table. Cross-references between
+the parts (a template that names a missing column, groups that do not multiply to k) are
+checked in `rules`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+
+
+def _as_category(value: Any) -> Any:
+    """YAML reads `0` as a number; a category is always text."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Category = Annotated[str, BeforeValidator(_as_category), StringConstraints(min_length=1, max_length=200)]
+
+
+def _as_fraction(value: Any) -> Any:
+    try:
+        return Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"got {str(value)[:60]!r}; expected a number or a fraction such as 1/10") from None
+
+
+Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]
+
+
+class Frozen(BaseModel):
+    """Base: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+
+
+class Remote(Frozen):
+    """Where a public repository keeps the set, and how its form differs from ours."""
+
+    id: Annotated[int, Field(gt=0)]
+    rename: dict[str, str] = {}
+    values: dict[str, dict[Category, Category]] = {}
+    """column -> {their value: our value}."""
+    scale: dict[str, float] = {}
+    """column -> factor."""
+    published_split: tuple[str, int, str, str] | None = None
+    """(column to add, rows of the first part, its value, value of the other rows)."""
+
+
+class Source(Frozen):
+    """Origin, licence and checksum; at least one way to get the rows."""
+
+    title: Text
+    licence: Text
+    citation: Text
+    bundled: Literal["breast_cancer"] | None = None
+    file: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")] | None = None
+    """CSV, CSV.gz or Parquet; a relative path is looked up below the data folder."""
+    openml: Remote | None = None
+    uci: Remote | None = None
+    content_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Digest of the typed rows in canonical order: the same for every way of getting them."""
+    ignore: tuple[str, ...] = ()
+    """Columns that may stand in the file and are dropped unread."""
+    missing: Category | None = None
+    """A row that holds this marker is dropped."""
+
+    @model_validator(mode="after")
+    def _some_way(self) -> Source:
+        if not (self.bundled or self.file or self.openml or self.uci):
+            raise ValueError("no way to get the rows; expected one of bundled, file, openml, uci")
+        return self
+
+
+class Budget(Frozen):
+    """The cap of the account, or a declaration that nothing is at stake."""
+
+    benchmark: bool = False
+    epsilon: Annotated[float, Field(gt=0)] | None = None
+    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Budget:
+        if self.benchmark == (self.epsilon is not None):
+            raise ValueError("the budget is unclear; expected `benchmark: true` or `epsilon: CAP`, not both")
+        return self
+
+
+class Person(Frozen):
+    """People as the unit of protection: an id column and how many rows one person may hold."""
+
+    id_column: Name
+    max_rows: Annotated[int, Field(ge=1)]
+
+
+class Privacy(Frozen):
+    """Unit of protection, neighbouring relation of central mechanisms, and the budget."""
+
+    unit: Literal["row", "person"] = "row"
+    person: Person | None = None
+    neighbours: Literal["add-or-remove-one", "replace-one"] = "add-or-remove-one"
+    sampling_rate: Rate = Fraction(1, 10)
+    """Public rate of the Poisson subsample of central methods."""
+    budget: Budget
+
+    @field_validator("sampling_rate")
+    @classmethod
+    def _rate(cls, value: Fraction) -> Fraction:
+        if not 0 < value <= 1:
+            raise ValueError(f"got {value}; expected a rate in (0, 1]")
+        return value
+
+    @model_validator(mode="after")
+    def _person_given(self) -> Privacy:
+        if (self.unit == "person") != (self.person is not None):
+            raise ValueError("unit and person disagree; expected `person:` exactly when `unit: person`")
+        return self
+
+
+class Split(Frozen):
+    """How rows are parted into demonstrations and queries.
+
+    Either a published split column, or a seeded random part of `test_fraction`. Of the test
+    part, `query_fraction` is put to the model.
+    """
+
+    column: Name | None = None
+    train: Category | None = None
+    test: Category | None = None
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    query_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Split:
+        published = (self.column, self.train, self.test)
+        if all(published) == (self.test_fraction is not None) or (any(published) and not all(published)):
+            raise ValueError("the split is unclear; expected column, train and test, or test_fraction")
+        return self
+
+
+class IntegerColumn(Frozen):
+    """Whole numbers with public bounds, both included."""
+
+    type: Literal["integer"]
+    bounds: tuple[int, int]
+    decimals: Literal[0] = 0
+    step: Literal[1] = 1
+
+    @field_validator("bounds")
+    @classmethod
+    def _ordered(cls, value: tuple[int, int]) -> tuple[int, int]:
+        return _ordered_bounds(value)
+
+
+class RealColumn(Frozen):
+    """Real numbers with public bounds; sums are taken exactly on a grid of `step`."""
+
+    type: Literal["real"]
+    bounds: tuple[float, float]
+    decimals: Annotated[int, Field(ge=0, le=6)] = 2
+    step: Annotated[float, Field(gt=0)] = 0.001
+
+    @field_validator("bounds")
+    @classmethod
+    def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
+        return _ordered_bounds(value)
+
+
+def _ordered_bounds(value: Any) -> Any:
+    if not value[0] < value[1] or max(map(abs, value)) > 2**53:
+        raise ValueError(f"got {list(value)}; expected [low, high] with low < high, both exact as doubles")
+    return value
+
+
+class CategoryColumn(Frozen):
+    """One of a public list of categories; `texts` says how a prompt puts each."""
+
+    type: Literal["category"]
+    categories: Annotated[tuple[Category, ...], Field(min_length=1, max_length=256)]
+    texts: dict[Category, Text] = {}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> CategoryColumn:
+        if len(set(self.categories)) != len(self.categories):
+            raise ValueError("a category stands twice; expected distinct categories")
+        unknown = sorted(set(self.texts) - set(self.categories))
+        if unknown:
+            raise ValueError(f"texts names {unknown[0]!r}; expected only listed categories")
+        return self
+
+
+Column = Annotated[IntegerColumn | RealColumn | CategoryColumn, Field(discriminator="type")]
+
+
+class Rule(Frozen):
+    """Parts of one column's values: cut points of a number, or sets of categories.
+
+    `cuts: [a, b]` makes three parts: value < a, a <= value < b, value >= b.
+    `parts: [[x], rest]` makes one part per set; `rest` takes what no other part names.
+    """
+
+    cuts: tuple[float, ...] = ()
+    parts: tuple[tuple[Category, ...] | Literal["rest"], ...] = ()
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Rule:
+        if bool(self.cuts) == bool(self.parts):
+            raise ValueError("the rule is unclear; expected either `cuts` or `parts`")
+        if any(later <= earlier for earlier, later in zip(self.cuts, self.cuts[1:], strict=False)):
+            raise ValueError(f"cuts {list(self.cuts)} do not rise; expected rising cut points")
+        return self
+
+    @property
+    def part_count(self) -> int:
+        """How many parts the rule makes."""
+        return len(self.cuts) + 1 if self.cuts else len(self.parts)
+
+
+class Attribute(Rule):
+    """One randomised answer of a client: a rule on a column and a text per part."""
+
+    name: Name
+    column: Name
+    texts: tuple[Text, ...]
+
+    @model_validator(mode="after")
+    def _text_each(self) -> Attribute:
+        if len(self.texts) != self.part_count:
+            raise ValueError(f"{len(self.texts)} texts for {self.part_count} parts; expected one text per part")
+        return self
+
+
+class Label(Rule):
+    """The binary label: part 1 of the rule is the positive class."""
+
+    column: Name
+    question: Text
+
+    @model_validator(mode="after")
+    def _binary(self) -> Label:
+        if self.part_count != 2:
+            raise ValueError(f"the rule makes {self.part_count} parts; expected two, negative first")
+        return self
+
+
+class GroupKey(Rule):
+    """One GROUP BY key: a rule on a column."""
+
+    column: Name
+
+
+class Word(Frozen):
+    """A word or sentence that depends on a field: one text per part of the field's rule.
+
+    In a local template the field is an attribute and its parts are the attribute's; in a
+    central template it is a column and `cuts` or `parts` are given here.
+    """
+
+    field: Name
+    texts: tuple[Annotated[str, StringConstraints(max_length=2000)], ...]
+    cuts: tuple[float, ...] = ()
+    parts: tuple[tuple[Category, ...] | Literal["rest"], ...] = ()
+
+
+class Template(Frozen):
+    """Text with `{field}` places; a field is a column, an attribute or one of `words`."""
+
+    text: Text
+    words: dict[Name, Word] = {}
+
+
+class Prompts(Frozen):
+    """One template for locally randomised rows, one for group averages and plain rows."""
+
+    local: Template
+    central: Template
+
+
+class Check(Frozen):
+    """Severity of one rule on the table; `fail` stops the run, `warn` is reported."""
+
+    rule: Literal["in_bounds", "known_categories", "no_missing", "both_labels", "row_count", "unique"]
+    column: Name | None = None
+    at_least: Annotated[int, Field(ge=1)] | None = None
+    severity: Literal["warn", "fail"] = "fail"
+
+
+class Contract(Frozen):
+    """All public knowledge on one data set."""
+
+    version: Literal[1]
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+    description: Text
+    source: Source
+    privacy: Privacy
+    split: Split
+    columns: Annotated[dict[Name, Column], Field(min_length=1)]
+    label: Label
+    groups: dict[Annotated[int, Field(ge=2)], tuple[GroupKey | Literal["label"], ...]]
+    local: Annotated[tuple[Attribute, ...], Field(min_length=1)]
+    prompts: Prompts
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Columns that a central prompt may show: all but the label's and the split's."""
+        return tuple(name for name in self.columns if name not in (self.label.column, self.split.column))
+
+    @property
+    def shots(self) -> tuple[int, ...]:
+        """Numbers of demonstrations that the contract can make centrally."""
+        return (1, *sorted(self.groups))

@@ -1,0 +1,143 @@
+"""Cross-checks between the parts of a contract; each failure is one sentence."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from dpicl.contract.models import Attribute, CategoryColumn, Column, Contract, GroupKey, Label, Rule, Template, Word
+from dpicl.errors import DeclarationError
+from dpicl.types import LABEL
+
+MAX_LOCAL_CELLS = 1 << 26
+
+
+def check_references(contract: Contract, file: str) -> None:
+    """Every name, cut and category that one part uses exists in another.
+
+    Raises:
+        DeclarationError: names file, key and expected shape.
+    """
+    for key, rule, column in _rules(contract):
+        _check_rule(rule, _column(contract, column, f"{key}.column", file), key, file)
+    if contract.split.column is not None:
+        _check_split(contract, file)
+    _check_groups(contract, file)
+    _check_attributes(contract, file)
+    _check_templates(contract, file)
+    for index, check in enumerate(contract.checks):
+        if check.column is not None:
+            _column(contract, check.column, f"checks.{index}.column", file)
+
+
+def _rules(contract: Contract) -> Iterator[tuple[str, Rule, str]]:
+    label: Label = contract.label
+    yield "label", label, label.column
+    for k, keys in contract.groups.items():
+        for index, group in enumerate(keys):
+            if isinstance(group, GroupKey):
+                yield f"groups.{k}.{index}", group, group.column
+    for attribute in contract.local:
+        yield f"local.{attribute.name}", attribute, attribute.column
+
+
+def _column(contract: Contract, name: str, key: str, file: str) -> Column:
+    if name not in contract.columns:
+        raise DeclarationError(file, key, f"names {name!r}, which is not a column", "one of: " + ", ".join(contract.columns))
+    return contract.columns[name]
+
+
+def _check_rule(rule: Rule | Word, column: Column, key: str, file: str) -> None:
+    if isinstance(column, CategoryColumn):
+        if rule.cuts:
+            raise DeclarationError(file, f"{key}.cuts", "cuts a category column", "`parts` with lists of categories")
+        resolve_parts(rule.parts, column.categories, key, file)
+        return
+    if rule.parts:
+        raise DeclarationError(file, f"{key}.parts", "lists categories of a numeric column", "`cuts` with numbers")
+    low, high = column.bounds
+    if not all(low < cut <= high for cut in rule.cuts):
+        raise DeclarationError(file, f"{key}.cuts", f"{list(rule.cuts)} leaves a part empty", f"cuts above {low} and up to {high}")
+
+
+def resolve_parts(parts: tuple[tuple[str, ...] | str, ...], categories: tuple[str, ...], key: str, file: str) -> tuple[tuple[str, ...], ...]:
+    """The categories of every part, with `rest` filled in; they must partition the column's."""
+    named = [category for part in parts if part != "rest" for category in part]
+    unknown = [category for category in named if category not in categories]
+    if unknown:
+        raise DeclarationError(file, f"{key}.parts", f"names {unknown[0]!r}, which is not a category", "one of: " + ", ".join(categories))
+    if len(set(named)) != len(named):
+        raise DeclarationError(file, f"{key}.parts", "a category stands in two parts", "disjoint parts")
+    rest = tuple(category for category in categories if category not in named)
+    if rest and "rest" not in parts:
+        raise DeclarationError(file, f"{key}.parts", f"leaves out {rest[0]!r}", "every category in a part, or a part `rest`")
+    if parts.count("rest") > 1 or ("rest" in parts and not rest) or () in parts:
+        raise DeclarationError(file, f"{key}.parts", "has an empty part", "at least one category in every part")
+    return tuple(rest if part == "rest" else tuple(part) for part in parts)
+
+
+def _check_split(contract: Contract, file: str) -> None:
+    split = contract.split
+    column = _column(contract, str(split.column), "split.column", file)
+    if not isinstance(column, CategoryColumn) or not {split.train, split.test} <= set(column.categories):
+        raise DeclarationError(file, "split.column", "does not hold both parts", "a category column with the train and test values")
+
+
+def _check_groups(contract: Contract, file: str) -> None:
+    for k, keys in contract.groups.items():
+        sizes = [2 if key == "label" else key.part_count for key in keys]
+        if prod(sizes) != k:
+            product = " x ".join(map(str, sizes)) or "none"
+            raise DeclarationError(file, f"groups.{k}", f"the keys make {product} = {prod(sizes)} groups", f"{k} groups")
+        columns = [contract.label.column if key == "label" else key.column for key in keys]
+        if len(set(columns)) != len(columns):
+            raise DeclarationError(file, f"groups.{k}", "two keys use one column", "distinct columns")
+
+
+def _check_attributes(contract: Contract, file: str) -> None:
+    names = [attribute.name for attribute in contract.local]
+    if len(set(names)) != len(names) or LABEL in names:
+        raise DeclarationError(file, "local", "an attribute's name stands twice", f"distinct names other than {LABEL!r}")
+    cells = 2 * prod(attribute.part_count for attribute in contract.local)
+    if cells > MAX_LOCAL_CELLS:
+        raise DeclarationError(file, "local", f"makes {cells} cells", f"at most {MAX_LOCAL_CELLS}")
+    for attribute in contract.local:
+        if attribute.column in (contract.label.column, contract.split.column):
+            raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
+
+
+def _check_templates(contract: Contract, file: str) -> None:
+    attributes = {attribute.name: attribute for attribute in contract.local}
+    _check_template(contract.prompts.local, attributes, "prompts.local", file)
+    for name, word in contract.prompts.local.words.items():
+        expected = attributes[word.field].part_count
+        if word.cuts or word.parts or len(word.texts) != expected:
+            raise DeclarationError(file, f"prompts.local.words.{name}", f"has {len(word.texts)} texts", f"{expected} texts and no rule: attribute {word.field!r} has {expected} parts")
+    columns = {name: contract.columns[name] for name in contract.features}
+    _check_template(contract.prompts.central, columns, "prompts.central", file)
+    for name, word in contract.prompts.central.words.items():
+        _check_rule(word, columns[word.field], f"prompts.central.words.{name}", file)
+        if len(word.texts) != max(len(word.cuts) + 1 if word.cuts else 0, len(word.parts)):
+            raise DeclarationError(file, f"prompts.central.words.{name}.texts", f"has {len(word.texts)} texts", "one text per part")
+
+
+def _check_template(template: Template, fields: dict[str, Attribute] | dict[str, Column], key: str, file: str) -> None:
+    for name, word in template.words.items():
+        if name in fields:
+            raise DeclarationError(file, f"{key}.words.{name}", "hides a field of the same name", "another name")
+        if word.field not in fields:
+            raise DeclarationError(file, f"{key}.words.{name}.field", f"names {word.field!r}, which is not there", "one of: " + ", ".join(fields))
+        _check_places(word.texts, set(fields), f"{key}.words.{name}.texts", file)
+    _check_places([template.text], set(fields) | set(template.words), f"{key}.text", file)
+
+
+def _check_places(texts: Iterable[str], known: set[str], key: str, file: str) -> None:
+    for text in texts:
+        try:
+            places = [(name, spec, conversion) for _, name, spec, conversion in string.Formatter().parse(text) if name is not None]
+        except ValueError:
+            raise DeclarationError(file, key, "has an unmatched brace", "places written {field}") from None
+        for name, spec, conversion in places:
+            if name not in known or spec or conversion:
+                raise DeclarationError(file, key, f"place {{{name}}} names no field", "one of: " + ", ".join(sorted(known)))

@@ -1,0 +1,59 @@
+"""Errors a user can mend: one sentence each, never a private value.
+
+Every message names the file, key or column, the rule, and the expected shape; for data
+it gives a count. The command line prints the sentence and exits with code 2.
+"""
+
+
+class DpiclError(Exception):
+    """Base of everything the command line reports as a user's mistake (exit code 2)."""
+
+
+class DeclarationError(DpiclError):
+    """A contract or pipeline file breaks a rule.
+
+    The message reads `FILE: KEY: RULE; expected SHAPE`.
+    """
+
+    def __init__(self, file: str, key: str, rule: str, expected: str = "") -> None:
+        self.file, self.key, self.rule, self.expected = file, key, rule, expected
+        where = f"{file}: {key}: " if key else f"{file}: "
+        super().__init__(where + rule + (f"; expected {expected}" if expected else ""))
+
+
+class DataError(DpiclError):
+    """A table breaks a rule of its contract.
+
+    The message names the file, the column and the rule, and how many values break it;
+    never a value.
+    """
+
+    def __init__(self, where: str, rule: str, *, column: str = "", count: int | None = None) -> None:
+        self.where, self.rule, self.column, self.count = where, rule, column, count
+        column_part = f"column {column!r}: " if column else ""
+        count_part = "" if count is None else f" ({count} {'value' if count == 1 else 'values'})"
+        super().__init__(f"{where}: {column_part}{rule}{count_part}")
+
+
+class ParameterError(DpiclError):
+    """A public parameter is outside its range; the message says `name=value` and the range."""
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        self.name, self.value, self.expected = name, value, expected
+        super().__init__(f"{name}={value}: expected {expected}")
+
+
+class SourceError(DpiclError):
+    """A data source cannot be read or fetched, or is not what its checksum says."""
+
+
+class PrivacyError(DpiclError):
+    """Something would break or misstate a privacy guarantee, and is refused."""
+
+
+class ModelError(DpiclError):
+    """A language model cannot be loaded or cannot answer this request."""
+
+
+class RunError(DpiclError):
+    """A run folder or run request is not usable."""

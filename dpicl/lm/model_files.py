@@ -1,0 +1,69 @@
+"""Finding a model's files: a folder of ours, or a snapshot fetched from the hub."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from dpicl.errors import ModelError
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_FETCHED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+_NOT_FETCHED = ["consolidated*", "original/*", "onnx/*"]
+_DIGESTED = (".json", ".safetensors", ".model")
+_DIGEST_CONTENT_BYTES = 64 << 20
+
+
+def is_model_folder(path_or_id: str) -> bool:
+    """True for an existing folder that holds a config.json."""
+    return (Path(path_or_id).expanduser() / "config.json").is_file()
+
+
+def find_model_files(path_or_id: str, revision: str | None) -> tuple[Path, str]:
+    """The folder with the model's files, and its revision.
+
+    A hub id is fetched once and then read from the hub's cache; its revision is the
+    commit. A folder has the revision that the caller gives it, or none.
+
+    Raises:
+        ModelError: nothing is there, or the hub does not give it; says what to type.
+    """
+    if is_model_folder(path_or_id):
+        return Path(path_or_id).expanduser(), revision or ""
+    if not HUB_ID.fullmatch(path_or_id):
+        raise ModelError(f"model folder {path_or_id!r} holds no config.json; expected a model folder or a hub id such as org/name")
+    snapshot = _fetch(path_or_id, revision)
+    return snapshot, snapshot.name
+
+
+def _fetch(hub_id: str, revision: str | None) -> Path:
+    from huggingface_hub import errors, snapshot_download
+
+    try:
+        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED))
+    except errors.GatedRepoError:
+        advice = f"is gated; accept its licence at https://huggingface.co/{hub_id}, then type `hf auth login`"
+    except errors.RevisionNotFoundError:
+        advice = f"has no revision {revision!r}; type {hub_id} for its main branch"
+    except errors.RepositoryNotFoundError:
+        advice = "is not on the hub, or is private; check the name, or type `hf auth login`"
+    except (OSError, ValueError):
+        advice = f"is not in the local cache and the hub cannot be reached; type `hf download {hub_id}` where there is a connection"
+    raise ModelError(f"model {hub_id!r} {advice}, or give the folder of a local copy")
+
+
+def model_digest(folder: Path, revision: str) -> str:
+    """sha256 over the revision and the model's files, as hexadecimal text.
+
+    Content counts for all files of a model below 64 MiB; in a larger one the weights
+    count by name and size only, because reading them twice would take minutes.
+    """
+    files = sorted(path for path in folder.iterdir() if path.suffix in _DIGESTED)
+    whole = sum(path.stat().st_size for path in files) < _DIGEST_CONTENT_BYTES
+    digest = hashlib.sha256(revision.encode())
+    for path in files:
+        digest.update(f"\n{path.name} {path.stat().st_size}\n".encode())
+        if whole or path.suffix == ".json":
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

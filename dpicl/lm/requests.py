@@ -1,0 +1,111 @@
+"""What a language model is asked, and who answers.
+
+One verb for now: the log-probability of a few continuations after each prompt. Whoever
+answers is a `Scorer` and says in its `description` which model spoke, so that a run can
+record it. `HashScorer` answers without a model, for tests and for wiring.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+Trust = Literal["local", "remote"]
+"""`local`: prompts stay on machines that may see private rows; `remote`: they leave them."""
+
+Progress = Callable[[int], None]
+"""Called now and then with the number of prompts finished so far."""
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """Which model answered; every run records it."""
+
+    name: str
+    kind: str
+    revision: str
+    """Commit of the published model; empty when there is none."""
+    digest: str
+    """sha256 that changes when the model's files do; see the back end for what it covers."""
+    trained: bool
+    """False: the answers mean nothing and only show that the parts fit."""
+    trust: Trust
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ScoreRequest:
+    """One prompt to be scored; equal prompts are the same request and get the same answer."""
+
+    prompt: str
+
+    @property
+    def digest(self) -> bytes:
+        """sha256 of the prompt, 32 bytes: its identity where the text must not be stored."""
+        return hashlib.sha256(self.prompt.encode()).digest()
+
+
+class Scorer(Protocol):
+    """Anything that can score continuations."""
+
+    @property
+    def description(self) -> ModelDescription:
+        """The model that answers."""
+        ...
+
+    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+        """Log-probability of each continuation after each prompt.
+
+        Args:
+            prompts: whole prompts; a repeated prompt is computed once.
+            continuations: texts such as " Yes", scored after every prompt.
+            progress: told how many prompts are finished.
+
+        Returns:
+            Sums over the continuation's tokens, in nats, float64 of shape (prompts,
+            continuations), in the order given. A prompt's scores do not depend on the
+            order of the prompts.
+
+        Raises:
+            ModelError: the model cannot answer; nothing is truncated to make it fit.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class HashScorer:
+    """A stand-in without a model: a score is uniform and follows from a hash of the text."""
+
+    name: str = "fake"
+    trust: Trust = "local"
+
+    @property
+    def description(self) -> ModelDescription:
+        """Says that nothing was trained and nothing was read."""
+        return ModelDescription(
+            name=self.name,
+            kind="fake",
+            revision="1",
+            digest=hashlib.sha256(b"dpicl HashScorer 1").hexdigest(),
+            trained=False,
+            trust=self.trust,
+            note="fake: scores are hashes of the prompt, for tests and wiring only",
+        )
+
+    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+        """See `Scorer.score`; each score is the logarithm of a number in (0, 1]."""
+        requests = [ScoreRequest(prompt) for prompt in prompts]
+        scores = [[_hash_score(request, continuation) for continuation in continuations] for request in requests]
+        if progress is not None:
+            progress(len(prompts))
+        return np.array(scores, dtype=np.float64).reshape(len(prompts), len(continuations))
+
+
+def _hash_score(request: ScoreRequest, continuation: str) -> float:
+    digest = hashlib.sha256(request.digest + continuation.encode()).digest()
+    return math.log((int.from_bytes(digest[:6], "big") + 1) / (1 << 48))

@@ -1,0 +1,139 @@
+"""A tiny language model of our own making, so that everything runs offline in seconds.
+
+Llama architecture, random weights, and a byte-level tokenizer trained on public text
+(the prompt templates). It is *untrained*: its answers mean nothing, they only show that
+the parts fit. Two builds from the same text have the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from dpicl.errors import ModelError
+from dpicl.randomness import stream
+
+UNTRAINED_NOTE = "untrained: random weights, for plumbing only"
+ANSWERS = (" Yes", " No")
+"""Texts that are one token each, whatever the corpus."""
+
+RECIPE = 1
+"""Raise it when a change below changes the files; old folders are then left alone."""
+_VOCABULARY = 1024
+_CONTEXT = 8192
+_SHAPE: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+_UNTRAINED: dict[str, Any] = {"dpicl_untrained": True}
+"""Stands in config.json, so that the model says so wherever its folder is opened from."""
+_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+
+
+def build_tiny_model(folder: Path, corpus: Sequence[str]) -> Path:
+    """Make the tiny model below `folder`, or find the one made before from the same corpus.
+
+    Args:
+        folder: where models are kept; created if missing.
+        corpus: public texts to train the tokenizer on.
+
+    Returns:
+        The model's own folder in the usual transformers layout. It appears complete or
+        not at all, also when two processes build it at once.
+    """
+    home = folder / f"tiny-{_corpus_digest(corpus)[:12]}"
+    if _is_complete(home):
+        return home
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".tiny-") as scratch:
+        draft = Path(scratch) / "model"
+        _write_model(draft, _train_tokenizer(corpus))
+        shutil.rmtree(home, ignore_errors=True)
+        try:
+            os.rename(draft, home)
+        except OSError:
+            if not _is_complete(home):  # otherwise another process made the same files first
+                raise
+    return home
+
+
+def _corpus_digest(corpus: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps([RECIPE, *corpus]).encode()).hexdigest()
+
+
+def _is_complete(home: Path) -> bool:
+    return all((home / name).is_file() for name in _FILES)
+
+
+def _train_tokenizer(corpus: Sequence[str]) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=_VOCABULARY,
+        special_tokens=["<s>", "</s>"],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_with_answers(corpus), trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    for answer in ANSWERS:
+        if len(tokenizer.encode(answer, add_special_tokens=False).ids) != 1:
+            raise ModelError(f"the tiny model's tokenizer splits {answer!r}; expected one token")
+    options: dict[str, Any] = {"bos_token": "<s>", "eos_token": "</s>", "model_max_length": _CONTEXT}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options)  # type: ignore[no-untyped-call]
+
+
+def _with_answers(corpus: Sequence[str]) -> Iterator[str]:
+    """The corpus, and the answers more often than any pair of letters can occur in it.
+
+    Byte-pair training merges the most frequent pair first, so the answers are whole
+    tokens before anything else is merged.
+    """
+    yield from corpus
+    frequency = 1 + sum(len(text.encode()) for text in corpus)
+    yield "".join(ANSWERS) * frequency
+
+
+def _write_model(draft: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    config = LlamaConfig(
+        **_SHAPE,
+        vocab_size=len(tokenizer),
+        max_position_embeddings=_CONTEXT,
+        bos_token_id=0,
+        eos_token_id=1,
+        architectures=["LlamaForCausalLM"],
+        dtype="float32",
+        **_UNTRAINED,
+    )
+    config.save_pretrained(draft)
+    tokenizer.save_pretrained(draft)
+    save_file(_weights(config), draft / "model.safetensors", metadata={"format": "pt"})
+
+
+def _weights(config: Any) -> dict[str, torch.Tensor]:
+    """Random weights, large enough that the answer depends on the whole prompt."""
+    with torch.device("meta"):
+        shapes = {name: weight.shape for name, weight in LlamaForCausalLM(config).state_dict().items()}
+    generator = stream(RECIPE, "tiny-model", "weights", "0").generator()
+    weights = {}
+    for name, shape in sorted(shapes.items()):
+        if len(shape) == 1:  # a norm's gain
+            weights[name] = torch.ones(shape)
+            continue
+        scale = _gain(name) / math.sqrt(shape[1])
+        weights[name] = torch.from_numpy(generator.standard_normal(shape, dtype="float32") * scale).contiguous()
+    return weights
+
+
+def _gain(name: str) -> float:
+    return 2.0

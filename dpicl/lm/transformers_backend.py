@@ -1,0 +1,225 @@
+"""Scoring with a local model in the usual transformers layout, on a CPU or a GPU.
+
+Tokens are cut as in lm-evaluation-harness: a continuation's tokens are those of prompt +
+continuation without those of the prompt, and blanks at the prompt's end count as part of
+the continuation. Equal prompts are computed once. The batches follow from the set of
+prompts alone, so their order never changes a result.
+
+Nothing is truncated, no code from a model's folder is run, and no pickled weights are read.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from dpicl.errors import ModelError, ParameterError
+from dpicl.lm.batching import Row, Steps, Tokens, pad_left, plan_batches, rows_of, steps_of
+from dpicl.lm.model_files import find_model_files, is_model_folder, model_digest
+from dpicl.lm.requests import ModelDescription, Progress, Trust
+from dpicl.lm.tiny import UNTRAINED_NOTE
+
+_FORWARD_INPUTS = {"attention_mask", "position_ids", "logits_to_keep"}
+_LOAD_ERRORS = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
+
+
+class TransformersScorer:
+    """A `Scorer` around one loaded causal language model.
+
+    Args:
+        path_or_id: a folder with config.json, or a hub id `org/name`.
+        revision: branch, tag or commit on the hub.
+        dtype: `float32`, `bfloat16` or `float16` for the weights; probabilities are always float32.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda` or `cuda:N`.
+        token_budget: padded tokens per forward pass; a batch that does not fit is halved.
+        name, kind, trust: what the description says; the name defaults to the id.
+
+    Raises:
+        ModelError: the model is missing, gated, incomplete or not of a kind that can be scored.
+    """
+
+    def __init__(
+        self,
+        path_or_id: str,
+        *,
+        revision: str | None = None,
+        dtype: str = "float32",
+        device: str = "auto",
+        token_budget: int = 16384,
+        name: str | None = None,
+        kind: str = "transformers",
+        trust: Trust = "local",
+    ) -> None:
+        folder, commit = find_model_files(path_or_id, revision)
+        self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
+        self._device = _choose_device(device)
+        self._tokenizer, self._model = _load(folder, self._name, dtype)
+        self._model.to(self._device)
+        self._token_budget = token_budget
+        trained = not getattr(self._model.config, "dpicl_untrained", False)
+        self.description = ModelDescription(
+            name=self._name,
+            kind=kind,
+            revision=commit,
+            digest=model_digest(folder, commit),
+            trained=trained,
+            trust=trust,
+            note="" if trained else UNTRAINED_NOTE,
+        )
+
+    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+        """See `Scorer.score`.
+
+        Raises:
+            ModelError: before anything is computed, if a prompt is longer than the model's context.
+        """
+        unique = sorted(set(prompts))
+        place = {prompt: index for index, prompt in enumerate(unique)}
+        order = np.array([place[prompt] for prompt in prompts], dtype=np.int64)
+        rows = self._rows(unique, continuations)
+        self._check_lengths(rows)
+        scores = np.zeros((len(unique), len(continuations)))
+        pending = np.bincount([row.prompt for row in rows], minlength=len(unique))
+        for batch in plan_batches([len(row.tokens) for row in rows], self._token_budget):
+            chosen = [rows[index] for index in batch]
+            self._score_rows(chosen, scores)
+            np.subtract.at(pending, [row.prompt for row in chosen], 1)
+            if progress is not None:
+                progress(int((pending[order] == 0).sum()))
+        return scores[order]
+
+    def _rows(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[Row]:
+        """Tokenise; one row per prompt, or several if continuations of many tokens differ."""
+        leading = _leading_tokens(self._tokenizer)
+        endings: dict[str, list[Tokens]] = {}
+        rows: list[Row] = []
+        for index, prompt in enumerate(prompts):
+            head = prompt.rstrip()
+            tokens = leading + self._encode(head)
+            if not tokens:
+                raise ModelError("a prompt is empty and this model has no start token; expected at least one token")
+            ending = prompt[max(head.rfind(" "), 0) :]
+            if ending not in endings:
+                endings[ending] = [self._continuation_tokens(ending, text) for text in continuations]
+            rows += rows_of(index, tokens, endings[ending])
+        return rows
+
+    def _encode(self, text: str) -> Tokens:
+        return tuple(self._tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
+
+    def _continuation_tokens(self, ending: str, continuation: str) -> Tokens:
+        """Tokens of the continuation after a prompt's last word and blanks."""
+        before, whole = self._encode(ending.rstrip()), self._encode(ending + continuation)
+        if whole[: len(before)] != before or len(whole) == len(before):
+            raise ModelError(
+                f"continuation {continuation!r} changes the tokens of the prompt before it or adds none; "
+                f"expected one that starts with a blank, such as ' Yes'"
+            )
+        return whole[len(before) :]
+
+    def _check_lengths(self, rows: Sequence[Row]) -> None:
+        context = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+        longest = max((len(row.tokens) for row in rows), default=0)
+        if context is not None and longest > context:
+            count = len({row.prompt for row in rows if len(row.tokens) > context})
+            raise ModelError(
+                f"a prompt has {longest} tokens, but model {self._name!r} reads at most {context} "
+                f"({count} distinct {'prompt is' if count == 1 else 'prompts are'} too long); "
+                f"expected fewer demonstrations or a model with a longer context"
+            )
+
+    def _score_rows(self, rows: Sequence[Row], scores: np.ndarray) -> None:
+        """Add the log-probabilities of these rows' targets; in halves if memory runs out."""
+        steps = steps_of(rows)
+        values = self._forward_or_none(rows, steps)
+        if values is not None:
+            np.add.at(scores, tuple(steps.owner), values)
+            return
+        if len(rows) == 1:
+            raise ModelError(
+                f"memory does not suffice for one prompt of {len(rows[0].tokens)} tokens on {self._device}; "
+                f"expected a smaller model, dtype bfloat16 or shorter prompts"
+            )
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        middle = len(rows) // 2
+        self._score_rows(rows[:middle], scores)
+        self._score_rows(rows[middle:], scores)
+
+    def _forward_or_none(self, rows: Sequence[Row], steps: Steps) -> np.ndarray | None:
+        """None when memory ran out; the failed attempt's tensors are gone by then."""
+        try:
+            return self._forward(rows, steps)
+        except RuntimeError as error:  # torch.OutOfMemoryError is one
+            if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in _OUT_OF_MEMORY):
+                raise
+            return None
+
+    @torch.inference_mode()
+    def _forward(self, rows: Sequence[Row], steps: Steps) -> np.ndarray:
+        """Log-probability of every step, float64 of shape (steps,)."""
+        batch = pad_left(rows)
+        logits = self._model(
+            input_ids=self._to_device(batch.tokens),
+            attention_mask=self._to_device(batch.mask),
+            position_ids=self._to_device(batch.positions),
+            logits_to_keep=steps.depth,
+            use_cache=False,
+        ).logits
+        line, back, token = (self._to_device(array) for array in (steps.line, steps.back, steps.token))
+        values = np.asarray(logits.float().log_softmax(-1)[line, back, token].cpu().numpy(), dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ModelError(f"model {self._name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
+        return values
+
+    def _to_device(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+
+def _choose_device(device: str) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ParameterError("device", device, "auto or cpu, because this machine has no CUDA device")
+    return torch.device(device)
+
+
+def _load(folder: Path, name: str, dtype: str) -> tuple[Any, Any]:
+    """Tokenizer and model from a folder, offline.
+
+    `dtype` goes to `from_pretrained`, which keeps the rotary frequencies in float32; a
+    later `.to(torch.bfloat16)` would round them and move decisions in long prompts.
+    """
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    weights: dict[str, Any] = {"dtype": getattr(torch, dtype), "use_safetensors": True, "output_loading_info": True}
+    loaded: Any
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
+        loaded = AutoModelForCausalLM.from_pretrained(folder, **weights, **safely)
+    except _LOAD_ERRORS as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
+        raise ModelError(f"model {name!r} cannot be loaded ({reason}); expected config, safetensors and tokenizer files") from None
+    model, report = loaded
+    missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
+    if missing:
+        raise ModelError(f"model {name!r} lacks {missing} of its weights; expected complete safetensors files")
+    if not _FORWARD_INPUTS <= set(inspect.signature(model.forward).parameters):
+        raise ModelError(f"model {name!r} is a {type(model).__name__}; expected a decoder that takes {sorted(_FORWARD_INPUTS)}")
+    return tokenizer, model
+
+
+def _leading_tokens(tokenizer: Any) -> Tokens:
+    """What this tokenizer puts before a text by itself, such as a start token."""
+    plain = tokenizer("a", add_special_tokens=False).input_ids
+    marked = tokenizer("a").input_ids
+    return tuple(marked[: marked.index(plain[0])])

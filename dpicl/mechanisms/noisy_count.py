@@ -1,0 +1,58 @@
+"""Counts with discrete Laplace noise, and the category that a noisy histogram elects.
+
+Trust       Central: the curator reads exact counts; only noisy ones leave.
+Unit        One row.
+Neighbours  ADD_OR_REMOVE_ONE: one row more or less moves one count by one.
+Guarantee   epsilon-DP, delta = 0, for a whole histogram over public categories: every
+            category gets noise whether or not it occurs. The argmax is post-processing.
+Paper       [GRS09] the geometric mechanism; DP-TabICL section V-E, "Categorical".
+
+    (1)  released_v = count_v + Z_v,   Z_v discrete Laplace of scale 1 / epsilon
+
+Symbols     v runs over the contract's categories; epsilon in nats.
+Not covered replace-one (two counts move: twice the cost); ties, broken by contract order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.errors import ParameterError
+from dpicl.mechanisms.samplers import discrete_laplace
+from dpicl.randomness import Stream
+
+CITATIONS = ("ghosh2009universally",)
+
+
+def exact_epsilon(epsilon: float | Fraction) -> Fraction | None:
+    """The epsilon as a rational that is not larger; None stands for infinity.
+
+    Raises:
+        ParameterError: epsilon is NaN or not positive.
+    """
+    if not epsilon > 0:
+        raise ParameterError("epsilon", epsilon, "a number > 0, or inf")
+    return None if math.isinf(epsilon) else Fraction(epsilon)
+
+
+def noisy_counts(counts: Sequence[int], *, epsilon: Fraction | None, stream: Stream) -> list[int]:
+    """Equation (1) on every count; exact counts at epsilon = infinity (None)."""
+    if epsilon is None:
+        return list(counts)
+    return [count + discrete_laplace(1 / epsilon, stream) for count in counts]
+
+
+def noisy_mode(counts: Sequence[int], *, epsilon: Fraction | None, stream: Stream) -> int:
+    """Index of the largest noisy count; the first of equals."""
+    noisy = noisy_counts(counts, epsilon=epsilon, stream=stream)
+    return noisy.index(max(noisy))
+
+
+def guarantee(epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
+    """The cost of one histogram (or one count)."""
+    cost = math.inf if epsilon is None else float(epsilon)
+    event = Event("discrete-laplace", (("epsilon", cost), ("sensitivity", 1)))
+    return Guarantee(cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, unit, event)

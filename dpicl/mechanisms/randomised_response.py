@@ -1,0 +1,147 @@
+"""k-ary randomised response: one client's report of one answer.
+
+Trust       Local model. True codes exist on the client only; `randomise` is the boundary.
+Unit        One report of one attribute by one client.
+Neighbours  REPLACE_ONE: that client's code becomes any other code.
+Guarantee   epsilon-LDP per report, delta = 0. One client sending d reports spends
+            epsilon_1 + ... + epsilon_d (sequential composition).
+Paper       [W65] two categories; [KBR16] k categories; DP-TabICL section III-B1.
+
+    (1)  p = K / 2^b          truthful report       K = 2^b - (k - 1) W
+    (2)  q = W / 2^b          each particular lie   W = ceil(2^b / (k - 1 + e^epsilon))
+    (3)  ln(p / q) = ln(K / W) <= epsilon           exact: integers, rounded against us
+
+Symbols     k categories, b bits drawn per report, K and W integer weights, epsilon in nats.
+Not covered timing; correlated attributes of one client; a client that answers twice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.errors import DataError, ParameterError, PrivacyError
+from dpicl.randomness import Stream
+
+CITATIONS = ("warner1965randomized", "kairouz2016discrete")
+MAX_CATEGORIES = 256
+_ROWS_PER_BLOCK = 1 << 15
+_TIGHT = 0.999
+
+
+@dataclass(frozen=True)
+class Response:
+    """The law of one attribute's report: truth with weight `keep`, each lie with `lie`.
+
+    Weights are integers out of 2^bits; `lie` is 0 only at epsilon = infinity.
+    """
+
+    categories: int
+    bits: int
+    keep: int
+    lie: int
+
+    @property
+    def truth_probability(self) -> float:
+        """p of equation (1)."""
+        return self.keep / (1 << self.bits)
+
+    @property
+    def lie_probability(self) -> float:
+        """q of equation (2)."""
+        return self.lie / (1 << self.bits)
+
+    @property
+    def epsilon(self) -> float:
+        """The exact cost of equation (3), never above the epsilon asked for."""
+        if self.lie == 0:
+            return math.inf
+        return math.log(self.keep / self.lie)
+
+    def guarantee(self) -> Guarantee:
+        """The cost of one report."""
+        parameters = (("categories", self.categories), ("bits", self.bits), ("keep", self.keep), ("lie", self.lie))
+        return Guarantee(self.epsilon, 0.0, Neighbours.REPLACE_ONE, "client", Event("randomised-response", parameters))
+
+
+def response(*, epsilon: float, categories: int) -> Response:
+    """The best integer weights for this epsilon; equations (1) to (3).
+
+    Sixteen random bits serve unless rounding would waste more than a thousandth of epsilon.
+
+    Raises:
+        ParameterError: epsilon <= 0 or NaN, or categories outside 1..256.
+    """
+    if not epsilon > 0:
+        raise ParameterError("epsilon", epsilon, "a number > 0, or inf")
+    if not 1 <= categories <= MAX_CATEGORIES:
+        raise ParameterError("categories", categories, f"1 to {MAX_CATEGORIES}")
+    if math.isinf(epsilon) or categories == 1:
+        return Response(categories, 16, 1 << 16, 0)
+    short, long = (_weights(epsilon, categories, bits) for bits in (16, 32))
+    if short.keep > short.lie and short.epsilon >= _TIGHT * epsilon:
+        return short
+    if long.keep <= long.lie:
+        raise PrivacyError(f"epsilon={epsilon} over {categories} categories is too small to tell the truth from a lie")
+    return long
+
+
+def _weights(epsilon: float, categories: int, bits: int) -> Response:
+    total = 1 << bits
+    odds = math.exp(epsilon) if epsilon < 700 else math.inf
+    lie = max(1, math.ceil(total / (categories - 1 + odds)))
+    keep = total - (categories - 1) * lie
+    # `math` rounds: give one unit back wherever the quotient could pass e^epsilon.
+    while keep > lie and math.log(keep / lie) > epsilon:
+        lie, keep = lie + 1, keep - (categories - 1)
+    return Response(categories, bits, keep, lie)
+
+
+def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
+    """Report each code under `law`.
+
+    Args:
+        codes: shape (clients,), integers in 0..categories-1.
+
+    Returns:
+        Reports, shape (clients,), uint8.
+
+    Raises:
+        DataError: some code is outside the domain (the message gives the count only).
+    """
+    outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
+    if outside:
+        raise DataError("randomised response", f"code outside 0..{law.categories - 1}", count=outside)
+    truth = np.ascontiguousarray(codes, dtype=np.uint8)
+    if law.lie == 0:
+        return truth.copy()
+    reports = np.empty_like(truth)
+    for start in range(0, len(truth), _ROWS_PER_BLOCK):
+        block = slice(start, start + _ROWS_PER_BLOCK)
+        reports[block] = _report(truth[block], law, stream)
+    return reports
+
+
+def _report(truth: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
+    """Shift the truth by 0 with weight `keep`, by each of 1..k-1 with weight `lie`."""
+    words = stream.words(len(truth), np.uint16 if law.bits == 16 else np.uint32)
+    if law.categories == 2:
+        return np.bitwise_xor(truth, (words >= law.keep).view(np.uint8))
+    shift = _shift_table(law)[words] if law.bits == 16 else _shift(words.astype(np.int64), law)
+    # Below the categories the subtraction wraps round to a large number, so the smaller is the sum modulo k.
+    shifted = truth + shift
+    return np.minimum(shifted, shifted - shift.dtype.type(law.categories)).astype(np.uint8)
+
+
+def _shift(words: np.ndarray, law: Response) -> np.ndarray:
+    narrow = np.uint8 if law.categories <= 128 else np.uint16
+    return np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie).astype(narrow)
+
+
+@lru_cache(maxsize=64)
+def _shift_table(law: Response) -> np.ndarray:
+    return _shift(np.arange(1 << 16, dtype=np.int64), law)

@@ -1,0 +1,1 @@
+"""One paper, one page: each module reads like the method it implements."""

@@ -1,0 +1,92 @@
+"""What the methods share: prompts by cell, their scores, and the results they give.
+
+Guarantee   none spent: works on released values, queries and model scores only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.contract.models import Contract
+from dpicl.errors import PrivacyError
+from dpicl.evaluation import Metrics, Result, majority, measure_scores
+from dpicl.lm.layout import CONTINUATIONS
+from dpicl.lm.requests import Scorer
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws
+
+Prompts = Mapping[Cell, list[str]]
+Scores = Mapping[Cell, np.ndarray]
+ZERO_SHOT = Cell("zero-shot", shots=0)
+MAJORITY = Cell("majority")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one cell's release costs: as drawn, and after amplification by subsampling."""
+
+    nominal: Guarantee
+    amplified: Guarantee | None = None
+
+
+def draws_for(contract: Contract, seed: int) -> Draws:
+    """Seeded streams on benchmarks, the operating system's randomness otherwise."""
+    return Draws(seed, contract.name, simulated=contract.privacy.budget.benchmark)
+
+
+def check_supported(contract: Contract, unit: Unit) -> None:
+    """Refuse what this version cannot guarantee, before any private row is read.
+
+    Raises:
+        PrivacyError: no noise, a repeated release or a person as the unit, on a table that is
+            not a benchmark.
+    """
+    if contract.privacy.unit != "row":
+        raise PrivacyError(f"{contract.name}: unit {contract.privacy.unit!r} is not protected by {unit.method}; expected unit: row")
+    if contract.privacy.budget.benchmark:
+        return
+    if any(np.isinf(epsilon) for epsilon in unit.epsilons):
+        raise PrivacyError(f"{contract.name}: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it")
+    if unit.baselines and unit.method == "gdp_tabicl":
+        raise PrivacyError(f"{contract.name}: central baselines read the rows again and are charged to no budget; run with baselines off")
+
+
+def score_cells(prompts: Prompts, scorer: Scorer, *, progress: Callable[[int], None] | None = None) -> dict[Cell, np.ndarray]:
+    """Summed log-probabilities of No and Yes for every prompt, cell by cell.
+
+    Returns:
+        For each cell shape (queries, 2).
+    """
+    return {cell: scorer.score(texts, CONTINUATIONS, progress=progress) for cell, texts in prompts.items()}
+
+
+def results(unit: Unit, scores: Scores, truth: np.ndarray, baselines: Mapping[Cell, Metrics], costs: Mapping[Cell, Cost]) -> list[Result]:
+    """One row per cell: the model's, the majority's and the baselines'.
+
+    Args:
+        truth: labels of the queries that the model was asked, shape (queries,).
+    """
+    measured = {cell: measure_scores(truth, table) for cell, table in scores.items()}
+    everything = {**measured, MAJORITY: majority(truth), **baselines}
+    return [_result(unit, cell, metrics, costs.get(cell)) for cell, metrics in everything.items()]
+
+
+def _result(unit: Unit, cell: Cell, metrics: Metrics, cost: Cost | None) -> Result:
+    return Result(
+        method=unit.method,
+        system=cell.system,
+        dataset=unit.dataset,
+        seed=unit.seed,
+        epsilon=cell.epsilon,
+        shots=cell.shots,
+        sampling_rate=None if cell.sampling_rate is None else float(cell.sampling_rate),
+        amplified_epsilon=cost.amplified.epsilon if cost and cost.amplified else None,
+        query_count=metrics.query_count,
+        accuracy=metrics.accuracy,
+        balanced_accuracy=metrics.balanced_accuracy,
+        auc=metrics.auc,
+    )

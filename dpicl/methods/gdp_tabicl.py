@@ -1,0 +1,143 @@
+"""GDP-TabICL: noisy averages of public groups of a secret subsample.
+
+Trust       Central: a curator holds the rows; only noisy averages leave.
+Unit        One row.
+Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice.
+Guarantee   epsilon-DP before and ln(1 + q (e^epsilon - 1))-DP after amplification; delta = 0.
+            The demonstrations answer any number of queries.
+Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 2.
+
+    1  S <- every row of D enters with probability q
+    2  S_1 ... S_k <- GROUP BY public keys; every group is kept, empty or not
+    3  (x^_i, y^_i) <- noisy averages of S_i
+    4  E <- serialise((x^_1, y^_1) ... (x^_k, y^_k));  ask the model with (E, query)
+
+Symbols     q public sampling rate, k shots.
+Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from dpicl.accounting.amplification import amplify
+from dpicl.accounting.guarantee import Neighbours, to_replace_one
+from dpicl.baselines import central_baselines
+from dpicl.contract.models import Contract
+from dpicl.evaluation import Metrics, Result
+from dpicl.lm.layout import prompt
+from dpicl.lm.requests import Scorer
+from dpicl.mechanisms.poisson_subsample import poisson_subsample
+from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results, score_cells
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws
+from dpicl.tabular import aggregate as tabular_aggregate
+from dpicl.tabular.aggregate import AggregateOptions
+from dpicl.tabular.encode import label_codes
+from dpicl.tabular.group import assign, partition
+from dpicl.tabular.serialize import central_demonstrations, central_queries
+from dpicl.tabular.split import SplitTable
+from dpicl.types import PrivateTable, QueryTable, ReleasedGroups
+
+CITATIONS = ("carey2024dptabicl",)
+LEFT_OUT = -1
+"""Group number of a row that is not in the subsample."""
+
+
+def subsample_and_group(train: PrivateTable, contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, np.ndarray]:
+    """Steps 1 and 2 for every cell: each row's group number or `LEFT_OUT`; private."""
+    groups = {shots: assign(train, contract, shots) for shots in unit.shots}
+    members = {}
+    for cell in unit.cells("icl"):
+        assert cell.shots is not None
+        kept = poisson_subsample(train.row_count, sampling_rate=rate_of(contract, cell), stream=draws.secret("subsample", cell.key))
+        members[cell] = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
+        members[cell][kept] = groups[cell.shots][kept]
+    return members
+
+
+def rate_of(contract: Contract, cell: Cell) -> Fraction:
+    """The public sampling rate of a cell: its own, or the contract's."""
+    return cell.sampling_rate or contract.privacy.sampling_rate
+
+
+def options_of(unit: Unit) -> AggregateOptions:
+    """How this unit's averages are taken."""
+    chosen = unit.options.gdp_tabicl
+    return AggregateOptions(chosen.allocation, chosen.sum_origin)
+
+
+def aggregate(
+    train: PrivateTable, members: Mapping[Cell, np.ndarray], contract: Contract, unit: Unit, draws: Draws
+) -> dict[Cell, ReleasedGroups]:
+    """Step 3 for every cell."""
+    released = {}
+    for cell in unit.cells("icl"):
+        assert cell.shots is not None and cell.epsilon is not None
+        released[cell] = tabular_aggregate.aggregate(
+            train,
+            members[cell],
+            partition(contract, cell.shots),
+            contract,
+            epsilon=cell.epsilon,
+            options=options_of(unit),
+            stream=draws.secret("aggregate", cell.key),
+        )
+    return released
+
+
+def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    """What every cell costs under the contract's neighbours, known before any row is read."""
+    return {cell: _cost(contract, unit, cell) for cell in unit.cells("icl")}
+
+
+def _cost(contract: Contract, unit: Unit, cell: Cell) -> Cost:
+    assert cell.shots is not None and cell.epsilon is not None
+    groups = partition(contract, cell.shots)
+    nominal = tabular_aggregate.guarantee(groups, contract, epsilon=cell.epsilon, options=options_of(unit))
+    amplified = amplify(nominal, rate_of(contract, cell))
+    if contract.privacy.neighbours == Neighbours.REPLACE_ONE:
+        return Cost(to_replace_one(nominal), to_replace_one(amplified))
+    return Cost(nominal, amplified)
+
+
+def serialise(released: Mapping[Cell, ReleasedGroups], queries: QueryTable, contract: Contract) -> dict[Cell, list[str]]:
+    """Step 4 for every cell: one prompt per query, all with the same demonstrations."""
+    asked = central_queries(queries, contract)
+    prompts = {ZERO_SHOT: asked}
+    for cell, groups in released.items():
+        demonstrations = central_demonstrations(groups, contract)
+        prompts[cell] = [prompt(demonstrations, query) for query in asked]
+    return prompts
+
+
+def baselines(split: SplitTable, contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, Metrics]:
+    """diffprivlib's models at every epsilon, fair and naive; scikit-learn's at infinity."""
+    rate = contract.privacy.sampling_rate
+    measured = {}
+    for epsilon in unit.epsilons:
+        stream = draws.secret("baselines", f"epsilon={epsilon}")
+        kept = poisson_subsample(split.train.row_count, sampling_rate=rate, stream=stream)
+        sampled = PrivateTable(split.train.data.take(kept))
+        for name, metrics in central_baselines(split.train, sampled, split.test, contract, epsilon=epsilon, stream=stream).items():
+            measured[Cell(name, epsilon)] = metrics
+    return measured
+
+
+def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
+    """Labels of the queries, shape (queries,)."""
+    return label_codes(queries, contract)
+
+
+def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
+    """Algorithm 2 on one table, without any orchestrator: the same results as the flow."""
+    check_supported(contract, unit)
+    draws = draws_for(contract, unit.seed)
+    members = subsample_and_group(split.train, contract, unit, draws)
+    released = aggregate(split.train, members, contract, unit, draws)
+    prompts = serialise(released, split.queries, contract)
+    measured = baselines(split, contract, unit, draws) if unit.baselines else {}
+    return results(unit, score_cells(prompts, scorer), truth_of(split.queries, contract), measured, costs(contract, unit))

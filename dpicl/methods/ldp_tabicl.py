@@ -1,0 +1,155 @@
+"""LDP-TabICL: randomised at the client, reconstructed, sampled afresh for every query.
+
+Trust       Local: nobody but the client sees a true answer.
+Unit        One client, who reports every attribute and the label once.
+Neighbours  REPLACE_ONE of that client's row.
+Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling
+            and prompting are post-processing.
+Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 1.
+
+    1  D^ <- every client reports attribute i under epsilon_i = epsilon / d
+    2  D~ <- reconstruct(D^) through the inverse of the distortion matrices
+    3  z  <- k rows of D~, drawn afresh for each query
+    4  E  <- serialise(z);  ask the model with (E, query)
+
+Symbols     d reported answers, k shots.
+Not covered queries, which are sent as they are; collecting twice from one client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpicl.accounting.guarantee import Guarantee, compose_sequential
+from dpicl.baselines import local_baselines
+from dpicl.contract.models import Contract
+from dpicl.errors import DataError
+from dpicl.evaluation import Metrics, Result
+from dpicl.lm.layout import prompt
+from dpicl.lm.requests import Scorer
+from dpicl.mechanisms.randomised_response import Response, randomise, response
+from dpicl.methods.common import ZERO_SHOT, Cost, Prompts, check_supported, draws_for, results, score_cells
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws
+from dpicl.tabular import reconstruct as tabular_reconstruct
+from dpicl.tabular.encode import LocalEncoding, encode_clients, encode_queries
+from dpicl.tabular.serialize import local_demonstrations, local_queries
+from dpicl.tabular.split import SplitTable
+from dpicl.types import LocalReports, PrivateTable, QueryTable, ReleasedRows
+
+CITATIONS = ("carey2024dptabicl",)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What the clients sent at one epsilon, and the public laws they drew from."""
+
+    reports: LocalReports
+    laws: tuple[Response, ...]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Cost to one client: all its reports in sequence."""
+        return compose_sequential([law.guarantee() for law in self.laws])
+
+
+def laws_for(encoding: LocalEncoding, epsilon: float) -> tuple[Response, ...]:
+    """Step 1's distortion matrices: epsilon split equally over the answers of one client."""
+    return tuple(response(epsilon=epsilon / len(encoding.sizes), categories=size) for size in encoding.sizes)
+
+
+def collect(train: PrivateTable, contract: Contract, unit: Unit, draws: Draws) -> dict[float, Collection]:
+    """Step 1 at every epsilon of the unit; the only step that sees true answers."""
+    encoding = encoding_of(contract, unit)
+    truth = encode_clients(train, contract, encoding)
+    collections = {}
+    for epsilon in unit.epsilons:
+        laws = laws_for(encoding, epsilon)
+        stream = draws.secret("randomise", f"epsilon={epsilon}")
+        reports = [randomise(truth.codes[:, i], law, stream) for i, law in enumerate(laws)]
+        collections[epsilon] = Collection(LocalReports(np.stack(reports, axis=1)), laws)
+    return collections
+
+
+def reconstruct(collections: Mapping[float, Collection], unit: Unit) -> dict[float, ReleasedRows]:
+    """Step 2 at every epsilon."""
+    estimator = unit.options.ldp_tabicl.estimator
+    return {epsilon: tabular_reconstruct.reconstruct(c.reports, c.laws, estimator=estimator) for epsilon, c in collections.items()}
+
+
+def encoding_of(contract: Contract, unit: Unit) -> LocalEncoding:
+    """The answers that this unit's clients give."""
+    return LocalEncoding.of(contract, unit.options.ldp_tabicl.encoding)
+
+
+def serialise(
+    reconstructed: Mapping[float, ReleasedRows],
+    collections: Mapping[float, Collection],
+    queries: QueryTable,
+    contract: Contract,
+    unit: Unit,
+    draws: Draws,
+) -> dict[Cell, list[str]]:
+    """Steps 3 and 4 for every cell: one prompt per query.
+
+    Beside the method's own cells stand zero-shot prompts and, at every finite epsilon,
+    prompts of raw randomised rows, which show what reconstruction is worth.
+    """
+    asked = local_queries(encode_queries(queries, contract), contract)
+    prompts: dict[Cell, list[str]] = {ZERO_SHOT: asked}
+    for system, rows_at in (("icl", reconstructed), ("raw-rows", {e: ReleasedRows(c.reports.codes) for e, c in collections.items()})):
+        for cell in unit.cells(system):
+            assert cell.epsilon is not None and cell.shots is not None
+            if system == "raw-rows" and np.isinf(cell.epsilon):
+                continue
+            sampled = _sample(rows_at[cell.epsilon], len(asked), cell, draws)
+            texts = local_demonstrations(sampled, encoding_of(contract, unit).decode, contract)
+            prompts[cell] = [prompt(texts[i * cell.shots : (i + 1) * cell.shots], query) for i, query in enumerate(asked)]
+    return prompts
+
+
+def _sample(rows: ReleasedRows, query_count: int, cell: Cell, draws: Draws) -> ReleasedRows:
+    """Step 3: k distinct rows for each query, shape (queries * k, answers)."""
+    shots = cell.shots or 0
+    if len(rows.codes) < shots:
+        raise DataError("LDP-TabICL", f"too few rows to draw {shots} shots from", count=len(rows.codes))
+    rng = draws.public("sample", cell.key).generator()
+    picks = [rng.choice(len(rows.codes), shots, replace=False, shuffle=True) for _ in range(query_count)]
+    return ReleasedRows(rows.codes[np.concatenate(picks)])
+
+
+def baselines(reconstructed: Mapping[float, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:
+    """LR* and GNB*: fitted on the reconstructed rows, at no further cost."""
+    encoding, encoded = encoding_of(contract, unit), encode_queries(test, contract)
+    return {
+        Cell(name, epsilon): metrics
+        for epsilon, rows in reconstructed.items()
+        for name, metrics in local_baselines(rows, encoding, encoded).items()
+    }
+
+
+def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    """What every cell costs each client, known before any answer is given."""
+    encoding = encoding_of(contract, unit)
+    paid = {e: Cost(compose_sequential([law.guarantee() for law in laws_for(encoding, e)])) for e in unit.epsilons}
+    cells = [*unit.cells("icl"), *unit.cells("raw-rows"), *(Cell(name, e) for e in unit.epsilons for name in ("lr", "gnb"))]
+    return {cell: paid[cell.epsilon] for cell in cells if cell.epsilon is not None}
+
+
+def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
+    """Labels of the queries, shape (queries,)."""
+    return np.asarray(encode_queries(queries, contract).codes[:, -1])
+
+
+def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
+    """Algorithm 1 on one table, without any orchestrator: the same results as the flow."""
+    check_supported(contract, unit)
+    draws = draws_for(contract, unit.seed)
+    collections = collect(split.train, contract, unit, draws)
+    reconstructed = reconstruct(collections, unit)
+    prompts: Prompts = serialise(reconstructed, collections, split.queries, contract, unit, draws)
+    measured = baselines(reconstructed, split.test, contract, unit) if unit.baselines else {}
+    return results(unit, score_cells(prompts, scorer), truth_of(split.queries, contract), measured, costs(contract, unit))

@@ -1,0 +1,197 @@
+"""What runs: pipelines.yaml as frozen types, and the grid of units that a pipeline spans.
+
+A *cell* is one entry of a table of results: a system at one epsilon and number of shots.
+A *unit* is one method on one data set with one seed, with all its cells: big enough that
+scheduling it costs nothing next to running it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from dpicl.contract.models import Frozen, Name, Rate, Text
+from dpicl.errors import ParameterError
+from dpicl.yaml_file import read_yaml, validate
+
+METHODS = ("ldp_tabicl", "gdp_tabicl")
+MethodName = Literal["ldp_tabicl", "gdp_tabicl"]
+
+
+def parse_epsilon(value: object) -> float:
+    """A privacy parameter: a positive number, or `inf` for no noise at all.
+
+    Raises:
+        ValueError: anything else.
+    """
+    try:
+        epsilon = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        epsilon = math.nan
+    if not epsilon > 0:
+        raise ValueError(f"got {str(value)[:40]!r}; expected a number > 0, or inf")
+    return epsilon
+
+
+Epsilon = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(parse_epsilon)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class Schedule(Frozen):
+    """When a deployment runs by itself."""
+
+    cron: Annotated[str, Field(pattern=r"^\S+(\s+\S+){4}$")]
+    timezone: str = "UTC"
+
+
+class LdpOptions(Frozen):
+    """Choices of LDP-TabICL; the paper's are `one-hot` and `clip`."""
+
+    encoding: Literal["k-ary", "one-hot"] = "k-ary"
+    estimator: Literal["simplex", "clip", "none"] = "simplex"
+
+
+class GdpOptions(Frozen):
+    """Choices of GDP-TabICL; the paper's are `all-columns` and `lower`."""
+
+    allocation: Literal["paid-columns", "all-columns"] = "paid-columns"
+    sum_origin: Literal["lower", "centre"] = "centre"
+
+
+class Options(Frozen):
+    """Choices by method."""
+
+    ldp_tabicl: LdpOptions = LdpOptions()
+    gdp_tabicl: GdpOptions = GdpOptions()
+
+
+class Pipeline(Frozen):
+    """A grid of runs, or (`kind: amplification`) a table of costs that asks no model."""
+
+    title: Text
+    kind: Literal["grid", "amplification"] = "grid"
+    methods: tuple[MethodName, ...] = ()
+    datasets: Annotated[tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")], ...], Field(min_length=1)]
+    epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1)]
+    shots: tuple[Annotated[int, Field(ge=1, le=64)], ...] = ()
+    seeds: tuple[Seed, ...] = (0,)
+    sampling_rates: tuple[Rate, ...] = ()
+    """Rates to compare; empty takes each contract's own."""
+    model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
+    baselines: bool = True
+    options: Options = Options()
+    schedule: Schedule | None = None
+
+    @field_validator("sampling_rates")
+    @classmethod
+    def _rates(cls, value: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+        wrong = [rate for rate in value if not 0 < rate <= 1]
+        if wrong:
+            raise ValueError(f"got {wrong[0]}; expected rates in (0, 1]")
+        return value
+
+    @model_validator(mode="after")
+    def _grid_is_whole(self) -> Pipeline:
+        if self.kind == "grid" and not (self.methods and self.shots and self.seeds):
+            raise ValueError("a grid lacks methods, shots or seeds; expected at least one of each")
+        for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates"):
+            values = getattr(self, name)
+            if len(set(values)) != len(values):
+                raise ValueError(f"{name} lists a value twice; expected distinct values")
+        return self
+
+
+class Pipelines(Frozen):
+    """The whole of pipelines.yaml; models are validated by the language-model layer."""
+
+    version: Literal[1]
+    models: dict[Name, dict[str, object]] = {}
+    pipelines: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")], Pipeline]
+
+
+def load_pipelines(path: Path) -> Pipelines:
+    """Read pipelines.yaml.
+
+    Raises:
+        DeclarationError: names file, key, rule and expected shape.
+    """
+    return validate(Pipelines, read_yaml(path), path.name)
+
+
+def override(pipeline: Pipeline, changes: dict[str, object]) -> Pipeline:
+    """The pipeline with some fields replaced, checked as the file is.
+
+    Raises:
+        DeclarationError: as for the file, with the command line named as its source.
+    """
+    content = {**pipeline.model_dump(mode="json"), **changes}
+    content["sampling_rates"] = [str(rate) for rate in changes.get("sampling_rates", pipeline.sampling_rates)]  # type: ignore[attr-defined]
+    content["epsilons"] = list(changes.get("epsilons", pipeline.epsilons))  # type: ignore[call-overload]
+    return validate(Pipeline, content, "command line")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One entry of a table: which system answers, at what epsilon, with how many shots."""
+
+    system: str
+    epsilon: float | None = None
+    shots: int | None = None
+    sampling_rate: Fraction | None = None
+
+    @property
+    def key(self) -> str:
+        """A stable name, e.g. `icl,epsilon=1.0,shots=2`."""
+        parts = (("epsilon", self.epsilon), ("shots", self.shots), ("rate", self.sampling_rate))
+        return ",".join([self.system, *(f"{name}={value}" for name, value in parts if value is not None)])
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One method on one data set with one seed: everything that is scheduled together."""
+
+    method: MethodName
+    dataset: str
+    seed: int
+    epsilons: tuple[float, ...]
+    shots: tuple[int, ...]
+    sampling_rates: tuple[Fraction, ...]
+    baselines: bool
+    options: Options
+
+    @property
+    def key(self) -> str:
+        """Folder name below `units/`."""
+        return f"{self.method}__{self.dataset}__seed{self.seed}"
+
+    def cells(self, system: str) -> Iterator[Cell]:
+        """The private cells of this unit, rates outermost."""
+        rates = self.sampling_rates or (None,)
+        for rate, epsilon, shots in product(rates, self.epsilons, self.shots):
+            yield Cell(system, epsilon, shots, rate)
+
+
+def units_of(pipeline: Pipeline) -> tuple[Unit, ...]:
+    """Every unit of a grid, seeds outermost so that early results cover all data sets."""
+    return tuple(
+        Unit(method, dataset, seed, pipeline.epsilons, pipeline.shots, pipeline.sampling_rates, pipeline.baselines, pipeline.options)
+        for seed, dataset, method in product(pipeline.seeds, pipeline.datasets, pipeline.methods)
+    )
+
+
+def find_pipeline(pipelines: Pipelines, name: str) -> Pipeline:
+    """The pipeline of that name.
+
+    Raises:
+        ParameterError: there is none; the message lists the names.
+    """
+    if name not in pipelines.pipelines:
+        raise ParameterError("pipeline", name[:60], "one of " + ", ".join(pipelines.pipelines))
+    return pipelines.pipelines[name]

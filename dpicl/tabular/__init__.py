@@ -1,0 +1,1 @@
+"""Private tables: reading, checking, encoding, grouping, averaging and wording them."""

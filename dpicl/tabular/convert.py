@@ -1,0 +1,63 @@
+"""From a repository's form of a data set to ours, as the contract's `source` describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from decimal import Decimal, InvalidOperation
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpicl.contract.models import Remote
+from dpicl.errors import DataError
+
+
+def to_our_form(theirs: pa.Table, remote: Remote, missing: str | None, where: str) -> pa.Table:
+    """Rename columns, then replace values, scale numbers and add the published split.
+
+    Repositories leave missing values empty; they become the contract's `missing` marker.
+    All parts of `remote` but `rename` go by our names of columns.
+
+    Args:
+        theirs: text, shape (rows, columns).
+        where: the repository, for messages.
+
+    Raises:
+        DataError: `remote` names a column that is not there, or scales what is no number.
+    """
+    _require(remote.rename, theirs, "rename", where)
+    ours = theirs.rename_columns([remote.rename.get(name, name) for name in theirs.column_names])
+    _require(remote.values, ours, "values", where)
+    _require(remote.scale, ours, "scale", where)
+    columns = {name: _column(ours.column(name), name, remote, missing, where) for name in ours.column_names}
+    if remote.published_split is not None:
+        name, first_count, first, rest = remote.published_split
+        if first_count > ours.num_rows:
+            raise DataError(where, f"has {ours.num_rows} rows; expected {first_count} in the first part of the published split")
+        columns[name] = pa.chunked_array([[first] * first_count + [rest] * (ours.num_rows - first_count)])
+    return pa.table(columns)
+
+
+def _require(named: Collection[str], table: pa.Table, key: str, where: str) -> None:
+    for name in named:
+        if name not in table.column_names:
+            raise DataError(where, f"is not in the download, though `{key}` names it", column=name)
+
+
+def _column(values: pa.ChunkedArray, name: str, remote: Remote, missing: str | None, where: str) -> pa.ChunkedArray:
+    if missing is not None:
+        values = pc.if_else(pc.equal(values, ""), missing, values)
+    mapping = remote.values.get(name, {})
+    if mapping:
+        values = pa.chunked_array([[mapping.get(value, value) for value in values.to_pylist()]], pa.string())
+    if name in remote.scale:
+        values = pa.chunked_array([_scaled(values.to_pylist(), remote.scale[name], name, where)], pa.string())
+    return values
+
+
+def _scaled(values: list[str], factor: float, name: str, where: str) -> list[str]:
+    """Decimal products: 0.1 times 3 is 0.3, so that the rows keep their digest."""
+    try:
+        return [format(Decimal(value) * Decimal(str(factor)), "f") for value in values]
+    except InvalidOperation:
+        raise DataError(where, "is scaled but holds something other than numbers", column=name) from None

@@ -1,0 +1,100 @@
+"""From typed rows to the codes that clients report and groups are made of.
+
+Guarantee   none spent: encoding happens before any mechanism, on whichever side holds the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpicl.contract.models import CategoryColumn, Contract, Rule, Word
+from dpicl.contract.rules import resolve_parts
+from dpicl.types import LABEL, EncodedQueries, PrivateCodes, PrivateTable, QueryTable, Table
+
+Encoding = Literal["k-ary", "one-hot"]
+UNKNOWN = -1
+"""Level of a one-hot attribute of which no bit is set."""
+
+
+def part_codes(table: Table, column: str, rule: Rule | Word, contract: Contract) -> np.ndarray:
+    """The part of a rule that each row falls into: shape (rows,), int64."""
+    declared = contract.columns[column]
+    if not isinstance(declared, CategoryColumn):
+        return np.searchsorted(np.asarray(rule.cuts), table.numbers(column), side="right")
+    parts = resolve_parts(rule.parts, declared.categories, column, contract.name)
+    part_of = {category: index for index, part in enumerate(parts) for category in part}
+    return np.array([part_of[category] for category in declared.categories])[table.codes(column)]
+
+
+def label_codes(table: Table, contract: Contract) -> np.ndarray:
+    """1 for the positive class, else 0: shape (rows,), int64."""
+    return part_codes(table, contract.label.column, contract.label, contract)
+
+
+@dataclass(frozen=True)
+class LocalEncoding:
+    """The answers that a client reports, label last.
+
+    `k-ary` reports every attribute once. `one-hot` is the paper's: an attribute with more
+    than two levels becomes one bit per level, each randomised on its own, so that a report
+    may name no level or several.
+    """
+
+    kind: Encoding
+    names: tuple[str, ...]
+    level_counts: tuple[int, ...]
+
+    @staticmethod
+    def of(contract: Contract, kind: Encoding) -> LocalEncoding:
+        """The encoding of a contract's local attributes and label."""
+        names = (*(attribute.name for attribute in contract.local), LABEL)
+        return LocalEncoding(kind, names, (*(attribute.part_count for attribute in contract.local), 2))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Domain size of every reported answer."""
+        if self.kind == "k-ary":
+            return self.level_counts
+        return tuple(size for levels in self.level_counts for size in ([2] * levels if levels > 2 else [levels]))
+
+    def encode(self, levels: np.ndarray) -> np.ndarray:
+        """Levels (rows, attributes) to reported answers (rows, answers), uint8."""
+        if self.kind == "k-ary":
+            return levels.astype(np.uint8)
+        parts = [
+            levels[:, [i]] == np.arange(count) if count > 2 else levels[:, [i]] for i, count in enumerate(self.level_counts)
+        ]
+        return np.hstack(parts).astype(np.uint8)
+
+    def decode(self, answers: np.ndarray) -> np.ndarray:
+        """Reported answers back to levels (rows, attributes), int64.
+
+        Of several set bits the first counts; none gives `UNKNOWN`.
+        """
+        if self.kind == "k-ary":
+            return answers.astype(np.int64)
+        columns, start = [], 0
+        for count in self.level_counts:
+            width = count if count > 2 else 1
+            bits = answers[:, start : start + width]
+            columns.append(np.where(bits.any(axis=1), bits.argmax(axis=1), UNKNOWN) if count > 2 else bits[:, 0].astype(np.int64))
+            start += width
+        return np.stack(columns, axis=1)
+
+
+def _levels(table: Table, contract: Contract) -> np.ndarray:
+    columns = [part_codes(table, attribute.column, attribute, contract) for attribute in contract.local]
+    return np.stack([*columns, label_codes(table, contract)], axis=1)
+
+
+def encode_clients(table: PrivateTable, contract: Contract, encoding: LocalEncoding) -> PrivateCodes:
+    """What each client would report if it told the truth; stays on the client's side."""
+    return PrivateCodes(encoding.encode(_levels(table, contract)))
+
+
+def encode_queries(table: QueryTable, contract: Contract) -> EncodedQueries:
+    """Held-out rows as attribute levels, label last: shape (rows, attributes), int64."""
+    return EncodedQueries(_levels(table, contract))

@@ -1,0 +1,138 @@
+"""From columns of text to the types of a contract, or one sentence on what is wrong.
+
+Every source is turned into text first, so that CSV, Parquet and downloads obey one set of
+rules. Messages name columns and counts. Names from a file are shown only once all columns
+of the contract were found in it: a file without a header has a row of values there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpicl.contract.models import CategoryColumn, Column, Contract, IntegerColumn
+from dpicl.errors import DataError
+
+_WHOLE = r"^-?\d+(\.0+)?$"
+_NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_SHOWN_CHARACTERS = 40
+
+
+def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
+    """All columns of the contract once, and no others but those it ignores; any order.
+
+    Raises:
+        DataError: a column is missing, stands twice, or is unknown.
+    """
+    missing = [name for name in contract.columns if name not in names]
+    if missing:
+        rule = f"is not among the columns{_more(missing)}; expected all {len(contract.columns)} of the contract"
+        raise DataError(where, rule, column=missing[0])
+    check_distinct(names, where)
+    extra = [name for name in names if name not in contract.columns and name not in contract.source.ignore]
+    if extra:
+        rule = f"is not in the contract{_more(extra)}; expected its columns and those under `ignore`"
+        raise DataError(where, rule, column=_short(extra[0]))
+
+
+def check_distinct(names: Sequence[str], where: str) -> None:
+    """No column name stands twice.
+
+    Raises:
+        DataError: one does.
+    """
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(where, f"stands twice in the header{_more(twice)}; expected distinct names", column=_short(twice[0]))
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+
+
+def _short(name: str) -> str:
+    return name[:_SHOWN_CHARACTERS]
+
+
+def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
+    """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>.
+
+    Rows that hold the contract's `missing` marker are dropped first. Values are taken as
+    they stand, blanks included. Numbers outside their bounds are let through: a check
+    counts them and the mechanisms clip them.
+
+    Args:
+        columns: shape (rows, columns of any type); columns outside the contract are unread.
+        where: the file's name, for messages.
+
+    Raises:
+        DataError: the first broken rule, in the contract's order of columns.
+    """
+    text = pa.table({name: _as_text(columns.column(name), name, where) for name in contract.columns})
+    if contract.source.missing is not None:
+        marked = [pc.equal(column, contract.source.missing) for column in text.columns]
+        text = text.filter(pc.invert(reduce(pc.or_, marked)))
+    if not text.num_rows:
+        raise DataError(where, "has no rows; expected at least one without a missing value")
+    return pa.table({name: _parse(text.column(name), column, name, where) for name, column in contract.columns.items()})
+
+
+def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_floating(column.type):
+        column = _plain_floats(column)
+    try:
+        return pc.fill_null(column.cast(pa.string()), "")
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(where, "holds neither numbers nor text", column=name) from None
+
+
+def _plain_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Doubles, or integers where nothing is lost: text would write 1e+15 for the latter."""
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column.cast(pa.float64())
+
+
+def _parse(text: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
+    _refuse(pc.equal(text, ""), "is empty", name, where)
+    if isinstance(column, CategoryColumn):
+        return _categories(text, column, name, where)
+    return _integers(text, name, where) if isinstance(column, IntegerColumn) else _reals(text, name, where)
+
+
+def _refuse(broken: pa.ChunkedArray, rule: str, name: str, where: str) -> None:
+    count = pc.sum(broken).as_py()
+    if count:
+        raise DataError(where, rule, column=name, count=count)
+
+
+def _integers(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    _refuse(pc.invert(pc.match_substring_regex(text, _WHOLE)), "is not a whole number", name, where)
+    digits = pc.replace_substring_regex(text, r"\.0+$", "")
+    try:
+        return digits.cast(pa.int64())
+    except pa.ArrowInvalid:
+        beyond = sum(not -(2**63) <= Decimal(value) < 2**63 for value in digits.to_pylist())
+        raise DataError(where, "is beyond 64 bits", column=name, count=beyond) from None
+
+
+def _reals(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    rule = "is not a finite number"
+    _refuse(pc.invert(pc.match_substring_regex(text, _NUMBER)), rule, name, where)
+    values = text.cast(pa.float64())
+    _refuse(pc.invert(pc.is_finite(values)), rule, name, where)
+    return pc.add(values, 0.0)  # turns -0.0 into 0.0
+
+
+def _categories(text: pa.ChunkedArray, column: CategoryColumn, name: str, where: str) -> pa.ChunkedArray:
+    codes = pc.index_in(text, value_set=pa.array(column.categories)).combine_chunks()
+    _refuse(codes.is_null(), f"is not one of the {len(column.categories)} categories", name, where)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(column.categories))])

@@ -1,0 +1,128 @@
+"""From randomised reports to rows that look like the population's.
+
+Guarantee   none spent: post-processing of epsilon-LDP reports.
+Paper       DP-TabICL section III-B1: pi = (P_1 (x) ... (x) P_y)^-1 lambda. The Kronecker
+            product is never formed: its inverse is applied a few attributes at a time.
+
+    (1)  P_i = (p_i - q_i) I + q_i J,    P_i^-1 = (I - q_i J) / (p_i - q_i)
+    (2)  pi~ = argmin ||pi - x||_2  over the probability simplex       estimator `simplex`
+    (3)  pi~ = max(pi, 0) / sum max(pi, 0)                             estimator `clip`, the paper's
+    (4)  rows: largest-remainder rounding of N pi~, exactly N in all   (the paper rounds up)
+
+Symbols     lambda shares of reports per cell, pi estimated shares, J all ones, N rows.
+Not covered domains of more than 2^26 cells; (1) amplifies noise by prod 1 / (p_i - q_i).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+from typing import Literal
+
+import numpy as np
+
+from dpicl.errors import DataError, ParameterError, PrivacyError
+from dpicl.mechanisms.randomised_response import Response
+from dpicl.types import LocalReports, ReleasedRows
+
+Estimator = Literal["simplex", "clip", "none"]
+_GROUPED_CELLS = 64
+"""Attributes are inverted together up to this many cells: small dense products run fastest."""
+
+
+def report_counts(reports: LocalReports, sizes: Sequence[int]) -> np.ndarray:
+    """How many reports fall into each cell: shape (prod sizes,), int64, last answer fastest."""
+    cells = np.zeros(len(reports.codes), dtype=np.int64)
+    for column, size in enumerate(sizes):
+        cells *= size
+        cells += reports.codes[:, column]
+    return np.bincount(cells, minlength=prod(sizes))
+
+
+def inverse_matrix(law: Response) -> np.ndarray:
+    """Equation (1): shape (categories, categories).
+
+    Raises:
+        PrivacyError: a lie is as likely as the truth, so that nothing can be recovered.
+    """
+    p, q, k = law.truth_probability, law.lie_probability, law.categories
+    if p <= q:
+        raise PrivacyError(f"keep_probability={p}: expected more than {q}; the reports carry no information")
+    return (np.eye(k) - q) / (p - q)
+
+
+def invert(shares: np.ndarray, laws: Sequence[Response]) -> np.ndarray:
+    """Apply the inverse of the Kronecker product of all distortion matrices; equation (1).
+
+    Args:
+        shares: shape (cells,), last answer fastest; not changed.
+
+    Returns:
+        Shape (cells,), float64; sums to the same total, may be negative. Works in the
+        memory of two such vectors.
+    """
+    values = np.ascontiguousarray(shares, dtype=np.float64)
+    for matrix in _grouped(laws):
+        # Invert the leading answers and rotate them to the end; after all groups the order is back.
+        values = np.ascontiguousarray((matrix @ values.reshape(len(matrix), -1)).T).reshape(-1)
+    return values
+
+
+def _grouped(laws: Sequence[Response]) -> list[np.ndarray]:
+    groups: list[list[np.ndarray]] = [[]]
+    cells = 1
+    for law in laws:
+        if groups[-1] and cells * law.categories > _GROUPED_CELLS:
+            groups.append([])
+            cells = 1
+        groups[-1].append(inverse_matrix(law))
+        cells *= law.categories
+    return [reduce(np.kron, group) for group in groups]
+
+
+def project_on_simplex(values: np.ndarray) -> np.ndarray:
+    """The nearest point of the probability simplex; equation (2)."""
+    falling = np.sort(values)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
+    level = excess[np.flatnonzero(falling > excess)[-1]]
+    return np.maximum(values - level, 0)
+
+
+def clip_and_renormalise(values: np.ndarray) -> np.ndarray:
+    """Negatives to zero, then divided by the sum; equation (3)."""
+    kept = np.maximum(values, 0)
+    return np.asarray(kept / kept.sum())
+
+
+def exact_row_counts(shares: np.ndarray, row_count: int) -> np.ndarray:
+    """Whole numbers of rows per cell that add up to `row_count`; equation (4)."""
+    ideal = shares * (row_count / shares.sum())
+    counts = np.floor(ideal).astype(np.int64)
+    missing = row_count - int(counts.sum())
+    counts[np.argsort(counts - ideal, kind="stable")[:missing]] += 1
+    return counts
+
+
+def reconstruct(reports: LocalReports, laws: Sequence[Response], *, estimator: Estimator) -> ReleasedRows:
+    """As many rows as reports, distributed as the population is estimated to be.
+
+    Returns:
+        Rows ordered by cell; `none` returns the reports themselves.
+
+    Raises:
+        DataError: there are no reports.
+        ParameterError: unknown estimator.
+    """
+    if estimator == "none":
+        return ReleasedRows(reports.codes)
+    row_count = len(reports.codes)
+    if not row_count:
+        raise DataError("reconstruction", "no reports to reconstruct from", count=0)
+    project = {"simplex": project_on_simplex, "clip": clip_and_renormalise}.get(estimator)
+    if project is None:
+        raise ParameterError("estimator", estimator, "simplex, clip or none")
+    sizes = [law.categories for law in laws]
+    estimate = project(invert(report_counts(reports, sizes) / row_count, laws))
+    cells = np.repeat(np.arange(len(estimate)), exact_row_counts(estimate, row_count))
+    return ReleasedRows(np.stack(np.unravel_index(cells, sizes), axis=1).astype(np.uint8))

@@ -1,0 +1,157 @@
+"""Where the rows of a contract come from: bundled, a local file, or a cached download.
+
+All ways give the same typed rows: where the contract states `content_sha256`, rows are
+checked against it and put in canonical order, so that one split fits every way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from dpicl.contract.models import Contract, Remote
+from dpicl.errors import DataError, SourceError
+from dpicl.tabular.convert import to_our_form
+from dpicl.tabular.parse import typed_table
+from dpicl.tabular.read import canonical_order, read_table, rows_digest
+from dpicl.tabular.visit import BaseUrls, FetchLimits, Progress, Visit
+
+_BUNDLED_COLUMN_COUNT = 10
+"""Scikit-learn's breast cancer set begins with the ten means, which are what we use."""
+
+
+def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> pa.Table:
+    """The rows of a contract, typed; never goes to the network.
+
+    Raises:
+        SourceError: no rows are at hand (the message says what to type), or they are not
+            those of `content_sha256`.
+        DataError: the rows break the contract.
+    """
+    if contract.source.bundled is not None:
+        return _verified(typed_table(_breast_cancer(), contract, "bundled rows"), contract, f"{contract.name}: bundled rows")
+    path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
+    if path is None:
+        raise SourceError(f"{contract.name}: no rows at hand; {_advice(contract)}")
+    return _verified(read_table(path, contract), contract, f"{contract.name}: {path.name}")
+
+
+def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
+    """The local file, else the cached download, else nothing.
+
+    Raises:
+        SourceError: the file's path leads out of the data folder.
+    """
+    local = _local_file(contract, data_folder)
+    cached = cached_file(contract, cache_folder)
+    return next((path for path in (local, cached) if path is not None and path.exists()), None)
+
+
+def cached_file(contract: Contract, cache_folder: Path) -> Path:
+    """Where a download is kept; the name changes with what the contract says of its repository."""
+    described = contract.source.model_dump(mode="json", include={"openml", "uci", "missing"})
+    version = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
+    return cache_folder / f"{contract.name}-{version}.csv"
+
+
+def fetch(
+    contract: Contract,
+    cache_folder: Path,
+    *,
+    base_urls: BaseUrls = BaseUrls(),  # noqa: B008 - frozen
+    limits: FetchLimits = FetchLimits(),  # noqa: B008 - frozen
+    progress: Progress | None = None,
+) -> Path:
+    """Download the rows from OpenML, or else from UCI, into the cache, in our form.
+
+    The file appears only when it is complete, fits the contract and has its digest.
+
+    Raises:
+        SourceError: names every host that was asked and what happened there.
+    """
+    openml_table, uci_table = _repositories()
+    ways = [(openml_table, contract.source.openml, base_urls.openml), (uci_table, contract.source.uci, base_urls.uci)]
+    named = [(get, remote, base.rstrip("/")) for get, remote, base in ways if remote is not None]
+    if not named:
+        raise SourceError(f"{contract.name}: no public repository is named; expected `openml` or `uci` under `source`")
+    problems = []
+    for get, remote, base in named:
+        try:
+            cache_folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".fetch-", dir=cache_folder) as scratch:
+                visit = Visit(base, Path(scratch), limits, progress)
+                return _publish(get(remote.id, visit), remote, visit, contract, cached_file(contract, cache_folder))
+        except SourceError as error:
+            problems.append(str(error))
+        except OSError as error:
+            raise SourceError(f"{contract.name}: the cache cannot be written ({error.strerror})") from None
+    raise SourceError(f"{contract.name}: " + "; ".join(problems))
+
+
+def _repositories() -> tuple[Callable[[int, Visit], pa.Table], Callable[[int, Visit], pa.Table]]:
+    """OpenML and UCI; imported late because reading local files needs no HTTP client."""
+    try:
+        from dpicl.tabular.repository import openml_table, uci_table
+    except ModuleNotFoundError as error:
+        raise SourceError(f"fetching needs {error.name}; type `pip install 'dpicl[endpoint]'`") from None
+    return openml_table, uci_table
+
+
+def _publish(theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract, final: Path) -> Path:
+    """Write a downloaded table in our form, check it, and only then let it appear."""
+    draft = visit.scratch / final.name
+    try:
+        pa_csv.write_csv(to_our_form(theirs, remote, contract.source.missing, visit.host), draft)
+        _verified(read_table(draft, contract), contract, visit.host)
+    except DataError as error:
+        raise SourceError(f"{visit.host}: the download does not fit the contract: {error}") from None
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    draft.replace(final)
+    return final
+
+
+def _local_file(contract: Contract, data_folder: Path | None) -> Path | None:
+    if contract.source.file is None or data_folder is None:
+        return None
+    try:
+        path = (data_folder / contract.source.file).resolve()
+        inside = path.is_relative_to(data_folder.resolve())
+    except (OSError, RuntimeError):
+        inside = False
+    if not inside:
+        raise SourceError(f"{contract.name}: file {contract.source.file} leads out of the data folder; expected a path below it")
+    return path
+
+
+def _advice(contract: Contract) -> str:
+    fetching = f"type `dpicl data fetch {contract.name}`" if contract.source.openml or contract.source.uci else ""
+    setting = f"set DPICL_DATA to the folder that holds {contract.source.file}" if contract.source.file else ""
+    return ", or ".join(filter(None, (fetching, setting)))
+
+
+def _breast_cancer() -> pa.Table:
+    from sklearn.datasets import load_breast_cancer
+
+    bundle = load_breast_cancer()
+    names = [str(name).replace(" ", "_") for name in bundle.feature_names[:_BUNDLED_COLUMN_COUNT]]
+    columns = {name: bundle.data[:, position] for position, name in enumerate(names)}
+    return pa.table({**columns, "diagnosis": np.asarray(bundle.target_names)[bundle.target]})
+
+
+def _verified(table: pa.Table, contract: Contract, where: str) -> pa.Table:
+    expected = contract.source.content_sha256
+    if expected is None:
+        return table
+    actual = rows_digest(table)
+    if actual != expected:
+        raise SourceError(f"{where}: the rows have content_sha256 {actual[:12]}, expected {expected[:12]}")
+    return canonical_order(table)

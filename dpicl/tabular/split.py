@@ -1,0 +1,61 @@
+"""Parting a table into demonstrations (private) and queries (public), once for every run.
+
+The random split is seeded by a constant, not by the run: every cell of a table of results
+answers the same queries. Table VI of the paper follows from the fractions, rounded down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.errors import DataError
+from dpicl.randomness import stream
+from dpicl.types import PrivateTable, QueryTable
+
+_SPLIT_SEED = 0
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """Private rows, the whole test part, and the positions in it that the model is asked."""
+
+    train: PrivateTable
+    test: QueryTable
+    asked: np.ndarray
+
+    @property
+    def queries(self) -> QueryTable:
+        """The rows that are put to the model."""
+        return QueryTable(self.test.data.take(self.asked))
+
+
+def split_table(table: pa.Table, contract: Contract) -> SplitTable:
+    """Part the rows as the contract says.
+
+    Raises:
+        DataError: a part would be empty.
+    """
+    rng = stream(_SPLIT_SEED, "split", contract.name, "").generator()
+    train, test = _parts(table, contract, rng)
+    asked_count = int(len(test) * Fraction(str(contract.split.query_fraction)))
+    if not len(train) or not asked_count:
+        raise DataError(contract.name, f"the split leaves {len(train)} rows to protect and {asked_count} to ask, needs at least one of each")
+    asked = np.sort(rng.permutation(len(test))[:asked_count])
+    return SplitTable(PrivateTable(table.take(train)), QueryTable(table.take(test)), asked)
+
+
+def _parts(table: pa.Table, contract: Contract, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    split = contract.split
+    if split.column is None:
+        order = rng.permutation(table.num_rows)
+        train_count = int(table.num_rows * (1 - Fraction(str(split.test_fraction))))
+        return np.sort(order[:train_count]), np.sort(order[train_count:])
+    declared = contract.columns[split.column]
+    assert isinstance(declared, CategoryColumn)
+    codes = np.asarray(table.column(split.column).combine_chunks().indices)
+    return tuple(np.flatnonzero(codes == declared.categories.index(str(part))) for part in (split.train, split.test))  # type: ignore[return-value]

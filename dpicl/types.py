@@ -1,0 +1,96 @@
+"""Tables and releases, with their level of trust in the type.
+
+*Private* rows may be read by mechanisms only. *Released* values came out of a mechanism
+and carry its guarantee. *Queries* are public as far as this system is concerned: they are
+sent to the model as they are, which every report says. `serialize` accepts the last two,
+so a skipped noise step is a type error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+LABEL = "label"
+"""Name of the binary label attribute; code 1 is the positive class."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows typed by a contract: int64, float64, or dictionary codes in contract order."""
+
+    data: pa.Table
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows."""
+        return int(self.data.num_rows)
+
+    def numbers(self, column: str) -> np.ndarray:
+        """Values of a numeric column, shape (rows,), int64 or float64."""
+        return np.asarray(self.data.column(column).combine_chunks().to_numpy(zero_copy_only=False))
+
+    def codes(self, column: str) -> np.ndarray:
+        """Category codes in contract order, shape (rows,), int64."""
+        chunk = self.data.column(column).combine_chunks()
+        return np.asarray(chunk.indices.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class PrivateTable(Table):
+    """Rows that a guarantee protects."""
+
+
+@dataclass(frozen=True)
+class QueryTable(Table):
+    """Held-out rows that are put to the model; not protected."""
+
+
+@dataclass(frozen=True)
+class EncodedQueries:
+    """Held-out rows in a local encoding: codes of shape (rows, attributes)."""
+
+    codes: np.ndarray
+
+
+@dataclass(frozen=True)
+class PrivateCodes:
+    """Clients' true answers in a local encoding: codes of shape (clients, attributes).
+
+    Exists on the client side only; `mechanisms.randomised_response` is the boundary.
+    """
+
+    codes: np.ndarray
+
+
+@dataclass(frozen=True)
+class LocalReports:
+    """Randomised answers: codes of shape (clients, attributes), epsilon-LDP per client."""
+
+    codes: np.ndarray
+
+
+@dataclass(frozen=True)
+class ReleasedRows:
+    """Synthetic rows: codes of shape (rows, attributes), post-processing of reports."""
+
+    codes: np.ndarray
+
+
+@dataclass(frozen=True)
+class ReleasedGroup:
+    """One noisy group average: a number or a category name for every column, and the label."""
+
+    key: tuple[str, ...]
+    values: Mapping[str, float | str]
+    label: int
+
+
+@dataclass(frozen=True)
+class ReleasedGroups:
+    """The noisy averages of one partition, in the partition's public order."""
+
+    groups: tuple[ReleasedGroup, ...]

@@ -1,0 +1,151 @@
+"""The command line. A user's mistake gets one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dpicl.errors import DpiclError
+from tasks.settings import Settings
+
+app = typer.Typer(
+    help="In-context learning on private tables with a differential-privacy guarantee.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+contract_app = typer.Typer(help="Check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
+data_app = typer.Typer(help="List and fetch the data sets that the contracts name.", no_args_is_help=True)
+app.add_typer(contract_app, name="contract")
+app.add_typer(data_app, name="data")
+console = Console()
+
+MANY = "several values parted by commas"
+
+
+def _split(text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+@app.command("list")
+def list_pipelines() -> None:
+    """Show the pipelines of pipelines.yaml and the models they may ask."""
+    from dpicl.pipeline import load_pipelines
+
+    pipelines = load_pipelines(Settings.from_environment().pipelines)
+    table = Table("pipeline", "what it runs", "data sets", "units", "schedule", box=None, header_style="bold")
+    for name, pipeline in pipelines.pipelines.items():
+        units = len(pipeline.datasets) * len(pipeline.methods) * len(pipeline.seeds)
+        sets = ", ".join(pipeline.datasets) if len(pipeline.datasets) < 4 else f"{len(pipeline.datasets)} data sets"
+        table.add_row(name, pipeline.title, sets, str(units), pipeline.schedule.cron if pipeline.schedule else "")
+    console.print(table)
+    console.print(f"models: {', '.join(pipelines.models)}, a folder, or a hub id org/name[@revision]", highlight=False)
+
+
+@app.command()
+def run(
+    pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; `dpicl list` shows them.")] = None,
+    datasets: Annotated[str | None, typer.Option(help=f"Data sets: {MANY}.")] = None,
+    methods: Annotated[str | None, typer.Option(help=f"Methods: {MANY}.")] = None,
+    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, `inf` for none: {MANY}.")] = None,
+    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations: {MANY}.")] = None,
+    seeds: Annotated[str | None, typer.Option(help=f"Seeds: {MANY}.")] = None,
+    sampling_rates: Annotated[str | None, typer.Option(help=f"Rates of the subsample in (0, 1]: {MANY}.")] = None,
+    model: Annotated[str | None, typer.Option(help="Name in pipelines.yaml, folder, or hub id org/name[@revision].")] = None,
+    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder; made from the time if left out.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run, doing only what is missing.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster; one per core if left out.")] = None,
+) -> None:
+    """Run a pipeline and write its report."""
+    from flows.console import run_with_progress
+    from tasks.run_folder import read_plan, run_folder
+
+    wanted = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds, "sampling_rates": sampling_rates}
+    changes: dict[str, Any] = {name: _split(text) for name, text in wanted.items() if text is not None}
+    changes |= {} if model is None else {"model": model}
+    if resume is not None:
+        if pipeline or changes or run_id:
+            raise DpiclError("--resume takes the run's own plan: leave the pipeline and all other options out")
+        pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
+    if pipeline is None:
+        raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
+    folder = run_with_progress(pipeline, changes, run_id, resume=resume is not None, workers=workers, console=console)
+    console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def report(run_id: Annotated[str, typer.Argument(help="Name of a run below runs/.")]) -> None:
+    """Write the report of a run again."""
+    from flows.report import build_report
+    from tasks.run_folder import read_plan, run_folder
+
+    folder = run_folder(Settings.from_environment(), run_id)
+    read_plan(folder)
+    html, markdown = build_report(folder)
+    console.print(f"report: {html}\nreport: {markdown}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def serve() -> None:
+    """Serve all pipelines as deployments, with their schedules, to a Prefect server."""
+    from flows.environment import prepare_environment
+
+    prepare_environment()
+    from flows.deployments import serve_pipelines
+
+    serve_pipelines(Settings.from_environment(), console)
+
+
+@contract_app.command("check")
+def check(file: Annotated[Path, typer.Argument(help="A contract file.")]) -> None:
+    """Check one contract file."""
+    from dpicl.contract import load_contract
+
+    contract = load_contract(file)
+    console.print(f"{file.name}: ok: {len(contract.columns)} columns, shots {', '.join(map(str, contract.shots))}", highlight=False)
+
+
+@contract_app.command("show")
+def show(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
+    """Show what a contract says about a data set."""
+    from flows.console import contract_table
+
+    contract_table(Settings.from_environment().contract(name), console)
+
+
+@data_app.command("list")
+def list_data() -> None:
+    """Show the data sets, and which of them are at hand."""
+    from flows.console import data_table
+
+    data_table(Settings.from_environment(), console)
+
+
+@data_app.command("fetch")
+def fetch(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
+    """Fetch a data set from OpenML or UCI into the cache, checked against its digest."""
+    from dpicl.tabular.source import fetch as fetch_source
+
+    settings = Settings.from_environment()
+    path = fetch_source(settings.contract(name), settings.cache)
+    console.print(f"{name}: {path}", highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Entry point: our own errors become one sentence on standard error and exit code 2."""
+    try:
+        app()
+    except DpiclError as error:
+        print(f"dpicl: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("dpicl: interrupted; `dpicl run --resume RUN` goes on where it stopped", file=sys.stderr)
+        sys.exit(130)
+    except OSError as error:
+        print(f"dpicl: {error.strerror or type(error).__name__}: {Path(str(error.filename or '')).name}", file=sys.stderr)
+        sys.exit(2)

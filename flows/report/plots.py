@@ -1,0 +1,132 @@
+"""The figures: accuracy against epsilon, accuracy against the sampling rate, time by stage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from flows.report import words
+from flows.report.costs import Costs
+from flows.report.svg import BASELINES, GRID, INK, MUTED, SERIES, new_figure, style, to_svg
+
+_MARKERS = "os^DvP"
+_INFINITY_GAP = 0.4
+_BASELINE_LOOKS = {"lr": ("--", "x"), "gnb": ("-.", "+")}
+
+
+def epsilon_figure(part: pd.DataFrame) -> str:
+    """Accuracy of one method against epsilon, one panel per data set; the last tick is without privacy."""
+    place = epsilon_places(part["epsilon"].dropna().unique())
+
+    def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
+        icl = of_dataset[of_dataset["system"] == "icl"]
+        for i, (shots, group) in enumerate(icl.groupby("shots")):
+            _epsilon_line(axes, group, place, f"k = {shots:g}", SERIES[i % len(SERIES)], marker=_MARKERS[i % len(_MARKERS)], shift=i)
+        for colour, (system, (line, marker)) in zip(BASELINES, _BASELINE_LOOKS.items(), strict=True):
+            group = of_dataset[of_dataset["system"] == system]
+            _epsilon_line(axes, group, place, words.SYSTEMS[system], colour, marker=marker, line=line, shift=-1)
+        _levels(axes, of_dataset)
+        axes.set_xticks(list(place.values()), [words.epsilon(epsilon) for epsilon in place])
+        axes.set_xlabel("ε")
+        if math.inf in place and len(place) > 1:
+            axes.axvline(place[math.inf] - _INFINITY_GAP / 2, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
+
+    return _panels(part, draw, f"Accuracy against epsilon, {_method(part)}, one panel per data set")
+
+
+def rate_figure(part: pd.DataFrame) -> str:
+    """Accuracy of one method against the sampling rate, one panel per data set, as the paper's figure 2."""
+
+    def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
+        icl = of_dataset[of_dataset["system"] == "icl"]
+        for i, ((shots, epsilon), group) in enumerate(icl.groupby(["shots", "epsilon"])):
+            of_rate = group.groupby("sampling_rate")["accuracy"].agg(["mean", "std"])
+            label, colour, marker = f"k = {shots:g}, ε = {words.epsilon(epsilon)}", SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
+            axes.errorbar(of_rate.index * 100, of_rate["mean"], of_rate["std"].fillna(0), label=label, color=colour, marker=marker)
+        _levels(axes, of_dataset)
+        axes.set_xlabel("rows sampled, %")
+
+    return _panels(part, draw, f"Accuracy against the sampling rate, {_method(part)}, one panel per data set")
+
+
+def time_figure(costs: Costs) -> str:
+    """Wall time by stage, as bars."""
+    with style():
+        figure = new_figure(7.2, 0.5 + 0.26 * len(costs.stages))
+        axes = figure.subplots()
+        names = [stage.stage for stage in costs.stages]
+        bars = axes.barh(names, [stage.total for stage in costs.stages], color=SERIES[0], height=0.62)
+        axes.bar_label(bars, [words.duration(stage.total) for stage in costs.stages], padding=4, fontsize=8)
+        axes.invert_yaxis()
+        axes.grid(visible=False)
+        axes.spines[["bottom", "left"]].set_visible(False)
+        axes.tick_params(left=False, bottom=False, labelbottom=False)
+        axes.margins(x=0.14)
+        return to_svg(figure, "Wall time by stage: " + ", ".join(f"{stage.stage} {words.duration(stage.total)}" for stage in costs.stages))
+
+
+def epsilon_places(epsilons: Sequence[float]) -> dict[float, float]:
+    """Where each epsilon stands on the axis: its logarithm, and infinity one step to the right."""
+    finite = sorted(epsilon for epsilon in epsilons if 0 < epsilon < math.inf)
+    places = {epsilon: math.log10(epsilon) for epsilon in finite}
+    if math.inf in epsilons:
+        places[math.inf] = max(places.values(), default=0.0) + _INFINITY_GAP
+    return places
+
+
+def _method(part: pd.DataFrame) -> str:
+    return words.method_name(part["method"].iloc[0])
+
+
+def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], description: str) -> str:
+    datasets = list(part["dataset"].unique())
+    columns = min(2, len(datasets))
+    rows = math.ceil(len(datasets) / columns)
+    with style():
+        figure = new_figure(9.0 if columns == 2 else 6.5, 0.6 + 2.45 * rows)
+        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).flatten()
+        for axes, dataset in zip(grid, datasets, strict=False):
+            draw(axes, part[part["dataset"] == dataset])
+            axes.set_title(dataset, loc="left", fontweight="bold", parse_math=False)
+        for axes in grid[len(datasets) :]:
+            axes.set_visible(False)
+        for axes in grid[::columns]:
+            axes.set_ylabel("accuracy")
+        _legend(figure, grid[: len(datasets)])
+        return to_svg(figure, description)
+
+
+def _epsilon_line(
+    axes: Axes, group: pd.DataFrame, place: dict[float, float], label: str, colour: str, *, marker: str, line: str = "-", shift: int
+) -> None:
+    """Mean and deviation by epsilon; the step to infinity is dotted. Lines stand a little apart so that bars can be told."""
+    by_epsilon = group.groupby("epsilon")["accuracy"].agg(["mean", "std"]).fillna({"std": 0.0})
+    by_epsilon = by_epsilon[by_epsilon.index.isin(list(place))]
+    if by_epsilon.empty:
+        return
+    x = [place[epsilon] + 0.016 * shift for epsilon in by_epsilon.index]
+    axes.errorbar(x, by_epsilon["mean"], by_epsilon["std"], fmt=marker, color=colour, elinewidth=0.9, alpha=0.9, linestyle="none")
+    finite = int((by_epsilon.index != math.inf).sum())
+    axes.plot(x[:finite], by_epsilon["mean"].iloc[:finite], color=colour, linestyle=line, marker=marker, label=label)
+    if finite and finite < len(x):
+        axes.plot(x[-2:], by_epsilon["mean"].iloc[-2:], color=colour, linestyle=":", linewidth=1.0)
+
+
+def _levels(axes: Axes, of_dataset: pd.DataFrame) -> None:
+    """Horizontal lines for what needs no demonstrations."""
+    for system, line in (("majority", "-"), ("zero-shot", (0, (1, 2)))):
+        mean = of_dataset.loc[of_dataset["system"] == system, "accuracy"].mean()
+        if not math.isnan(mean):
+            axes.axhline(mean, color=INK, linewidth=1.1, linestyle=line, label=words.SYSTEMS[system], zorder=1.5)
+    axes.grid(axis="x", visible=False)
+    axes.tick_params(color=GRID)
+
+
+def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    entries = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    if entries:
+        figure.legend(entries.values(), entries.keys(), loc="outside upper left", ncols=4, fontsize=8.5, handlelength=2.6)

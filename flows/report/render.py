@@ -1,0 +1,143 @@
+"""Fill the templates: everything computed from a run folder, in reading order."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from dpicl import published
+from flows.report import words
+from flows.report.comparisons import comparisons, headline
+from flows.report.costs import costs
+from flows.report.guarantees import guarantee_table, relevant_errata
+from flows.report.load import Demonstrations, Run, load_run
+from flows.report.plots import epsilon_figure, rate_figure, time_figure
+from flows.report.tables import METRICS, has_several_rates, metric_tables
+
+EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
+_MARKDOWN_SPECIAL = str.maketrans({character: f"&#{ord(character)};" for character in "<>|`*[]"} | {"&": "&amp;", "\n": " ", "\r": " "})
+
+
+def build_report(run_folder: Path) -> tuple[Path, Path]:
+    """Write report.html and report.md into the run folder and return their paths.
+
+    Raises:
+        DpiclError: the folder lacks its manifest, or a file in it breaks its schema.
+    """
+    run = load_run(run_folder)
+    context = report_context(run)
+    html, markdown = run_folder / "report.html", run_folder / "report.md"
+    html.write_text(_environment(html=True).get_template("report.html.j2").render(context, **_figures(run)), encoding="utf-8")
+    markdown.write_text(_environment(html=False).get_template("report.md.j2").render(context), encoding="utf-8")
+    return html, markdown
+
+
+def report_context(run: Run) -> dict[str, Any]:
+    """All values that both templates show."""
+    manifest, results = run.manifest, run.results
+    model = paper_model(run)
+    stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
+    methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
+    datasets = list(dict.fromkeys([*results["dataset"], *(dataset for _, dataset in stated)])) or manifest.grid.datasets
+    return {
+        "manifest": manifest,
+        "methods": methods,
+        "datasets": datasets,
+        "paper_model": model,
+        "headline": headline(results),
+        "metrics": [(METRICS[metric], metric_tables(results, metric, model)) for metric in METRICS],
+        "comparisons": comparisons(results),
+        "guarantees": guarantee_table(manifest.guarantees),
+        "statements": list(dict.fromkeys(guarantee.statement for guarantee in manifest.guarantees)),
+        "errata": relevant_errata(manifest, set(methods), set(datasets), model),
+        "examples": examples(run.demonstrations),
+        "costs": costs(run.timings, manifest.energy) if len(run.timings) else None,
+        "systems": set(results["system"]),
+    }
+
+
+def paper_model(run: Run) -> published.PaperModel:
+    """The printed column to stand beside: 13B, unless a 7B model answered."""
+    name = run.manifest.model.name.lower() if run.manifest.model else ""
+    return "7b" if "7b" in name and "llama" in name else "13b"
+
+
+def examples(units: tuple[Demonstrations, ...]) -> list[dict[str, Any]]:
+    """A few private demonstrations of the first unit of each method and data set.
+
+    Cells at epsilon = inf are left out: they hold what no mechanism protected.
+    """
+    shown: dict[tuple[str, str], dict[str, Any]] = {}
+    for unit in units:
+        cells = [(cell_label(key), texts[:EXAMPLE_TEXTS]) for key, texts in unit.cells.items() if _is_private(key) and texts]
+        if cells and (unit.method, unit.dataset) not in shown:
+            entry = {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed, "cells": cells[:EXAMPLE_CELLS]}
+            shown[unit.method, unit.dataset] = entry
+    return list(shown.values())
+
+
+def cell_label(key: str) -> str:
+    """`epsilon=1.0,shots=2` as `ε = 1, k = 2`."""
+    names = {"epsilon": "ε", "shots": "k", "sampling_rate": "rate"}
+    parts = (part.partition("=") for part in key.split(","))
+    return ", ".join(f"{names.get(name, name)} = {value.removesuffix('.0')}" if sign else name for name, sign, value in parts)
+
+
+def _is_private(key: str) -> bool:
+    """Only a cell that states a finite epsilon."""
+    for name, _, value in (part.partition("=") for part in key.split(",")):
+        if name == "epsilon":
+            try:
+                return math.isfinite(float(value))
+            except ValueError:
+                return False
+    return False
+
+
+def _figures(run: Run) -> dict[str, Any]:
+    """Inline SVG by method; only text of ours and escaped names is in it."""
+    figures = []
+    for method, part in run.results.groupby("method", sort=False):
+        draw = rate_figure if has_several_rates(part) else epsilon_figure
+        figures.append((method, has_several_rates(part), Markup(draw(part))))
+    bars = Markup(time_figure(costs(run.timings, None))) if len(run.timings) else ""
+    return {"figures": figures, "time_figure": bars}
+
+
+def _environment(*, html: bool) -> jinja2.Environment:
+    """HTML escapes by autoescape; Markdown escapes whatever a template prints."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("flows.report"),
+        autoescape=html,
+        finalize=None if html else _to_markdown,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        method=words.method_name,
+        number=words.number,
+        epsilon=words.epsilon,
+        signed=words.signed,
+        p_value=words.p_value,
+        duration=words.duration,
+        mass=words.mass,
+        listing=words.listing,
+        code_block=_code_block,
+    )
+    return environment
+
+
+def _to_markdown(value: object) -> object:
+    """Nothing printed can open a tag, a link, a table cell or a line."""
+    return value if isinstance(value, Markup) else str(value).translate(_MARKDOWN_SPECIAL)
+
+
+def _code_block(text: str) -> Markup:
+    """An indented Markdown code block: inside it nothing has a meaning."""
+    return Markup("\n".join(f"    {line}" for line in text.splitlines()))  # noqa: S704 - indented, so literal

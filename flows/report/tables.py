@@ -1,0 +1,130 @@
+"""Accuracy tables: mean and deviation over seeds, beside the majority label and the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from dpicl.published import PaperModel, paper_accuracy
+from flows.report import words
+
+METRICS = {"accuracy": "Accuracy", "balanced_accuracy": "Balanced accuracy", "auc": "AUC"}
+ASKED = ("icl", "raw-rows")
+"""Systems that put the query subset to the model, so that majority and zero-shot compare."""
+_OWN_COLUMNS = ("majority", "zero-shot")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Mean ± deviation, the paper's print beside it, and whether it is above the majority label."""
+
+    text: str = words.DASH
+    paper: str = ""
+    note: str = ""
+    above: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One system with one number of shots, over every epsilon."""
+
+    label: str
+    cells: tuple[Cell, ...]
+    majority: str
+    zero_shot: str
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """One metric of one method on one data set."""
+
+    method: str
+    dataset: str
+    epsilons: tuple[float, ...]
+    amplified: tuple[str, ...]
+    queries: str
+    rows: tuple[Row, ...]
+
+
+def metric_tables(results: pd.DataFrame, metric: str, model: PaperModel) -> list[MetricTable]:
+    """One table per method and data set, in order of appearance."""
+    epsilons = tuple(sorted(results["epsilon"].dropna().unique()))
+    return [_table(part, metric, model, epsilons) for part in parts(results)]
+
+
+def parts(results: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The rows of each method and data set, in order of appearance."""
+    for _, part in results.groupby(["method", "dataset"], sort=False):
+        yield part
+
+
+def has_several_rates(results: pd.DataFrame) -> bool:
+    """Whether the sampling rate was varied, as in the paper's figure 2."""
+    return bool(results.loc[results["system"] == "icl", "sampling_rate"].nunique() > 1)
+
+
+def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
+    """`in-context, k = 2, rate 0.1`."""
+    label = words.SYSTEMS.get(system, system)
+    if not math.isnan(shots):
+        label += f", k = {shots:g}"
+    return label + (f", rate {rate:g}" if show_rate and not math.isnan(rate) else "")
+
+
+def spread(values: pd.Series) -> str:
+    """Mean ± sample standard deviation over seeds."""
+    return words.mean_and_deviation(values.mean(), values.std(ddof=1))
+
+
+def _table(part: pd.DataFrame, metric: str, model: PaperModel, epsilons: tuple[float, ...]) -> MetricTable:
+    own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
+    several = has_several_rates(part)
+    rows = []
+    for system, shots, rate, group in _row_groups(part):
+        cells = tuple(_cell(group, metric, model, epsilon, own["majority"].mean()) for epsilon in epsilons)
+        majority, zero_shot = (spread(own[name]) if system in ASKED else words.DASH for name in _OWN_COLUMNS)
+        rows.append(Row(row_label(system, shots, rate, several), cells, majority, zero_shot))
+    first = part.iloc[0]
+    return MetricTable(first["method"], first["dataset"], epsilons, _amplified(part, epsilons), _queries(part), tuple(rows))
+
+
+def _row_groups(part: pd.DataFrame) -> Iterator[tuple[str, float, float, pd.DataFrame]]:
+    systems = [system for system in part["system"].unique() if system not in _OWN_COLUMNS]
+    for system in sorted(systems, key=words.system_order):
+        of_system = part[part["system"] == system]
+        for (shots, rate), group in of_system.groupby(["shots", "sampling_rate"], dropna=False):
+            yield system, shots, rate, group
+
+
+def _cell(group: pd.DataFrame, metric: str, model: PaperModel, epsilon: float, majority: float) -> Cell:
+    values = group.loc[group["epsilon"] == epsilon, metric].dropna()
+    first = group.iloc[0]
+    paper = ""
+    if metric == "accuracy":
+        shots = None if math.isnan(first["shots"]) else int(first["shots"])
+        printed = paper_accuracy(model, first["method"], first["dataset"], first["system"], shots, epsilon)
+        paper = f"paper {words.as_printed(*printed)}" if printed else ""
+    if values.empty:
+        return Cell(paper=paper)
+    missing = group["seed"].nunique() - len(values)
+    note = f"{len(values)} of {group['seed'].nunique()} seeds" if missing > 0 else ""
+    return Cell(spread(values), paper, note, above=first["system"] in ASKED and bool(values.mean() > majority))
+
+
+def _amplified(part: pd.DataFrame, epsilons: Sequence[float]) -> tuple[str, ...]:
+    """Epsilon after subsampling under each column, where one rate makes it one number."""
+    by_epsilon = part[part["system"] == "icl"].groupby("epsilon")["amplified_epsilon"]
+    known = {epsilon: values.iloc[0] for epsilon, values in by_epsilon if values.nunique() == 1}
+    return tuple(words.number(known.get(epsilon)) for epsilon in epsilons) if known else ()
+
+
+def _queries(part: pd.DataFrame) -> str:
+    asked = part.loc[part["system"].isin(ASKED), "query_count"].dropna()
+    if asked.empty:
+        return ""
+    low, high, seeds = int(asked.min()), int(asked.max()), part["seed"].nunique()
+    count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{count} {'query' if high == 1 else 'queries'}, {seeds} {'seed' if seeds == 1 else 'seeds'}"

@@ -1,0 +1,88 @@
+"""How numbers, methods and systems are written in a report."""
+
+from __future__ import annotations
+
+import math
+
+DASH = "–"
+METHODS = {"ldp_tabicl": "LDP-TabICL", "gdp_tabicl": "GDP-TabICL"}
+SYSTEMS = {
+    "icl": "in-context",
+    "raw-rows": "raw randomised rows",
+    "zero-shot": "zero-shot",
+    "majority": "majority",
+    "lr": "logistic regression",
+    "gnb": "Gaussian naive Bayes",
+    "lr-naive": "logistic regression, the paper's setting",
+    "gnb-naive": "Gaussian naive Bayes, the paper's setting",
+}
+"""Systems in the order of a table's rows."""
+
+
+def method_name(slug: str) -> str:
+    """A method as its paper calls it."""
+    return METHODS.get(slug, slug)
+
+
+def system_order(slug: str) -> int:
+    """Known systems first, in the order above."""
+    return list(SYSTEMS).index(slug) if slug in SYSTEMS else len(SYSTEMS)
+
+
+def number(value: float | None, decimals: int = 3) -> str:
+    """A fixed number of decimals; a dash for what is not defined, ∞ for no bound."""
+    if value is None or math.isnan(value):
+        return DASH
+    return "∞" if math.isinf(value) else f"{value:.{decimals}f}"
+
+
+def epsilon(value: float | None) -> str:
+    """Nominal epsilon as in a column head: 1, 0.5, ∞."""
+    if value is None or math.isnan(value):
+        return DASH
+    return "∞" if math.isinf(value) else f"{value:g}"
+
+
+def mean_and_deviation(mean: float, deviation: float) -> str:
+    """`0.783 ± 0.012`; without the deviation where one run cannot have one."""
+    if math.isnan(mean) or math.isnan(deviation):
+        return number(mean)
+    return f"{mean:.3f} ± {deviation:.3f}"
+
+
+def as_printed(mean: float, deviation: float) -> str:
+    """Two decimals without the leading zero, as the paper prints: `.78 ± .01`."""
+    return f"{_short(mean)} ± {_short(deviation)}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}".removeprefix("0") if value < 1 else f"{value:.2f}"
+
+
+def signed(value: float) -> str:
+    """A difference, with its sign and a true minus."""
+    return DASH if math.isnan(value) else f"{value:+.3f}".replace("-", "−")
+
+
+def p_value(value: float) -> str:
+    """Three decimals; below that only the bound."""
+    if math.isnan(value):
+        return DASH
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds up to two minutes, then minutes, then hours."""
+    if seconds < 120:
+        return f"{seconds:.2f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.2f} h"
+
+
+def mass(kilograms: float) -> str:
+    """Grams below one kilogram."""
+    return f"{kilograms:.3f} kg" if kilograms >= 1 else f"{1000 * kilograms:.3f} g"
+
+
+def listing(items: list[str]) -> str:
+    """`a, b and c`."""
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1] if items else DASH

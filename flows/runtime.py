@@ -1,0 +1,74 @@
+"""The embedded orchestrator and cluster, for machines where nobody has started any.
+
+With `PREFECT_API_URL` and `DASK_SCHEDULER_ADDRESS` set, both are used as they are. Without,
+one server process and one local cluster are started for the run and stopped after it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from dpicl.errors import RunError
+from flows.environment import prepare_environment
+
+
+@contextmanager
+def runtime(workers: int | None = None) -> Iterator[None]:
+    """An orchestrator and a cluster for the flows inside; sets both environment variables."""
+    prepare_environment()
+    with ExitStack() as stack:
+        stack.enter_context(_orchestrator())
+        stack.enter_context(_cluster(workers or os.cpu_count() or 1))
+        yield
+
+
+@contextmanager
+def _orchestrator() -> Iterator[None]:
+    if os.environ.get("PREFECT_API_URL"):
+        yield
+        return
+    from prefect.server.api.server import SubprocessASGIServer
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    server = SubprocessASGIServer()
+    try:
+        server.start(timeout=120)
+    except Exception as error:
+        raise RunError(f"the embedded Prefect server did not start ({type(error).__name__}); set PREFECT_API_URL to use your own") from None
+    try:
+        with temporary_settings({PREFECT_API_URL: server.api_url}), _variable("PREFECT_API_URL", server.api_url):
+            yield
+    finally:
+        server.stop()
+
+
+@contextmanager
+def _cluster(workers: int) -> Iterator[None]:
+    if os.environ.get("DASK_SCHEDULER_ADDRESS"):
+        yield
+        return
+    from distributed import LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=40,
+        ) as cluster,
+        _variable("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address),
+    ):
+        yield
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """An environment variable for the processes started inside."""
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)

@@ -1,0 +1,137 @@
+"""How the stages of a run follow each other, for every flow alike.
+
+The flow's own process prepares tables and makes the releases, one after another; the
+cluster scores and fits. A unit whose worker dies is handed in again; a unit that fails
+leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from distributed.scheduler import KilledWorker
+from prefect.futures import PrefectFuture
+
+from dpicl.errors import DpiclError, RunError
+from flows.report import build_report
+from tasks.aggregate import aggregate
+from tasks.artefacts import RESULTS, remove_private
+from tasks.collect import collect
+from tasks.doorway import StageFailed, doorway
+from tasks.evaluate import evaluate
+from tasks.fit_baselines import fit_baselines
+from tasks.ingest import ingest
+from tasks.publish import show_checks, show_release, show_results
+from tasks.randomise import randomise
+from tasks.reconstruct import reconstruct
+from tasks.run_folder import read_plan
+from tasks.score import score
+from tasks.serialize import serialize
+from tasks.settings import Settings
+from tasks.split import split
+from tasks.subsample import subsample
+from tasks.validate import validate
+
+log = logging.getLogger("dpicl.flows")
+HAND_IN_AGAIN = 3
+
+collect_run = doorway("collect", "collect", collect)
+write_report = doorway("report", "report", lambda run: str(build_report(Path(run))[0].name))
+
+
+def release_ldp(run: str, unit: str) -> None:
+    """LDP-TabICL: randomise at the client, reconstruct."""
+    randomise(run, unit)
+    reconstruct(run, unit)
+
+
+def release_gdp(run: str, unit: str) -> None:
+    """GDP-TabICL: subsample and group, aggregate."""
+    subsample(run, unit)
+    aggregate(run, unit)
+
+
+RELEASE: dict[str, Callable[[str, str], None]] = {"ldp_tabicl": release_ldp, "gdp_tabicl": release_gdp}
+
+
+def run_units(run: str) -> str:
+    """Do what a run's plan says and is not yet done, then report.
+
+    Raises:
+        RunError: some units failed; the others are done and reported.
+        DpiclError: the only thing there was to do broke a rule.
+    """
+    plan = read_plan(Path(run))
+    missing = [key for key in plan.units if not (Path(run) / "units" / key / RESULTS).exists()]
+    failures: dict[str, Exception] = {}
+    for dataset in dict.fromkeys(plan.units[key].dataset for key in missing):
+        _prepare(run, dataset, failures)
+    waiting: dict[str, list[PrefectFuture[Any]]] = {}
+    for key in missing:
+        unit = plan.units[key]
+        if unit.dataset not in failures:
+            _guarded(failures, key, lambda key=key, method=unit.method: waiting.update({key: _hand_in(run, key, RELEASE[method])}))  # type: ignore[misc]
+    for key, futures in waiting.items():
+        _guarded(failures, key, lambda key=key, futures=futures: _finish(run, key, futures))  # type: ignore[misc]
+    collect_run(run)
+    write_report(run)
+    show_results(run)
+    if failures:
+        _raise(run, failures, len(plan.units))
+    remove_private(Path(run), Settings.from_environment())
+    return f"{len(plan.units)} units, {len(missing)} of them now"
+
+
+def _guarded(failures: dict[str, Exception], key: str, step: Callable[[], object]) -> None:
+    """Keep one unit's failure from stopping the others."""
+    try:
+        step()
+    except (DpiclError, StageFailed, KilledWorker) as error:
+        failures[key] = error
+
+
+def _prepare(run: str, dataset: str, failures: dict[str, Exception]) -> None:
+    def steps() -> None:
+        ingest(run, dataset)
+        try:
+            validate(run, dataset)
+        finally:
+            if (Path(run) / "validation" / f"{dataset}.json").exists():
+                show_checks(run, dataset)
+        split(run, dataset)
+
+    _guarded(failures, dataset, steps)
+
+
+def _hand_in(run: str, key: str, release: Callable[[str, str], None]) -> list[PrefectFuture[Any]]:
+    release(run, key)
+    serialize(run, key)
+    show_release(run, key)
+    return [stage.submit(run, key) for stage in (score, fit_baselines)]
+
+
+def _finish(run: str, key: str, futures: list[PrefectFuture[Any]]) -> None:
+    for stage, future in zip((score, fit_baselines), futures, strict=True):
+        for attempt in range(HAND_IN_AGAIN):
+            try:
+                future.result()
+                break
+            except KilledWorker:
+                if attempt == HAND_IN_AGAIN - 1:
+                    raise
+                log.warning("%s %s: its worker died; handed in again", stage.name, key)
+                future = stage.submit(run, key)
+    evaluate(run, key)
+
+
+def _raise(run: str, failures: dict[str, Exception], total: int) -> None:
+    name, first = next(iter(failures.items()))
+    if len(failures) == 1 and isinstance(first, DpiclError):
+        raise first
+    raise RunError(
+        f"{len(failures)} of {total} units or data sets failed, first {name}: {first or type(first).__name__}; "
+        f"the rest is done and `dpicl run --resume {Path(run).name}` does what is missing"
+    ) from None

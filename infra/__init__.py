@@ -1,0 +1,1 @@
+"""Deployment files: nothing here is imported by the flows."""

@@ -1,0 +1,134 @@
+"""How released and private artefacts are stored: Parquet, arrays and JSON, never pickle."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpicl.methods.common import Cost
+from dpicl.methods.ldp_tabicl import Collection, encoding_of, laws_for
+from dpicl.pipeline import Cell
+from dpicl.tabular.split import SplitTable
+from dpicl.types import LocalReports, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
+from tasks.files import PRIVATE_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
+from tasks.run_folder import UnitFolder
+from tasks.settings import Settings
+
+REPORTS, ROWS, MEMBERS, GROUPS = "released_reports.npz", "released_rows.npz", "private_members.npz", "released_groups.json"
+PROMPTS, SCORES, BASELINES, RESULTS = "prompts.parquet", "scores.npz", "baselines.json", "results.json"
+
+
+def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
+    """Private tables of one data set in one run."""
+    return settings.private(dataset) / run.name
+
+
+def write_split(folder: Path, split: SplitTable) -> None:
+    """Store the private and the held-out rows; the positions asked come last and mark the end."""
+    write_table(folder / "private_train.parquet", split.train.data, mode=PRIVATE_MODE)
+    write_table(folder / "queries_test.parquet", split.test.data, mode=PRIVATE_MODE)
+    write_arrays(folder / "queries_asked.npz", {"asked": split.asked}, mode=PRIVATE_MODE)
+
+
+def read_split(unit: UnitFolder) -> SplitTable:
+    """The rows of a unit's data set."""
+    folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
+    train, test = (read_table(folder / name) for name in ("private_train.parquet", "queries_test.parquet"))
+    return SplitTable(PrivateTable(train), QueryTable(test), read_arrays(folder / "queries_asked.npz")["asked"])
+
+
+def write_collections(unit: UnitFolder, collections: dict[float, Collection]) -> None:
+    """The clients' reports at every epsilon."""
+    write_arrays(unit.path / REPORTS, {str(epsilon): c.reports.codes for epsilon, c in collections.items()})
+
+
+def read_collections(unit: UnitFolder) -> dict[float, Collection]:
+    """The clients' reports, with the public laws they were drawn from."""
+    encoding = encoding_of(unit.contract, unit.unit)
+    stored = read_arrays(unit.path / REPORTS)
+    return {e: Collection(LocalReports(stored[str(e)]), laws_for(encoding, e)) for e in unit.unit.epsilons}
+
+
+def write_rows(unit: UnitFolder, rows: dict[float, ReleasedRows]) -> None:
+    """Reconstructed rows at every epsilon."""
+    write_arrays(unit.path / ROWS, {str(epsilon): released.codes for epsilon, released in rows.items()})
+
+
+def read_rows(unit: UnitFolder) -> dict[float, ReleasedRows]:
+    """Reconstructed rows at every epsilon."""
+    stored = read_arrays(unit.path / ROWS)
+    return {e: ReleasedRows(stored[str(e)]) for e in unit.unit.epsilons}
+
+
+def write_members(unit: UnitFolder, members: dict[Cell, np.ndarray]) -> None:
+    """Which row fell into which group of which cell: private."""
+    write_arrays(unit.private / MEMBERS, {cell.key: numbers for cell, numbers in members.items()}, mode=PRIVATE_MODE)
+
+
+def read_members(unit: UnitFolder) -> dict[Cell, np.ndarray]:
+    """Group numbers by cell."""
+    stored = read_arrays(unit.private / MEMBERS)
+    return {cell: stored[cell.key] for cell in unit.unit.cells("icl")}
+
+
+def write_groups(unit: UnitFolder, released: dict[Cell, ReleasedGroups]) -> None:
+    """Noisy averages by cell."""
+    write_json(unit.path / GROUPS, {cell.key: [_group_json(group) for group in groups.groups] for cell, groups in released.items()})
+
+
+def _group_json(group: ReleasedGroup) -> dict[str, Any]:
+    return {"key": list(group.key), "values": dict(group.values), "label": group.label}
+
+
+def read_groups(unit: UnitFolder) -> dict[Cell, ReleasedGroups]:
+    """Noisy averages by cell."""
+    stored = read_json(unit.path / GROUPS)
+    return {cell: ReleasedGroups(tuple(_group(item) for item in stored[cell.key])) for cell in unit.unit.cells("icl")}
+
+
+def _group(item: dict[str, Any]) -> ReleasedGroup:
+    return ReleasedGroup(tuple(item["key"]), item["values"], item["label"])
+
+
+def cost_json(cost: Cost) -> dict[str, Any]:
+    """A cost as the manifest states it; infinity as text."""
+    nominal = cost.nominal
+    return {
+        "epsilon": finite(nominal.epsilon),
+        "amplified_epsilon": finite(cost.amplified.epsilon) if cost.amplified else None,
+        "delta": nominal.delta,
+        "neighbours": nominal.neighbours.value,
+        "unit": nominal.unit,
+    }
+
+
+def finite(value: float) -> float | str:
+    """JSON has no infinity."""
+    return "inf" if np.isinf(value) else value
+
+
+def write_prompts(unit: UnitFolder, prompts: dict[Cell, list[str]]) -> None:
+    """Prompts of released demonstrations and queries, cell by cell in order."""
+    cells = [cell.key for cell, texts in prompts.items() for _ in texts]
+    texts = [text for cell_texts in prompts.values() for text in cell_texts]
+    table = pa.table({"cell": pa.array(cells).dictionary_encode(), "prompt": pa.array(texts)})
+    write_table(unit.path / PROMPTS, table)
+
+
+def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
+    """Prompts by cell key, in the order written."""
+    table = read_table(unit.path / PROMPTS)
+    prompts: dict[str, list[str]] = {}
+    for key, text in zip(table.column("cell").to_pylist(), table.column("prompt").to_pylist(), strict=True):
+        prompts.setdefault(key, []).append(text)
+    return prompts
+
+
+def remove_private(run: Path, settings: Settings) -> None:
+    """Delete a finished run's private files; a run that must go on keeps them."""
+    for folder in (settings.home / "private").glob(f"*/{run.name}"):
+        shutil.rmtree(folder, ignore_errors=True)

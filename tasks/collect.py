@@ -1,0 +1,153 @@
+"""Collecting a run: manifest, results and timings of all its units in one place each."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import dpicl
+from dpicl.contract import Contract
+from dpicl.contract.load import contract_digest
+from dpicl.evaluation import results_frame_columns
+from dpicl.lm.requests import ModelDescription
+from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.pipeline import Cell, Unit
+from tasks.artefacts import RESULTS, cost_json
+from tasks.files import publish, read_json, write_json
+from tasks.run_folder import Plan, read_plan
+from tasks.score import scorer_of
+from tasks.settings import Settings
+
+PACKAGES = ("numpy", "pyarrow", "scikit-learn", "diffprivlib", "prefect", "dask", "great-expectations", "torch", "transformers")
+NOT_PROTECTED = (
+    "Queries: every held-out row is sent to the model as it is.",
+    "Labels of held-out rows: accuracy is measured on them without noise.",
+    "Timing, memory use and which checks fail.",
+)
+DEFAULT_POWER_WATTS = 100.0
+KG_CO2_PER_KWH = 0.3633
+"""The paper's figure for its local grid (appendix B1)."""
+
+
+def collect(run: str) -> str:
+    """Write manifest.json, results.csv and timings.csv from what the units left."""
+    folder = Path(run)
+    plan, settings = read_plan(folder), Settings.from_environment()
+    rows = [row for key in plan.units for row in _results(folder / "units" / key / RESULTS)]
+    _write_csv(folder / "results.csv", results_frame_columns(), rows)
+    _write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), _timings(folder, plan))
+    write_json(folder / "manifest.json", _manifest(folder, plan, settings), replace=True)
+    return f"{len(rows)} results"
+
+
+def _results(path: Path) -> list[dict[str, Any]]:
+    return read_json(path) if path.exists() else []
+
+
+def _timings(folder: Path, plan: Plan) -> Iterable[dict[str, Any]]:
+    units = plan.units
+    for path in sorted((folder / "timings").glob("*/*.json")):
+        timing = read_json(path)
+        unit = units.get(timing["owner"])
+        owner = {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed} if unit else {"dataset": timing["owner"]}
+        yield {**owner, "stage": timing["stage"], "seconds": round(timing["seconds"], 6)}
+
+
+def _write_csv(path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    publish(path, lambda file: file.write(text.getvalue().encode()), replace=True)
+
+
+def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
+    contracts = {name: settings.contract(name) for name in plan.pipeline.datasets}
+    units = list(plan.units.values())
+    grid = plan.as_json()["pipeline"]
+    return {
+        "run_id": plan.run_id,
+        "pipeline": plan.pipeline_name,
+        "title": plan.pipeline.title,
+        "kind": plan.pipeline.kind,
+        "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+        "dpicl_version": dpicl.__version__,
+        "simulated": all(contract.privacy.budget.benchmark for contract in contracts.values()),
+        "model": asdict(_model(folder, plan, settings)) if units else None,
+        "grid": {name: grid[name] for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")},
+        "options": grid["options"],
+        "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
+        "guarantees": _unit_guarantees(units, contracts) if units else amplification_rows(plan, contracts),
+        "versions": {name: _version(name) for name in PACKAGES},
+        "machine": {"cores": os.cpu_count(), "platform": platform.platform(terse=True), "python": platform.python_version()},
+        "energy": {"power_watts": float(os.environ.get("DPICL_POWER_WATTS", DEFAULT_POWER_WATTS)), "kg_co2_per_kwh": KG_CO2_PER_KWH},
+        "not_protected": list(NOT_PROTECTED),
+    }
+
+
+def _model(folder: Path, plan: Plan, settings: Settings) -> ModelDescription:
+    return scorer_of(folder, settings).description
+
+
+def _contract_facts(contract: Contract) -> dict[str, Any]:
+    source = contract.source
+    return {
+        "digest": contract_digest(contract),
+        "title": source.title,
+        "licence": source.licence,
+        "benchmark": contract.privacy.budget.benchmark,
+        "sampling_rate": str(contract.privacy.sampling_rate),
+    }
+
+
+def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Contract]) -> list[dict[str, Any]]:
+    """One line per method, data set, epsilon and rate: what one seed's release costs."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for unit in units:
+        method = ldp_tabicl if unit.method == "ldp_tabicl" else gdp_tabicl
+        for cell, cost in method.costs(contracts[unit.dataset], unit).items():
+            if cell.system == "icl":
+                key = (unit.method, unit.dataset, cell.epsilon, cell.sampling_rate)
+                rows.setdefault(key, {"method": unit.method, "dataset": unit.dataset, **_stated(cell, cost_json(cost), unit.method)})
+    return list(rows.values())
+
+
+def _stated(cell: Cell, cost: dict[str, Any], method: str) -> dict[str, Any]:
+    rate = {} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}
+    if method == "ldp_tabicl":
+        statement = f"Every client's reports are {_short(cost['epsilon'])}-LDP before they leave the client; everything after is post-processing."
+    else:
+        statement = (
+            f"Each released set of demonstrations is {_short(cost['epsilon'])}-DP, and {_short(cost['amplified_epsilon'])}-DP "
+            "counting the secret subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
+        )
+    return {**cost, **rate, "nominal_epsilon": _finite_text(cell.epsilon), "statement": statement}
+
+
+def amplification_rows(plan: Plan, contracts: Mapping[str, Contract]) -> list[dict[str, Any]]:
+    """Table V: every epsilon amplified by every contract's sampling rate."""
+    units = [Unit("gdp_tabicl", name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options) for name in contracts]
+    return _unit_guarantees(units, contracts)
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _finite_text(value: float | None) -> float | str | None:
+    return str(value) if value is not None and value == float("inf") else value
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

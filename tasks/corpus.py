@@ -1,0 +1,22 @@
+"""Public text to train the tokenizer of the tiny model on: every contract's own wording."""
+
+from __future__ import annotations
+
+from dpicl.contract import Contract
+from dpicl.contract.models import CategoryColumn
+from dpicl.tabular.serialize import ANSWERS, CUE
+from tasks.settings import Settings
+
+
+def public_corpus(settings: Settings) -> list[str]:
+    """Templates, texts and questions of all contracts, with digits and both answers."""
+    numbers = " ".join(f"{n}" for n in range(1000))
+    return [numbers, *(text for name in settings.contract_names() for text in _texts(settings.contract(name)))]
+
+
+def _texts(contract: Contract) -> list[str]:
+    words = [text for template in (contract.prompts.local, contract.prompts.central) for word in template.words.values() for text in word.texts]
+    columns = [column.texts.get(c, c) for column in contract.columns.values() if isinstance(column, CategoryColumn) for c in column.categories]
+    attributes = [text for attribute in contract.local for text in attribute.texts]
+    bodies = [contract.prompts.local.text, contract.prompts.central.text, *words, *columns, *attributes]
+    return bodies + [f"{contract.label.question} {CUE} {answer}" for answer in ANSWERS for _ in range(8)]

@@ -1,0 +1,35 @@
+"""Evaluation: scores and baselines of a unit become rows of results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpicl.evaluation import Metrics
+from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods.common import MAJORITY, ZERO_SHOT, results
+from dpicl.pipeline import Cell
+from tasks.artefacts import BASELINES, RESULTS, SCORES, finite, read_split
+from tasks.doorway import unit_stage
+from tasks.files import read_arrays, read_json, write_json
+from tasks.run_folder import UnitFolder
+
+
+@unit_stage("evaluate", RESULTS)
+def evaluate(folder: UnitFolder) -> str:
+    """Compare every answer with the truth."""
+    method = ldp_tabicl if folder.unit.method == "ldp_tabicl" else gdp_tabicl
+    truth = method.truth_of(read_split(folder).queries, folder.contract)
+    by_key = {cell.key: cell for cell in (ZERO_SHOT, MAJORITY, *folder.unit.cells("icl"), *folder.unit.cells("raw-rows"))}
+    scores = {by_key[key]: table for key, table in read_arrays(folder.path / SCORES).items()}
+    baselines = {Cell(row["system"], float(row["epsilon"])): _metrics(row) for row in read_json(folder.path / BASELINES)}
+    rows = results(folder.unit, scores, truth, baselines, method.costs(folder.contract, folder.unit))
+    write_json(folder.path / RESULTS, [_plain(row.as_row()) for row in rows])
+    return f"{len(rows)} results"
+
+
+def _metrics(row: dict[str, Any]) -> Metrics:
+    return Metrics(row["query_count"], row["accuracy"], row["balanced_accuracy"], row["auc"])
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}

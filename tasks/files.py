@@ -1,0 +1,79 @@
+"""Files that appear whole or not at all, and once.
+
+A writer that is killed leaves only a temporary file; of two that race, the first to finish
+wins and the other reads the winner's file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+PUBLIC_MODE, PRIVATE_MODE = 0o644, 0o600
+
+
+def publish(path: Path, write: Callable[[BinaryIO], object], *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
+    """Write `path` through a temporary file in its folder; an existing file stays unless `replace`.
+
+    Raises:
+        OSError: the disk is full or the folder cannot be written; nothing is left behind.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(mode)
+        if replace:
+            os.replace(temporary, path)
+        else:
+            os.link(temporary, path)
+    except FileExistsError:
+        pass
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def write_json(path: Path, content: Any, *, replace: bool = False) -> Path:
+    """Readable JSON; infinity is not JSON and is refused."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    return publish(path, lambda file: file.write(text.encode()), replace=replace)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def write_table(path: Path, table: pa.Table, *, mode: int = PUBLIC_MODE) -> Path:
+    """A Parquet file."""
+    return publish(path, lambda file: pq.write_table(table, file, compression="zstd"), mode=mode)
+
+
+def read_table(path: Path) -> pa.Table:
+    """The rows of a Parquet file."""
+    with path.open("rb") as file:
+        return pq.read_table(file)
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray], *, mode: int = PUBLIC_MODE) -> Path:
+    """Named arrays in one file, without pickle."""
+    return publish(path, lambda file: np.savez(file, **arrays), mode=mode)  # type: ignore[arg-type]
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Named arrays of one file; refuses pickled content."""
+    with np.load(path, allow_pickle=False) as content:
+        return {name: content[name] for name in content.files}

@@ -1,0 +1,30 @@
+"""Baselines: what the same budget buys without a language model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from dpicl.evaluation import Metrics
+from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods.common import draws_for
+from dpicl.pipeline import Cell
+from tasks.artefacts import BASELINES, read_rows, read_split
+from tasks.doorway import unit_stage
+from tasks.files import write_json
+from tasks.run_folder import UnitFolder
+
+
+@unit_stage("baselines", BASELINES)
+def fit_baselines(folder: UnitFolder) -> str:
+    """Fit and test every baseline of the unit; none where the unit has baselines off."""
+    measured = _measure(folder) if folder.unit.baselines else {}
+    rows = [{"system": cell.system, "epsilon": str(cell.epsilon), **asdict(metrics)} for cell, metrics in measured.items()]
+    write_json(folder.path / BASELINES, rows)
+    return f"{len(rows)} models"
+
+
+def _measure(folder: UnitFolder) -> dict[Cell, Metrics]:
+    split = read_split(folder)
+    if folder.unit.method == "ldp_tabicl":
+        return ldp_tabicl.baselines(read_rows(folder), split.test, folder.contract, folder.unit)
+    return gdp_tabicl.baselines(split, folder.contract, folder.unit, draws_for(folder.contract, folder.unit.seed))

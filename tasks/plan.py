@@ -1,0 +1,77 @@
+"""Planning: a pipeline's name and a user's changes become the plan of a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dpicl.errors import DeclarationError, ParameterError
+from dpicl.lm.models import ModelSpec, resolve_model
+from dpicl.methods.common import check_supported
+from dpicl.pipeline import Pipeline, Pipelines, find_pipeline, load_pipelines, override, units_of
+from tasks.doorway import clean_errors
+from tasks.run_folder import Plan, read_plan, run_folder, write_plan
+from tasks.settings import Settings
+
+
+def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None, *, resume: bool = False) -> Path:
+    """Check everything that can be checked before any private byte is read, and write the plan.
+
+    Args:
+        changes: fields of the pipeline that replace the file's.
+        run_id: folder name of the run; made from the pipeline and the time if None.
+        resume: go on with the run `run_id` and its own plan.
+
+    Returns:
+        The run's folder.
+
+    Raises:
+        DpiclError: a name, value or file breaks a rule; nothing was written.
+    """
+    settings = Settings.from_environment()
+    if resume and run_id is not None:
+        folder = run_folder(settings, run_id)
+        read_plan(folder)
+        return folder
+    pipelines = load_pipelines(settings.pipelines)
+    pipeline = override(find_pipeline(pipelines, pipeline_name), dict(changes))
+    _check_grid(pipeline, settings)
+    model = resolve_model(pipeline.model, registry(pipelines, settings.pipelines.name))
+    run_id = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    folder = run_folder(settings, run_id)
+    clean_errors("plan", write_plan)(folder, Plan(run_id, pipeline_name, pipeline, model))
+    return folder
+
+
+def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
+    """The models that pipelines.yaml names.
+
+    Raises:
+        DeclarationError: an entry breaks a rule.
+    """
+    models = {}
+    for name, entry in pipelines.models.items():
+        try:
+            models[name] = ModelSpec.model_validate({**entry, "name": name})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = ".".join(["models", name, *map(str, first["loc"])])
+            raise DeclarationError(file, key, first["msg"].removeprefix("Value error, "), "a model of kind tiny, transformers or fake") from None
+    return models
+
+
+def _check_grid(pipeline: Pipeline, settings: Settings) -> None:
+    """Every data set has a contract, and every contract what the grid asks of it."""
+    for name in pipeline.datasets:
+        contract = settings.contract(name)
+        missing = [shots for shots in pipeline.shots if shots not in contract.shots] if "gdp_tabicl" in pipeline.methods else []
+        if missing:
+            known = ", ".join(map(str, contract.shots))
+            raise ParameterError("shots", missing[0], f"one of {known}: {name} has groups for these")
+        for unit in units_of(pipeline):
+            if unit.dataset == name:
+                check_supported(contract, unit)

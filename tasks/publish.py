@@ -1,0 +1,79 @@
+"""What the orchestrator's pages show of a run: released tables and results, as artifacts.
+
+Artifacts are stored in plain by the orchestrator: only released values and counts go in.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+
+from dpicl.methods.ldp_tabicl import encoding_of
+from tasks.artefacts import GROUPS, ROWS, read_groups, read_rows
+from tasks.doorway import doorway
+from tasks.files import read_json
+from tasks.run_folder import UnitFolder, open_unit
+
+MAX_ROWS = 200
+
+
+def _slug(*parts: str) -> str:
+    """Artifact keys hold small letters, digits and dashes only."""
+    return "-".join(parts).lower().replace("_", "-").replace(".", "-")
+
+
+def _show_checks(run: str, dataset: str) -> str:
+    rows = read_json(Path(run) / "validation" / f"{dataset}.json")
+    create_table_artifact(key=_slug("checks", dataset), table=rows, description=f"Checks of {dataset}: counts, never values")
+    return f"{len(rows)} checks"
+
+
+def _show_release(run: str, unit_key: str) -> str:
+    folder = open_unit(run, unit_key)
+    rows = _group_rows(folder) if folder.unit.method == "gdp_tabicl" else _marginal_rows(folder)
+    create_table_artifact(key=_slug("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
+    return f"{len(rows)} released rows"
+
+
+def _group_rows(folder: UnitFolder) -> list[dict[str, Any]]:
+    if not (folder.path / GROUPS).exists():
+        return []
+    return [
+        {"cell": cell.key, "group": " & ".join(group.key), "label": "Yes" if group.label else "No", **group.values}
+        for cell, groups in read_groups(folder).items()
+        for group in groups.groups
+    ]
+
+
+def _marginal_rows(folder: UnitFolder) -> list[dict[str, Any]]:
+    """Share of every level among the reconstructed rows."""
+    if not (folder.path / ROWS).exists():
+        return []
+    encoding = encoding_of(folder.contract, folder.unit)
+    return [
+        {"epsilon": str(epsilon), "attribute": name, "level": level, "share": round(float((levels[:, i] == level).mean()), 4)}
+        for epsilon, rows in read_rows(folder).items()
+        for levels in [encoding.decode(rows.codes)]
+        for i, (name, count) in enumerate(zip(encoding.names, encoding.level_counts, strict=True))
+        for level in range(count)
+    ]
+
+
+def _show_results(run: str) -> str:
+    with (Path(run) / "results.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    name = Path(run).name
+    create_table_artifact(key=_slug("results", name)[:200], table=rows[:2000], description=f"Results of {name}")
+    report = Path(run) / "report.md"
+    if report.exists():
+        create_markdown_artifact(key=_slug("report", name)[:200], markdown=report.read_text("utf-8"), description=f"Report of {name}")
+    return f"{len(rows)} results"
+
+
+show_checks = doorway("show checks", "show checks {dataset}", _show_checks)
+show_release = doorway("show release", "show release {unit_key}", _show_release)
+show_results = doorway("show results", "show results", _show_results)
+

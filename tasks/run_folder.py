@@ -1,0 +1,118 @@
+"""The folder of one run: plan, units, results. Everything a resumed run needs is in it.
+
+    runs/<run_id>/plan.json                      pipeline, units and model, written first
+    runs/<run_id>/units/<unit>/…                 released artefacts, prompts, scores, results
+    runs/<run_id>/manifest.json, results.csv, timings.csv, report.html, report.md
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpicl.contract import Contract
+from dpicl.errors import RunError
+from dpicl.lm.models import ModelSpec
+from dpicl.pipeline import Pipeline, Unit, units_of
+from tasks.files import read_json, write_json
+from tasks.settings import Settings
+
+_RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+
+
+def run_folder(settings: Settings, run_id: str) -> Path:
+    """Folder of a run.
+
+    Raises:
+        RunError: the id is not a plain name.
+    """
+    if not _RUN_ID.match(run_id):
+        raise RunError(f"run id {run_id[:60]!r}: expected letters, digits, dots, dashes and underscores")
+    return settings.home / "runs" / run_id
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run does, as first written; resuming with another plan is refused."""
+
+    run_id: str
+    pipeline_name: str
+    pipeline: Pipeline
+    model: ModelSpec
+
+    @property
+    def units(self) -> dict[str, Unit]:
+        """Units by key."""
+        return {unit.key: unit for unit in units_of(self.pipeline)}
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON; infinity is written as text."""
+        pipeline = json.loads(self.pipeline.model_dump_json())
+        pipeline["epsilons"] = [str(epsilon) for epsilon in self.pipeline.epsilons]
+        return {"run_id": self.run_id, "pipeline_name": self.pipeline_name, "pipeline": pipeline, "model": self.model.model_dump(mode="json")}
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Store the plan, or check that the stored one is the same.
+
+    Raises:
+        RunError: the folder holds another plan.
+    """
+    written = read_json(write_json(folder / "plan.json", plan.as_json()))
+    if written != plan.as_json():
+        raise RunError(f"run {plan.run_id}: its plan differs from this command's; resume with the same options or start a new run")
+
+
+def read_plan(folder: Path) -> Plan:
+    """The plan of a run.
+
+    Raises:
+        RunError: there is no such run, or its plan cannot be read.
+    """
+    try:
+        content = read_json(folder / "plan.json")
+    except FileNotFoundError:
+        raise RunError(f"run {folder.name}: no such run in {folder.parent.name}/") from None
+    except ValueError:
+        raise RunError(f"run {folder.name}: plan.json is damaged") from None
+    pipeline = Pipeline.model_validate(content["pipeline"])
+    return Plan(content["run_id"], content["pipeline_name"], pipeline, ModelSpec.model_validate(content["model"]))
+
+
+@dataclass(frozen=True)
+class UnitFolder:
+    """Paths of one unit's artefacts, and what it needs to be worked on."""
+
+    run: Path
+    unit: Unit
+    contract: Contract
+    settings: Settings
+
+    @property
+    def path(self) -> Path:
+        """Released artefacts of the unit."""
+        return self.run / "units" / self.unit.key
+
+    @property
+    def private(self) -> Path:
+        """Private intermediate artefacts of the unit, apart from released ones."""
+        folder = self.settings.private(self.unit.dataset) / self.run.name / self.unit.key
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
+
+
+def open_unit(run: str, unit_key: str) -> UnitFolder:
+    """Find a unit by reference.
+
+    Raises:
+        RunError: the run has no such unit.
+    """
+    settings, folder = Settings.from_environment(), Path(run)
+    units = read_plan(folder).units
+    if unit_key not in units:
+        raise RunError(f"run {folder.name}: it has no unit {unit_key[:80]!r}")
+    unit = units[unit_key]
+    return UnitFolder(folder, unit, settings.contract(unit.dataset), settings)
