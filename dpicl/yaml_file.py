@@ -24,13 +24,13 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed", self.peek_event().start_mark)
+            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed", self.get_mark())
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str | int):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
             if key in seen:
@@ -41,7 +41,8 @@ class _Loader(yaml.SafeLoader):
 
 def _bool_constructor(loader: _Loader, node: yaml.ScalarNode) -> bool | str:
     """Only `true` and `false` are booleans: `no` is a category in many tables."""
-    return {"true": True, "false": False}.get(node.value.lower(), node.value)
+    text = str(node.value)
+    return text.lower() == "true" if text.lower() in ("true", "false") else text
 
 
 _Loader.add_constructor("tag:yaml.org,2002:bool", _bool_constructor)

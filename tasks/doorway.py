@@ -89,7 +89,6 @@ def unit_stage(stage: str, output: str, *, private: bool = False) -> Callable[[C
     """
 
     def decorate(function: Callable[[UnitFolder], str]) -> Task[..., Any]:
-        @functools.wraps(function)
         def door(run: str, unit_key: str) -> str:
             folder = open_unit(run, unit_key)
             if ((folder.private if private else folder.path) / output).exists():
@@ -99,6 +98,7 @@ def unit_stage(stage: str, output: str, *, private: bool = False) -> Callable[[C
             log.info("%s %s: %s", stage, unit_key, counts)
             return counts
 
+        door.__doc__ = function.__doc__
         return doorway(stage, stage + " {unit_key}", door)
 
     return decorate

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -33,7 +34,9 @@ RECIPE = 1
 """Raise it when a change below changes the files; old folders are then left alone."""
 _VOCABULARY = 1024
 _CONTEXT = 8192
-_SHAPE: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+_SHAPE: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
+_GAIN = 2.0
+"""Spread of the weights; at 1, every prompt that ends alike gets the same answer."""
 _UNTRAINED: dict[str, Any] = {"dpicl_untrained": True}
 """Stands in config.json, so that the model says so wherever its folder is opened from."""
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
@@ -121,7 +124,7 @@ def _write_model(draft: Path, tokenizer: PreTrainedTokenizerFast) -> None:
 
 
 def _weights(config: Any) -> dict[str, torch.Tensor]:
-    """Random weights, large enough that the answer depends on the whole prompt."""
+    """Random weights, drawn in the order of their names."""
     with torch.device("meta"):
         shapes = {name: weight.shape for name, weight in LlamaForCausalLM(config).state_dict().items()}
     generator = stream(RECIPE, "tiny-model", "weights", "0").generator()
@@ -130,10 +133,6 @@ def _weights(config: Any) -> dict[str, torch.Tensor]:
         if len(shape) == 1:  # a norm's gain
             weights[name] = torch.ones(shape)
             continue
-        scale = _gain(name) / math.sqrt(shape[1])
-        weights[name] = torch.from_numpy(generator.standard_normal(shape, dtype="float32") * scale).contiguous()
+        scale = np.float32(_GAIN / math.sqrt(shape[1]))
+        weights[name] = torch.from_numpy(generator.standard_normal(shape, dtype=np.float32) * scale)
     return weights
-
-
-def _gain(name: str) -> float:
-    return 2.0

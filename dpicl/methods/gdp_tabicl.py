@@ -99,7 +99,7 @@ def _cost(contract: Contract, unit: Unit, cell: Cell) -> Cost:
     groups = partition(contract, cell.shots)
     nominal = tabular_aggregate.guarantee(groups, contract, epsilon=cell.epsilon, options=options_of(unit))
     amplified = amplify(nominal, rate_of(contract, cell))
-    if contract.privacy.neighbours == Neighbours.REPLACE_ONE:
+    if Neighbours(contract.privacy.neighbours) is Neighbours.REPLACE_ONE:
         return Cost(to_replace_one(nominal), to_replace_one(amplified))
     return Cost(nominal, amplified)
 

@@ -45,7 +45,8 @@ class Violation:
 def rules_of(contract: Contract) -> tuple[Rule, ...]:
     """The rules that every table needs, overridden and extended by the contract's `checks`.
 
-    A check without a column stands for every column that its rule suits.
+    A check without a column stands for every column that its rule suits; `unique` without
+    one is about whole rows.
 
     Raises:
         DeclarationError: a check names a column that its rule does not suit, or gives
@@ -67,8 +68,7 @@ def rules_of(contract: Contract) -> tuple[Rule, ...]:
 def violations(table: pa.Table, contract: Contract) -> tuple[Violation, ...]:
     """The broken rules of a table, in the order of `rules_of`.
 
-    Args:
-        table: columns of the contract, typed as `read_table` returns them; shape (rows, columns).
+    The table holds the contract's columns, typed as `read_table` returns them: shape (rows, columns).
     """
     counted = [Violation(rule, _COUNTERS[rule.rule](table, rule, contract)) for rule in rules_of(contract)]
     return tuple(violation for violation in counted if violation.count)

@@ -16,11 +16,8 @@ def to_our_form(theirs: pa.Table, remote: Remote, missing: str | None, where: st
     """Rename columns, then replace values, scale numbers and add the published split.
 
     Repositories leave missing values empty; they become the contract's `missing` marker.
-    All parts of `remote` but `rename` go by our names of columns.
-
-    Args:
-        theirs: text, shape (rows, columns).
-        where: the repository, for messages.
+    All parts of `remote` but `rename` go by our names of columns. Tables are text, of shape
+    (rows, columns); `where` is the repository, for messages.
 
     Raises:
         DataError: `remote` names a column that is not there, or scales what is no number.
@@ -51,13 +48,13 @@ def _column(values: pa.ChunkedArray, name: str, remote: Remote, missing: str | N
     if mapping:
         values = pa.chunked_array([[mapping.get(value, value) for value in values.to_pylist()]], pa.string())
     if name in remote.scale:
-        values = pa.chunked_array([_scaled(values.to_pylist(), remote.scale[name], name, where)], pa.string())
+        values = pa.chunked_array([_scaled(values.to_pylist(), remote.scale[name], name, missing, where)], pa.string())
     return values
 
 
-def _scaled(values: list[str], factor: float, name: str, where: str) -> list[str]:
+def _scaled(values: list[str], factor: float, name: str, missing: str | None, where: str) -> list[str]:
     """Decimal products: 0.1 times 3 is 0.3, so that the rows keep their digest."""
     try:
-        return [format(Decimal(value) * Decimal(str(factor)), "f") for value in values]
+        return [value if value == missing else format(Decimal(value) * Decimal(str(factor)), "f") for value in values]
     except InvalidOperation:
         raise DataError(where, "is scaled but holds something other than numbers", column=name) from None

@@ -7,6 +7,7 @@ Paper       DP-TabICL section V-E and table VII.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -46,7 +47,7 @@ def partition(contract: Contract, shots: int) -> tuple[Group, ...]:
     return tuple(_group(contract, keys, parts) for parts in product(*orders))
 
 
-def _group(contract: Contract, keys: list[tuple[str, Rule]], parts: tuple[int, ...]) -> Group:
+def _group(contract: Contract, keys: Sequence[tuple[str, Rule]], parts: tuple[int, ...]) -> Group:
     label, bounds, categories, names = None, {}, {}, []
     for (column, rule), part in zip(keys, parts, strict=True):
         if column == contract.label.column:

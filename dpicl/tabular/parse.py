@@ -66,9 +66,8 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     they stand, blanks included. Numbers outside their bounds are let through: a check
     counts them and the mechanisms clip them.
 
-    Args:
-        columns: shape (rows, columns of any type); columns outside the contract are unread.
-        where: the file's name, for messages.
+    `columns` is of shape (rows, columns), of any types; those outside the contract are
+    unread. `where` is the file's name, for messages.
 
     Raises:
         DataError: the first broken rule, in the contract's order of columns.

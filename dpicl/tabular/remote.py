@@ -13,10 +13,12 @@ import hashlib
 import ipaddress
 import logging
 import os
+import ssl
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -24,7 +26,7 @@ import tenacity
 
 from dpicl import __version__
 from dpicl.errors import SourceError
-from dpicl.tabular.visit import FetchLimits, Progress, host_of
+from dpicl.tabular.visit import FetchLimits, Visit, host_of
 
 logger = logging.getLogger(__name__)
 
@@ -39,39 +41,42 @@ class _Transient(Exception):
 
 @dataclass(frozen=True)
 class _Download:
-    """What one download is: shared by its attempts."""
+    """One download: shared by its attempts."""
 
     url: str
-    origin: str
     target: Path
-    limits: FetchLimits
+    visit: Visit
     deadline: float
-    progress: Progress | None
 
 
-def download(url: str, target: Path, *, origin: str, limits: FetchLimits, md5: str | None = None, progress: Progress | None = None) -> None:
+def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) -> None:
     """Write what `url` holds to `target`.
 
-    Args:
-        origin: address that the user trusts. Every request goes to https, or, when the
-            origin is http on this machine, to the origin's own host and port.
-        md5: digest that the content must have.
+    Every request goes to https, or, when `visit.base` is http on this machine, to the host
+    and port of `visit.base`. `md5` is the digest that the content must have.
 
     Raises:
         SourceError: names the host and what happened; `target` may then hold a part.
     """
+    limits = visit.limits
     retrying = _retrying(limits)
-    job = _Download(url, origin, target, limits, time.monotonic() + limits.deadline_seconds, progress)
+    job = _Download(url, target, visit, time.monotonic() + limits.deadline_seconds)
     timeout = httpx.Timeout(limits.read_seconds, connect=limits.connect_seconds)
     headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity"}
     try:
-        with httpx.Client(timeout=timeout, headers=headers, follow_redirects=False) as client:
+        with httpx.Client(verify=_trusted_roots(), timeout=timeout, headers=headers, follow_redirects=False) as client:
             digest = retrying(_attempt, client, job)
     except _Transient as problem:
         attempts = retrying.statistics["attempt_number"]
         raise SourceError(f"{host_of(url)}: {problem}; gave up after {attempts} {'attempt' if attempts == 1 else 'attempts'}") from None
     if md5 is not None and digest != md5.lower():
         raise SourceError(f"{host_of(url)}: the file has md5 {digest[:12]}, expected {md5.lower()[:12]} as the host states")
+
+
+@cache
+def _trusted_roots() -> ssl.SSLContext:
+    """Loading the certificates takes a tenth of a second: once is enough."""
+    return httpx.create_ssl_context()
 
 
 def _retrying(limits: FetchLimits) -> tenacity.Retrying:
@@ -92,8 +97,8 @@ def _attempt(client: httpx.Client, job: _Download) -> str:
     """Follow redirects to a file and save it; returns its md5."""
     url = job.url
     try:
-        for _ in range(job.limits.redirects + 1):
-            _refuse_address(url, job.origin)
+        for _ in range(job.visit.limits.redirects + 1):
+            _refuse_address(url, job.visit.base)
             with client.stream("GET", url) as response:
                 if not response.has_redirect_location:
                     _refuse_status(response)
@@ -102,12 +107,12 @@ def _attempt(client: httpx.Client, job: _Download) -> str:
     except httpx.TimeoutException:
         raise _Transient("did not answer in time") from None
     except httpx.RemoteProtocolError:
-        raise _Transient("broke off its answer") from None
+        raise _Transient("broke off or garbled its answer") from None
     except httpx.TransportError:
-        raise _Transient("no connection") from None
+        raise _Transient("the connection failed") from None
     except httpx.InvalidURL:
         raise SourceError(f"{host_of(job.url)}: redirects to an invalid address") from None
-    raise SourceError(f"{host_of(job.url)}: redirects more than {job.limits.redirects} times")
+    raise SourceError(f"{host_of(job.url)}: redirects more than {job.visit.limits.redirects} times")
 
 
 def _refuse_address(url: str, origin: str) -> None:
@@ -150,7 +155,7 @@ def _retry_after(header: str) -> float | None:
 
 
 def _save(response: httpx.Response, job: _Download) -> str:
-    host, limits = response.url.host, job.limits
+    host, limits = response.url.host, job.visit.limits
     stated = response.headers.get("Content-Length", "")
     total = int(stated) if stated.isascii() and stated.isdigit() else None
     received, digest = 0, hashlib.md5(usedforsecurity=False)
@@ -163,8 +168,8 @@ def _save(response: httpx.Response, job: _Download) -> str:
                 raise SourceError(f"{host}: needs more than {limits.deadline_seconds:g} seconds")
             digest.update(chunk)
             file.write(chunk)
-            if job.progress is not None:
-                job.progress(received, total)
+            if job.visit.progress is not None:
+                job.visit.progress(received, total)
         file.flush()
         os.fsync(file.fileno())
     if total is not None and received != total:

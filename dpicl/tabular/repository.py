@@ -54,7 +54,7 @@ def uci_table(number: int, visit: Visit) -> pa.Table:
 
 def _description(url: str, key: str, visit: Visit) -> dict[str, Any]:
     path = visit.scratch / "description.json"
-    download(url, path, origin=visit.base, limits=replace(visit.limits, max_bytes=_DESCRIPTION_BYTES))
+    download(url, path, replace(visit, limits=replace(visit.limits, max_bytes=_DESCRIPTION_BYTES), progress=None))
     try:
         description = json.loads(path.read_bytes())[key]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -69,7 +69,7 @@ def _file(description: dict[str, Any], key: str, visit: Visit, md5: str | None =
     if not isinstance(url, str) or not url:
         raise SourceError(f"{visit.host}: the description has no {key!r}; this data set cannot be had as one file")
     path = visit.scratch / "download.csv"
-    download(url, path, origin=visit.base, limits=visit.limits, md5=md5, progress=visit.progress)
+    download(url, path, visit, md5=md5)
     return path
 
 

@@ -14,12 +14,12 @@ from flows.report.tables import has_several_rates, parts, row_label, spread
 
 @dataclass(frozen=True)
 class Headline:
-    """The best private in-context cell and what stands beside it; all private cells on average."""
+    """The best private in-context cell and what stands beside it; all private cells on average.
 
-    method: str
-    dataset: str
-    epsilon: str
-    shots: str
+    What was not measured is a dash.
+    """
+
+    where: str
     best: str
     majority: str
     non_private: str
@@ -60,10 +60,7 @@ def headline(results: pd.DataFrame) -> Headline | None:
     icl = here[(here["system"] == "icl") & _same(here["shots"], best["shots"]) & _same(here["sampling_rate"], best["sampling_rate"])]
     majority = results[results["system"] == "majority"].groupby(["method", "dataset"])["accuracy"].mean()
     return Headline(
-        words.method_name(best["method"]),
-        best["dataset"],
-        words.epsilon(best["epsilon"]),
-        words.epsilon(best["shots"]),
+        _where(best, has_several_rates(here)),
         spread(icl.loc[icl["epsilon"] == best["epsilon"], "accuracy"]),
         spread(here.loc[here["system"] == "majority", "accuracy"]),
         spread(icl.loc[icl["epsilon"] == math.inf, "accuracy"]),
@@ -71,6 +68,11 @@ def headline(results: pd.DataFrame) -> Headline | None:
         words.number(means["accuracy"].mean()),
         words.number(means.join(majority.rename("majority"), on=["method", "dataset"])["majority"].mean()),
     )
+
+
+def _where(cell: pd.Series, show_rate: bool) -> str:
+    rate = f", rate {cell['sampling_rate']:g}" if show_rate else ""
+    return f"{words.method_name(cell['method'])} on {cell['dataset']}, ε = {words.epsilon(cell['epsilon'])}, k = {words.epsilon(cell['shots'])}{rate}"
 
 
 def comparisons(results: pd.DataFrame) -> list[Comparison]:

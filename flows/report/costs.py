@@ -8,7 +8,19 @@ import pandas as pd
 
 from flows.report.load import Energy
 
-STAGES = ("ingest", "validate", "split", "randomise", "reconstruct", "subsample", "aggregate", "serialise", "score", "baselines", "evaluate")
+STAGES = (
+    "ingest",
+    "validate",
+    "split",
+    "randomise",
+    "reconstruct",
+    "subsample",
+    "aggregate",
+    "serialize",
+    "score",
+    "baselines",
+    "evaluate",
+)
 
 
 @dataclass(frozen=True)

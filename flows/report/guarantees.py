@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpicl.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
 from flows.report import words
-from flows.report.load import Manifest, StatedGuarantee
+from flows.report.load import StatedGuarantee
 
 
 @dataclass(frozen=True)
@@ -46,39 +46,49 @@ class GuaranteeTable:
 
 def guarantee_table(guarantees: list[StatedGuarantee]) -> GuaranteeTable:
     """Arrange the manifest's guarantees; the order of first appearance is kept."""
-    private = [stated for stated in guarantees if not math.isinf(stated.epsilon)]
-    epsilons = tuple(sorted({stated.epsilon for stated in private}))
-    by_row: dict[tuple[str, str, str, str, float], dict[float, StatedGuarantee]] = {}
+    private = [stated for stated in guarantees if not math.isinf(stated.asked)]
+    epsilons = tuple(sorted({stated.asked for stated in private}))
+    rates = _rates(private)
+    by_row: dict[tuple[str, str, float | None, str, str, float], dict[float, StatedGuarantee]] = {}
     for stated in private:
-        key = (stated.method, stated.dataset, stated.unit, stated.neighbours, stated.delta)
-        by_row.setdefault(key, {})[stated.epsilon] = stated
-    rows = [
-        GuaranteeRow(*key[:4], f"{key[4]:g}", tuple(_cell(stated[epsilon]) if epsilon in stated else EpsilonCell() for epsilon in epsilons))
-        for key, stated in by_row.items()
-    ]
+        key = (stated.method, stated.dataset, stated.sampling_rate, stated.unit, stated.neighbours, stated.delta)
+        by_row.setdefault(key, {})[stated.asked] = stated
+    rows = []
+    for (method, dataset, rate, unit, neighbours, delta), row in by_row.items():
+        several = len(rates[method, dataset]) > 1
+        cells = tuple(_cell(row[epsilon], compare=not several) if epsilon in row else EpsilonCell() for epsilon in epsilons)
+        label = f"{dataset}, rate {rate:g}" if several and rate is not None else dataset
+        rows.append(GuaranteeRow(method, label, unit, neighbours, f"{delta:g}", cells))
     return GuaranteeTable(epsilons, tuple(rows))
 
 
-def _cell(stated: StatedGuarantee) -> EpsilonCell:
+def _rates(guarantees: list[StatedGuarantee]) -> dict[tuple[str, str], set[float | None]]:
+    found: dict[tuple[str, str], set[float | None]] = {}
+    for stated in guarantees:
+        found.setdefault((stated.method, stated.dataset), set()).add(stated.sampling_rate)
+    return found
+
+
+def _cell(stated: StatedGuarantee, *, compare: bool) -> EpsilonCell:
     total = stated.epsilon if stated.amplified_epsilon is None else stated.amplified_epsilon
-    printed = _printed(stated) if stated.amplified_epsilon is not None else None
+    printed = _printed(stated) if compare else None
     if printed is None:
         return EpsilonCell(words.number(total))
     return EpsilonCell(words.number(total), words.number(printed), differs=abs(total - printed) >= 0.001)
 
 
 def _printed(stated: StatedGuarantee) -> float | None:
-    """Table V belongs to GDP-TabICL only."""
-    if stated.method != "gdp_tabicl":
+    """Table V belongs to GDP-TabICL, amplified, under add-or-remove-one."""
+    if stated.method != "gdp_tabicl" or stated.amplified_epsilon is None or stated.neighbours != "add-or-remove-one":
         return None
     cells = {(row.dataset, row.epsilon): row.printed for row in table_v()}
-    return cells.get((stated.dataset, stated.epsilon))
+    return cells.get((stated.dataset, stated.asked))
 
 
-def relevant_errata(manifest: Manifest, methods: set[str], datasets: set[str], model: PaperModel) -> list[Erratum]:
-    """Slips in the tables that this report quotes, for its data sets."""
+def relevant_errata(guarantees: list[StatedGuarantee], methods: set[str], datasets: set[str], model: PaperModel) -> list[Erratum]:
+    """Slips in the tables that this report quotes, for its data sets; `methods` are those with results."""
     quoted = {ACCURACY_TABLES[model, method] for method in methods if (model, method) in ACCURACY_TABLES}
-    if any(_printed(stated) is not None for stated in manifest.guarantees):
+    if any(_printed(stated) is not None for stated in guarantees):
         quoted.add("V")
     in_paper = {row.dataset for row in table_v()} & datasets
     return [row for row in errata() if in_paper and row.table in quoted and (row.dataset in in_paper or not row.dataset)]

@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from dpicl.errors import DataError, RunError
 from dpicl.evaluation import results_frame_columns
@@ -18,6 +19,10 @@ from dpicl.yaml_file import validate
 
 RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
 TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
+
+
+Rate = Annotated[float, BeforeValidator(lambda rate: float(Fraction(str(rate))))]
+"""A sampling rate, also as the exact fraction that a contract states: `1/10`."""
 
 
 class _Part(BaseModel):
@@ -44,7 +49,7 @@ class Grid(_Part):
     epsilons: list[float] = []
     shots: list[int] = []
     seeds: list[int] = []
-    sampling_rates: list[float] = []
+    sampling_rates: list[Rate] = []
 
 
 class Contract(_Part):
@@ -54,20 +59,31 @@ class Contract(_Part):
     title: str = ""
     licence: str | None = None
     benchmark: bool = False
+    sampling_rate: str | None = None
     positive_rate_note: str | None = None
 
 
 class StatedGuarantee(_Part):
-    """One guarantee of the run; `amplified_epsilon` is None where nothing amplifies."""
+    """One guarantee of the run; `amplified_epsilon` is None where nothing amplifies.
+
+    `epsilon` is what the release costs, `nominal_epsilon` what was asked for, if not the same.
+    """
 
     method: str
     dataset: str
     epsilon: float
+    nominal_epsilon: float | None = None
     amplified_epsilon: float | None = None
+    sampling_rate: Rate | None = None
     delta: float
     neighbours: str
     unit: str
     statement: str
+
+    @property
+    def asked(self) -> float:
+        """The grid's epsilon."""
+        return self.epsilon if self.nominal_epsilon is None else self.nominal_epsilon
 
 
 class Energy(_Part):
@@ -90,7 +106,8 @@ class Manifest(_Part):
     grid: Grid = Grid()
     contracts: dict[str, Contract] = {}
     guarantees: list[StatedGuarantee] = []
-    versions: dict[str, str] = {}
+    options: dict[str, dict[str, Any]] = {}
+    versions: dict[str, str | None] = {}
     machine: dict[str, Any] = {}
     energy: Energy | None = None
     not_protected: list[str] = []

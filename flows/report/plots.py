@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -69,11 +69,11 @@ def time_figure(costs: Costs) -> str:
         return to_svg(figure, "Wall time by stage: " + ", ".join(f"{stage.stage} {words.duration(stage.total)}" for stage in costs.stages))
 
 
-def epsilon_places(epsilons: Sequence[float]) -> dict[float, float]:
+def epsilon_places(epsilons: Iterable[float]) -> dict[float, float]:
     """Where each epsilon stands on the axis: its logarithm, and infinity one step to the right."""
-    finite = sorted(epsilon for epsilon in epsilons if 0 < epsilon < math.inf)
-    places = {epsilon: math.log10(epsilon) for epsilon in finite}
-    if math.inf in epsilons:
+    known = sorted(epsilons)
+    places = {epsilon: math.log10(epsilon) for epsilon in known if 0 < epsilon < math.inf}
+    if math.inf in known:
         places[math.inf] = max(places.values(), default=0.0) + _INFINITY_GAP
     return places
 
@@ -126,7 +126,7 @@ def _levels(axes: Axes, of_dataset: pd.DataFrame) -> None:
     axes.tick_params(color=GRID)
 
 
-def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
+def _legend(figure: Figure, panels: Iterable[Axes]) -> None:
     entries = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     if entries:
         figure.legend(entries.values(), entries.keys(), loc="outside upper left", ncols=4, fontsize=8.5, handlelength=2.6)

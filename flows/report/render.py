@@ -53,7 +53,7 @@ def report_context(run: Run) -> dict[str, Any]:
         "comparisons": comparisons(results),
         "guarantees": guarantee_table(manifest.guarantees),
         "statements": list(dict.fromkeys(guarantee.statement for guarantee in manifest.guarantees)),
-        "errata": relevant_errata(manifest, set(methods), set(datasets), model),
+        "errata": relevant_errata(manifest.guarantees, set(results["method"]), set(datasets), model),
         "examples": examples(run.demonstrations),
         "costs": costs(run.timings, manifest.energy) if len(run.timings) else None,
         "systems": set(results["system"]),
@@ -81,10 +81,10 @@ def examples(units: tuple[Demonstrations, ...]) -> list[dict[str, Any]]:
 
 
 def cell_label(key: str) -> str:
-    """`epsilon=1.0,shots=2` as `ε = 1, k = 2`."""
-    names = {"epsilon": "ε", "shots": "k", "sampling_rate": "rate"}
-    parts = (part.partition("=") for part in key.split(","))
-    return ", ".join(f"{names.get(name, name)} = {value.removesuffix('.0')}" if sign else name for name, sign, value in parts)
+    """`icl,epsilon=1.0,shots=2` as `ε = 1, k = 2`."""
+    names = {"epsilon": "ε", "shots": "k"}
+    parts = [part.partition("=") for part in key.split(",")]
+    return ", ".join(f"{names.get(name, name)} = {value.removesuffix('.0')}" for name, sign, value in parts if sign) or key
 
 
 def _is_private(key: str) -> bool:
@@ -140,4 +140,4 @@ def _to_markdown(value: object) -> object:
 
 def _code_block(text: str) -> Markup:
     """An indented Markdown code block: inside it nothing has a meaning."""
-    return Markup("\n".join(f"    {line}" for line in text.splitlines()))  # noqa: S704 - indented, so literal
+    return Markup("\n".join(f"    {line}" for line in text.splitlines()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import AbstractContextManager
 from html import escape
 
 import matplotlib as mpl
@@ -29,6 +30,7 @@ _STYLE = {
     "svg.hashsalt": "dpicl",
     "font.size": 9,
     "text.color": INK,
+    "axes.facecolor": "none",
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
     "axes.titlesize": 10,
@@ -49,7 +51,7 @@ _STYLE = {
 }
 
 
-def style() -> mpl.RcParams:
+def style() -> AbstractContextManager[None]:
     """The context in which every figure is built and drawn."""
     return mpl.rc_context(_STYLE)
 

@@ -62,8 +62,9 @@ def parts(results: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 def has_several_rates(results: pd.DataFrame) -> bool:
-    """Whether the sampling rate was varied, as in the paper's figure 2."""
-    return bool(results.loc[results["system"] == "icl", "sampling_rate"].nunique() > 1)
+    """Whether the sampling rate was varied on some data set, as in the paper's figure 2."""
+    icl = results[results["system"] == "icl"]
+    return bool((icl.groupby(["method", "dataset"])["sampling_rate"].nunique() > 1).any())
 
 
 def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
@@ -81,14 +82,17 @@ def spread(values: pd.Series) -> str:
 
 def _table(part: pd.DataFrame, metric: str, model: PaperModel, epsilons: tuple[float, ...]) -> MetricTable:
     own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
-    several = has_several_rates(part)
+    several, bar = has_several_rates(part), own["majority"].mean()
     rows = []
     for system, shots, rate, group in _row_groups(part):
-        cells = tuple(_cell(group, metric, model, epsilon, own["majority"].mean()) for epsilon in epsilons)
-        majority, zero_shot = (spread(own[name]) if system in ASKED else words.DASH for name in _OWN_COLUMNS)
+        asked = system in ASKED
+        quoted = model if metric == "accuracy" and not (asked and several) else None  # the paper's tables have one rate
+        cells = tuple(_cell(group, metric, epsilon, quoted, bar if asked else math.inf, several) for epsilon in epsilons)
+        majority, zero_shot = (spread(own[name]) if asked else words.DASH for name in _OWN_COLUMNS)
         rows.append(Row(row_label(system, shots, rate, several), cells, majority, zero_shot))
     first = part.iloc[0]
-    return MetricTable(first["method"], first["dataset"], epsilons, _amplified(part, epsilons), _queries(part), tuple(rows))
+    amplified = () if several else _amplified(part, epsilons)
+    return MetricTable(first["method"], first["dataset"], epsilons, amplified, _queries(part), tuple(rows))
 
 
 def _row_groups(part: pd.DataFrame) -> Iterator[tuple[str, float, float, pd.DataFrame]]:
@@ -99,19 +103,24 @@ def _row_groups(part: pd.DataFrame) -> Iterator[tuple[str, float, float, pd.Data
             yield system, shots, rate, group
 
 
-def _cell(group: pd.DataFrame, metric: str, model: PaperModel, epsilon: float, majority: float) -> Cell:
-    values = group.loc[group["epsilon"] == epsilon, metric].dropna()
-    first = group.iloc[0]
-    paper = ""
-    if metric == "accuracy":
-        shots = None if math.isnan(first["shots"]) else int(first["shots"])
-        printed = paper_accuracy(model, first["method"], first["dataset"], first["system"], shots, epsilon)
-        paper = f"paper {words.as_printed(*printed)}" if printed else ""
+def _cell(group: pd.DataFrame, metric: str, epsilon: float, model: PaperModel | None, bar: float, show_amplified: bool) -> Cell:
+    """One row's cell; `bar` is what it must be above to stand out."""
+    here = group[group["epsilon"] == epsilon]
+    values = here[metric].dropna()
+    paper = _paper(group.iloc[0], epsilon, model) if model else ""
     if values.empty:
         return Cell(paper=paper)
-    missing = group["seed"].nunique() - len(values)
-    note = f"{len(values)} of {group['seed'].nunique()} seeds" if missing > 0 else ""
-    return Cell(spread(values), paper, note, above=first["system"] in ASKED and bool(values.mean() > majority))
+    seed_count = group["seed"].nunique()
+    notes = [f"{len(values)} of {seed_count} seeds"] if len(values) < seed_count else []
+    if show_amplified and here["amplified_epsilon"].nunique() == 1:
+        notes.append(f"ε′ {words.number(here['amplified_epsilon'].iloc[0])}")
+    return Cell(spread(values), paper, ", ".join(notes), above=bool(values.mean() > bar))
+
+
+def _paper(row: pd.Series, epsilon: float, model: PaperModel) -> str:
+    shots = None if math.isnan(row["shots"]) else int(row["shots"])
+    printed = paper_accuracy(model, row["method"], row["dataset"], row["system"], shots, epsilon)
+    return f"paper {words.as_printed(*printed)}" if printed else ""
 
 
 def _amplified(part: pd.DataFrame, epsilons: Sequence[float]) -> tuple[str, ...]:

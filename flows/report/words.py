@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 DASH = "–"
-METHODS = {"ldp_tabicl": "LDP-TabICL", "gdp_tabicl": "GDP-TabICL"}
+METHODS = {"ldp_tabicl": "LDP-TabICL", "gdp_tabicl": "GDP-TabICL", "": "shared"}
 SYSTEMS = {
     "icl": "in-context",
     "raw-rows": "raw randomised rows",
@@ -20,7 +20,7 @@ SYSTEMS = {
 
 
 def method_name(slug: str) -> str:
-    """A method as its paper calls it."""
+    """A method as its paper calls it; work that no method owns is `shared`."""
     return METHODS.get(slug, slug)
 
 

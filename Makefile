@@ -1,0 +1,51 @@
+# The only list of commands. `make` alone shows it.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export DPICL_DATA ?= $(abspath $(wildcard ../shared/data))
+export PREFECT_SERVER_ANALYTICS_ENABLED = false
+export DO_NOT_TRACK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench schema lock clean
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(READY) ## make the virtual environment and install everything
+$(READY): pyproject.toml requirements.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+demo: $(READY) ## run both methods on bundled clinical data and write a report
+	$(BIN)/dpicl run demo
+
+test: $(READY) ## run all tests
+	$(BIN)/python -m pytest -q
+
+check: $(READY) ## lint, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## put the code into its usual form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+TOPIC ?= main
+bench: $(READY) ## measure: make bench TOPIC=main
+	$(BIN)/python -m benchmarks.$(TOPIC)
+
+schema: $(READY) ## write the JSON schema of contracts again
+	$(BIN)/python -m dpicl.contract.schema > data_contracts/schema.json
+
+lock: ## resolve the dependencies anew (needs uv)
+	uv lock --upgrade
+	uv export --frozen --all-extras --no-hashes --no-emit-project --no-annotate --no-header --output-file requirements.lock
+
+clean: ## remove the virtual environment and all runs
+	rm -rf $(VENV) .dpicl

@@ -1,0 +1,1 @@
+"""Measurements: `make bench TOPIC=…`, each ending with one line per figure against its goal."""

@@ -1,0 +1,46 @@
+"""How a benchmark reports: one line per figure, exit code 1 if one is short."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Figures:
+    """Collected figures of one topic."""
+
+    lines: list[tuple[str, str, str, bool]] = field(default_factory=list)
+
+    def at_least(self, name: str, value: float, goal: float, unit: str = "") -> None:
+        """A figure that is good when large."""
+        self.lines.append((name, f"{value:,.4g}{unit}", f">= {goal:,g}{unit}", value >= goal))
+
+    def at_most(self, name: str, value: float, goal: float, unit: str = "") -> None:
+        """A figure that is good when small."""
+        self.lines.append((name, f"{value:,.4g}{unit}", f"<= {goal:,g}{unit}", value <= goal))
+
+    def exactly(self, name: str, value: object, goal: object) -> None:
+        """A figure that has one right value."""
+        self.lines.append((name, str(value), str(goal), value == goal))
+
+    def finish(self) -> None:
+        """Print every figure and leave with 1 if one is short."""
+        print()
+        for name, value, goal, good in self.lines:
+            print(f"figure {name}: {value} (goal {goal}) {'ok' if good else 'short'}")
+        sys.exit(0 if all(good for *_, good in self.lines) else 1)
+
+
+def seconds(function: Callable[[], object], repeats: int = 5) -> float:
+    """Median wall time of a call, after one that is not counted."""
+    function()
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)

@@ -1,0 +1,96 @@
+"""Small run folders to report on, and a reader of what the report says."""
+
+import csv
+import json
+import math
+from html.parser import HTMLParser
+
+from dpicl.evaluation import results_frame_columns
+from flows.report import build_report
+
+COLUMNS = results_frame_columns()
+ACCURACIES = {1.0: (0.70, 0.74, 0.78), 5.0: (0.80, 0.72, 0.79), math.inf: (0.90, 0.90, 0.90)}
+LR = {1.0: (0.61, 0.66, 0.72), 5.0: (0.85, 0.81, 0.80)}
+MAJORITY = (0.75, 0.74, 0.76)
+
+
+def manifest(**changes):
+    content = {
+        "run_id": "r1",
+        "pipeline": "demo",
+        "title": "A title",
+        "created_utc": "2026-01-01T00:00:00Z",
+        "dpicl_version": "0.1.0",
+        "simulated": False,
+        "model": {"name": "some-model", "kind": "transformers", "trained": True},
+        "grid": {"methods": ["gdp_tabicl"], "datasets": ["adult"], "epsilons": [1, 5, "inf"], "shots": [1], "seeds": [0, 1, 2]},
+    }
+    return content | changes
+
+
+def rows(dataset="adult"):
+    """Three seeds of in-context answers, logistic regression and majority, on the paper's first data set."""
+    for seed in range(3):
+        yield ["gdp_tabicl", "majority", dataset, seed, "", "", "", "", 100, MAJORITY[seed], 0.5, ""]
+        for epsilon, values in ACCURACIES.items():
+            yield ["gdp_tabicl", "icl", dataset, seed, epsilon, 1, 0.1, epsilon / 2, 100, values[seed], values[seed] - 0.2, ""]
+        for epsilon, values in LR.items():
+            yield ["gdp_tabicl", "lr", dataset, seed, epsilon, "", "", "", 500, values[seed], 0.6, 0.65]
+
+
+def write_csv(path, header, content):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(content)
+
+
+def write_run(folder, *, results=None, timings=(), demonstrations=None, unit="gdp_tabicl__adult__seed0", **changes):
+    (folder / "manifest.json").write_text(json.dumps(manifest(**changes)), encoding="utf-8")
+    write_csv(folder / "results.csv", COLUMNS, rows() if results is None else results)
+    write_csv(folder / "timings.csv", ["method", "dataset", "seed", "stage", "seconds"], timings)
+    if demonstrations:
+        (folder / "units" / unit).mkdir(parents=True)
+        (folder / "units" / unit / "demonstrations.json").write_text(json.dumps(demonstrations), encoding="utf-8")
+    return folder
+
+
+def built(folder):
+    html, markdown = build_report(folder)
+    return html.read_text(encoding="utf-8"), markdown.read_text(encoding="utf-8")
+
+
+class Page(HTMLParser):
+    """Tags with attributes, and the text of every table cell by row."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.rows, self._cell = [], [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+            self._cell = True
+        if tag == "small" and self._cell:
+            self.rows[-1][-1] = self.rows[-1][-1].rstrip() + " | "
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            self._cell = False
+
+    def handle_data(self, data):
+        if self._cell:
+            self.rows[-1][-1] += data.strip("\n")
+
+    def row(self, label):
+        """The first row with this label."""
+        return next(row for row in self.rows if row and row[0] == label)
+
+
+def markdown_row(markdown, label):
+    line = next(line for line in markdown.splitlines() if line.startswith(f"| {label} |"))
+    return [cell.strip() for cell in line.strip("|").split("|")]

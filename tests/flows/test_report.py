@@ -1,0 +1,270 @@
+"""A report says what the run folder holds, beside what the paper printed, and nothing else."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+from scipy.stats import ttest_rel
+
+from dpicl.errors import DataError, DpiclError, RunError
+from flows.report import build_report
+from flows.report.load import load_run
+from flows.report.plots import epsilon_places
+from flows.report.render import cell_label, examples
+from flows.report.words import mass
+
+from .report_folder import ACCURACIES, COLUMNS, LR, MAJORITY, Page, built, manifest, markdown_row, rows, write_csv, write_run
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "report"
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(tmp_path):
+    html, _ = built(write_run(tmp_path, timings=[["gdp_tabicl", "adult", 0, "score", 3.5]]))
+    page = Page(html)
+    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object", "embed", "base", "form"})
+    for tag, attributes in page.tags:
+        assert "src" not in attributes
+        assert not any(name.startswith("on") for name in attributes)
+        assert attributes.get("href", "#").startswith("#"), tag
+        assert attributes.get("xlink:href", "#").startswith("#"), tag
+    assert "@import" not in html
+    assert all(reference.startswith("#") for reference in [part.split(")")[0].strip("'\"") for part in html.split("url(")[1:]])
+    assert ("meta", {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'"}) in page.tags
+    assert sum(tag == "svg" for tag, _ in page.tags) == 2
+
+
+def test_the_same_folder_gives_the_same_page(tmp_path):
+    folder = write_run(tmp_path)
+    assert built(folder) == built(folder)
+
+
+@pytest.mark.parametrize("trained", [True, False])
+@pytest.mark.parametrize("simulated", [True, False])
+def test_banners_stand_exactly_where_the_manifest_says_so(tmp_path, trained, simulated):
+    texts = built(write_run(tmp_path, simulated=simulated, model={"name": "some-model", "trained": trained}))
+    for text in texts:
+        assert ("Random weights." in text) is not trained
+        assert ("not a release." in text) is simulated
+
+
+def test_mean_and_deviation_are_those_of_the_seeds(tmp_path):
+    html, markdown = built(write_run(tmp_path))
+    # 0.70, 0.74, 0.78: mean 0.74, deviations 0.04, 0, 0.04, sample variance 0.0032 / 2 = 0.04 squared
+    assert markdown_row(markdown, "in-context, k = 1")[1:] == [
+        "0.740 ± 0.040 (paper .72 ± .05)",
+        "**0.770 ± 0.044** (paper .74 ± .04)",
+        "**0.900 ± 0.000** (paper .76 ± .01)",
+        "0.750 ± 0.010",
+        "–",
+    ]
+    assert Page(html).row("in-context, k = 1")[1:] == [
+        "0.740 ± 0.040 | paper .72 ± .05",
+        "0.770 ± 0.044 | paper .74 ± .04",
+        "0.900 ± 0.000 | paper .76 ± .01",
+        "0.750 | ± 0.010",
+        "–",
+    ]
+
+
+def test_only_means_above_the_majority_stand_out(tmp_path):
+    html, _ = built(write_run(tmp_path))
+    assert html.count('<td class="above">') == 2 + 3, "two of three accuracies and all balanced accuracies"
+
+
+def test_an_undefined_metric_is_a_dash(tmp_path):
+    _, markdown = built(write_run(tmp_path))
+    auc = markdown[markdown.index("## AUC") :]
+    assert markdown_row(auc, "in-context, k = 1")[1:4] == ["–", "–", "–"]
+    assert markdown_row(auc, "logistic regression")[1:4] == ["0.650 ± 0.000", "0.650 ± 0.000", "–"]
+
+
+@pytest.mark.parametrize(("name", "print_of_cell"), [("meta-llama/Llama-2-7b-hf", ".77 ± .02"), ("Llama-2-13b", ".72 ± .05")])
+def test_the_print_beside_is_that_of_the_model_that_answered(tmp_path, name, print_of_cell):
+    _, markdown = built(write_run(tmp_path, model={"name": name, "trained": True}))
+    assert markdown_row(markdown, "in-context, k = 1")[1] == f"0.740 ± 0.040 (paper {print_of_cell})"
+
+
+def test_what_the_paper_lacks_has_no_print_beside(tmp_path):
+    _, markdown = built(write_run(tmp_path, results=rows("my_table")))
+    assert "(paper" not in markdown
+    assert "Slips" not in markdown
+
+
+def test_missing_seeds_are_told(tmp_path):
+    results = [row for row in rows() if not (row[1] == "icl" and row[3] == 2 and row[4] == 5.0)]
+    _, markdown = built(write_run(tmp_path, results=results))
+    assert markdown_row(markdown, "in-context, k = 1")[2] == "**0.760 ± 0.057**, 2 of 3 seeds (paper .74 ± .04)"
+
+
+def test_the_headline_compares_the_best_private_cell_with_its_own_neighbours(tmp_path):
+    for text in built(write_run(tmp_path)):
+        plain = text.replace("\u00a0", " ")
+        assert "The best private in-context accuracy is 0.770 ± 0.044 (GDP-TabICL on adult, ε = 5, k = 1)." in plain
+        assert "majority label scores 0.750 ± 0.010, and the same shots without privacy 0.900 ± 0.000." in plain
+        assert "The best of 2 cells flatters: on average over all of them, private in-context answers score 0.755" in plain
+
+
+def test_t_tests_equal_scipy_on_the_private_pairs(tmp_path):
+    _, markdown = built(write_run(tmp_path))
+    icl = [*ACCURACIES[1.0], *ACCURACIES[5.0]]
+    majority = ttest_rel(icl, [*MAJORITY, *MAJORITY]).pvalue
+    lr = ttest_rel(icl, [*LR[1.0], *LR[5.0]]).pvalue
+    row = markdown_row(markdown[markdown.index("## Paired tests") :], "GDP-TabICL")
+    assert row[2:] == ["in-context, k = 1", "+0.005", f"{majority:.3f}", "6", "+0.013", f"{lr:.3f}", "6"]
+
+
+GUARANTEES = [
+    {"method": "gdp_tabicl", "dataset": dataset, "epsilon": epsilon, "amplified_epsilon": amplified, "delta": 0.0}
+    | {"neighbours": "add-or-remove-one", "unit": "row", "statement": f"{dataset} at {epsilon}."}
+    for dataset, epsilon, amplified in [("calhousing", 1, 0.2952), ("calhousing", 5, 3.4165), ("adult", 1, 0.1586), ("adult", "inf", "inf")]
+]
+
+
+def test_without_results_the_guarantees_stand_beside_table_v_and_its_errata(tmp_path):
+    folder = write_run(tmp_path, guarantees=GUARANTEES, model=None)
+    (folder / "results.csv").unlink()
+    (folder / "timings.csv").unlink()
+    html, markdown = built(folder)
+    assert "This run has no results." in html and "No model was asked" in html
+    table = markdown[markdown.index("| method | data set | ε = 1 | ε = 5 |") :]
+    assert "| GDP-TabICL | calhousing | 0.295 (paper 0.295) | 3.417 (paper 4.416, differs) | 0 |" in table
+    assert "| GDP-TabICL | adult | 0.159 (paper 0.159) | – | 0 |" in table
+    assert "1 cell differs from the paper's Table V" in html
+    assert html.count('<td class="differs">') == 1
+    assert "| V | calhousing, epsilon = 5 | 4.416 | 3.416 |" in markdown
+    assert "bank" not in markdown[markdown.index("### Slips") :], "an erratum of a data set that is not in the run"
+    assert "| III |" not in markdown, "an erratum of a table that is not quoted"
+
+
+def test_a_doubled_cost_stands_in_the_column_that_was_asked_for_and_not_beside_table_v(tmp_path):
+    doubled = GUARANTEES[0] | {"epsilon": 2.0, "nominal_epsilon": 1.0, "amplified_epsilon": 0.5904, "neighbours": "replace-one"}
+    _, markdown = built(write_run(tmp_path, guarantees=[doubled]))
+    table = markdown[markdown.index("## Guarantees") :]
+    assert "| method | data set | ε = 1 | δ |" in table
+    assert "| GDP-TabICL | calhousing | 0.590 | 0 | replace-one | row |" in table
+
+
+def test_each_sampling_rate_has_its_own_guarantee_and_none_stands_beside_table_v(tmp_path):
+    by_rate = [GUARANTEES[0] | {"sampling_rate": rate, "amplified_epsilon": value} for rate, value in (("1/100", 0.017), ("1/2", 0.62))]
+    _, markdown = built(write_run(tmp_path, guarantees=by_rate))
+    assert "| GDP-TabICL | calhousing, rate 0.01 | 0.017 | 0 |" in markdown
+    assert "| GDP-TabICL | calhousing, rate 0.5 | 0.620 | 0 |" in markdown
+
+
+HOSTILE = "<script>alert(1)<script>|*[x](http://evil.example)$\\frac{$ & `"
+
+
+def test_hostile_names_and_texts_stay_text(tmp_path):
+    demonstrations = {"epsilon=1.0,shots=1": ["</pre><script>alert(2)</script>\n# heading\n```"]}
+    run = write_run(tmp_path, results=rows(HOSTILE), demonstrations=demonstrations, title=HOSTILE, command=HOSTILE, not_protected=[HOSTILE])
+    html, markdown = built(run)
+    page = Page(html)
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert "alert(1)" in html and "alert(2)" in html
+    assert not any("evil.example" in str(value) for tag, attributes in page.tags for value in attributes.values() if tag == "a")
+    outside_code = [line for line in markdown.splitlines() if not line.startswith("    ")]
+    assert not any("<script" in line or "](http" in line or line.startswith("# heading") for line in outside_code)
+    widths = {line.count("|") for line in outside_code if line.startswith(("| in-context", "| | ε"))}
+    assert len(widths) == 1, "a pipe in a name must not add a column"
+
+
+def test_only_cells_with_a_finite_epsilon_are_shown_as_examples(tmp_path):
+    demonstrations = {
+        "epsilon=inf,shots=1": ["NOT-NOISED"],
+        "epsilon=1.0,shots=1": ["noised"],
+        "zero-shot": ["NOT-STATED"],
+        "epsilon=x": ["NOT-READ"],
+    }
+    folder = write_run(tmp_path, demonstrations=demonstrations)
+    for text in built(folder):
+        assert "noised" in text and "NOT-" not in text
+    assert [cell for entry in examples(load_run(folder).demonstrations) for cell in entry["cells"]] == [("ε = 1, k = 1", ["noised"])]
+
+
+def test_energy_and_co2_follow_from_equation_2(tmp_path):
+    timings = [["gdp_tabicl", "adult", 0, "score", 3000], ["gdp_tabicl", "adult", 1, "score", 4200]]
+    _, markdown = built(write_run(tmp_path, timings=timings, energy={"power_watts": 300, "kg_co2_per_kwh": 0.3633}))
+    assert "this is 0.6000 kWh and 217.980 g CO₂eq" in markdown  # 300 W x 2 h / 1000, x 0.3633
+    assert mass(1.5) == "1.500 kg"
+
+
+def test_time_that_no_method_owns_is_shared(tmp_path):
+    _, markdown = built(write_run(tmp_path, timings=[["", "adult", "", "ingest", 2], ["gdp_tabicl", "adult", 0, "score", 6]]))
+    assert "| stage | shared | GDP-TabICL | all | share |" in markdown
+    assert "| ingest | 2.00 s | 0.00 s | 2.00 s | 25.0 % |" in markdown
+
+
+def test_without_an_energy_assumption_no_energy_is_stated(tmp_path):
+    _, markdown = built(write_run(tmp_path, timings=[["gdp_tabicl", "adult", 0, "score", 3000]]))
+    assert "50.0 min" in markdown and "kWh" not in markdown
+
+
+def test_varied_sampling_rates_are_drawn_by_rate_and_not_set_beside_the_paper(tmp_path):
+    def by_rate():
+        for seed in range(3):
+            for rate in (0.01, 0.5):
+                yield ["gdp_tabicl", "icl", "adult", seed, 5.0, 2, rate, 5 + math.log(rate), 100, 0.5 + rate / 5, 0.5, 0.5]
+
+    html, markdown = built(write_run(tmp_path, results=by_rate()))
+    assert "Accuracy against the sampling rate" in html and "Accuracy against epsilon" not in html
+    assert markdown_row(markdown, "in-context, k = 2, rate 0.01")[1] == "0.502 ± 0.000, ε′ 0.395"
+    assert markdown_row(markdown, "in-context, k = 2, rate 0.5")[1] == "0.600 ± 0.000, ε′ 4.307"
+
+
+def test_infinity_stands_right_of_every_finite_epsilon():
+    places = epsilon_places([math.inf, 1.0, 10.0])
+    assert places[1.0] == 0 and places[10.0] == 1 and places[math.inf] > 1
+    assert list(places) == [1.0, 10.0, math.inf]
+
+
+def test_a_cell_key_is_read_as_words():
+    assert cell_label("icl,epsilon=10.0,shots=2,rate=1/20") == "ε = 10, k = 2, rate = 1/20"
+    assert cell_label("zero-shot") == "zero-shot"
+
+
+def test_a_bare_manifest_is_enough(tmp_path):
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest(model=None, grid={})), encoding="utf-8")
+    html, markdown = built(tmp_path)
+    for text in (html, markdown):
+        assert "This run has no results." in text
+        assert "This run states no guarantee." in text
+        assert "The run did not state its limits." in text
+        assert "The run did not state its budget." in text
+
+
+def test_a_folder_without_manifest_is_refused(tmp_path):
+    with pytest.raises(RunError, match="manifest.json: cannot be read"):
+        build_report(tmp_path)
+
+
+def test_a_manifest_without_its_flags_is_refused(tmp_path):
+    content = manifest()
+    del content["simulated"]
+    (tmp_path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(DpiclError, match=r"manifest.json: simulated: missing"):
+        build_report(tmp_path)
+
+
+def test_missing_columns_are_named(tmp_path):
+    folder = write_run(tmp_path)
+    write_csv(folder / "results.csv", COLUMNS[:-2], [])
+    with pytest.raises(RunError, match="results.csv: lacks 2 columns: balanced_accuracy, auc"):
+        build_report(folder)
+
+
+def test_text_among_numbers_is_counted_and_not_repeated(tmp_path):
+    results = [[*row[:9], "SECRET", *row[10:]] if row[1] == "lr" else row for row in rows()]
+    with pytest.raises(DataError, match=r"results.csv: column 'accuracy': holds text where a number belongs \(6 values\)") as caught:
+        build_report(write_run(tmp_path, results=results))
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [folder.name for folder in sorted(GOLDEN.iterdir())])
+def test_golden_markdown(tmp_path, name):
+    """To accept a change, copy the new report.md over the folder's."""
+    folder = tmp_path / name
+    shutil.copytree(GOLDEN / name, folder)
+    expected = (folder / "report.md").read_text(encoding="utf-8")
+    assert built(folder)[1] == expected

@@ -1,0 +1,320 @@
+"""One installation for a whole test session: state, contracts, a Prefect server with its pages, a cluster.
+
+Real parts, started once and stopped at the end. A test that wants to break one starts its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parent.parent
+DPICL = Path(sys.executable).with_name("dpicl")
+REAL_DATA = Path(os.environ.get("DPICL_DATA") or REPOSITORY.parent / "shared" / "data")
+SMALL = {"model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0]}
+"""A grid of two units and a few cells each, answered by hashes: seconds."""
+SMALL_OPTIONS = ("--model", "fake", "--epsilons", "1,inf", "--shots", "1,2", "--seeds", "0")
+
+_QUIET = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "GX_ANALYTICS_ENABLED": "false",
+    "HF_HUB_OFFLINE": "1",
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "dpicl",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Folders of one installation, and the environment that points there."""
+
+    root: Path
+
+    @property
+    def home(self) -> Path:
+        """State: runs, private files, models."""
+        return self.root / "home"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs to work here; names no server and no cluster."""
+        return {
+            **_QUIET,
+            "DPICL_HOME": str(self.home),
+            "DPICL_CONTRACTS": str(self.root / "contracts"),
+            "DPICL_PIPELINES": str(self.root / "pipelines.yaml"),
+            "DPICL_DATA": str(self.root / "data"),
+            "PREFECT_HOME": str(self.root / "prefect"),
+            "DASK_TEMPORARY_DIRECTORY": str(self.root / "dask"),
+        }
+
+    def run(self, run_id: str) -> Path:
+        """Folder of a run."""
+        return self.home / "runs" / run_id
+
+    def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
+        """The command line as a process group of its own."""
+        return subprocess.Popen(
+            [str(DPICL), *arguments],
+            env={**_bare_environment(), **self.environment, **extra},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.root,
+            start_new_session=True,
+        )
+
+    def dpicl(self, *arguments: str, timeout: float = 120, **extra: str) -> subprocess.CompletedProcess[str]:
+        """Run the command line to its end."""
+        process = self.start(*arguments, **extra)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            end(process)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    @contextmanager
+    def entered(self, **extra: str) -> Iterator[None]:
+        """Work here inside this process."""
+        before = dict(os.environ)
+        os.environ.update({**self.environment, **extra})
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def new_place(root: Path) -> Place:
+    """An installation of its own: shipped contracts and pipelines, and a model `fake`."""
+    place = Place(root)
+    for folder in (place.home, root / "data", root / "prefect", root / "dask"):
+        folder.mkdir(parents=True)
+    shutil.copytree(REPOSITORY / "data_contracts", root / "contracts")
+    pipelines = yaml.safe_load((REPOSITORY / "pipelines.yaml").read_text())
+    pipelines["models"]["fake"] = {"kind": "fake"}
+    (root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
+    return place
+
+
+def _bare_environment() -> dict[str, str]:
+    """The test process's environment without what would point a child elsewhere."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("DPICL_", "PREFECT_", "DASK_"))}
+
+
+@dataclass(frozen=True)
+class World(Place):
+    """A place with a running server and cluster."""
+
+    url: str
+    scheduler: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """As a place's, with server and cluster."""
+        return {**super().environment, "PREFECT_API_URL": self.api_url, "DASK_SCHEDULER_ADDRESS": self.scheduler}
+
+    @property
+    def api_url(self) -> str:
+        """The server's API."""
+        return f"{self.url}/api"
+
+    @contextmanager
+    def entered(self, **extra: str) -> Iterator[None]:
+        """Work here inside this process, Prefect included."""
+        from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+        settings: dict[Any, Any] = {PREFECT_API_URL: self.api_url, PREFECT_HOME: self.root / "prefect"}
+        with super().entered(**extra), temporary_settings(settings):
+            yield
+
+    def sweep(self, run_id: str, changes: Mapping[str, Any] = SMALL, *, pipeline: str = "demo", resume: bool = False) -> Path:
+        """Run a pipeline in this process, on the session's server and cluster."""
+        from prefect_dask import DaskTaskRunner
+
+        from flows.sweep import sweep
+
+        with self.entered():
+            sweep.with_options(task_runner=DaskTaskRunner(address=self.scheduler))(pipeline, dict(changes), run_id, resume)
+        return self.run(run_id)
+
+    def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """One request to the server's API; POST with a body, else GET."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.api_url}/{path}", data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read() or "null")
+
+    def flow_run(self, run_id: str) -> dict[str, Any]:
+        """The newest flow run whose parameters name the run."""
+        runs = self.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 200})
+        return next(run for run in runs if run["parameters"].get("run_id") == run_id)
+
+    def task_runs(self, run_id: str) -> list[dict[str, Any]]:
+        """Task runs of the newest flow run of a run."""
+        flow_run = self.flow_run(run_id)["id"]
+        return list(self.ask("task_runs/filter", {"flow_runs": {"id": {"any_": [flow_run]}}, "limit": 200}))
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(condition: Callable[[], object], seconds: float, what: str, *, every: float = 0.05) -> None:
+    """Wait for a condition, or fail saying what was waited for."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        time.sleep(every)
+
+
+def answers(url: str) -> bool:
+    """Whether a server answers there."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Stop a process group that this test session started."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(10)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+@contextmanager
+def running_server(place: Place) -> Iterator[str]:
+    """A Prefect server with its pages on a free port; gives its address."""
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    command = [str(DPICL.with_name("prefect")), "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    environment = {**_bare_environment(), **place.environment, "PREFECT_SERVER_UI_API_URL": f"{url}/api"}
+    with (place.root / "server.log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, text=True, start_new_session=True)
+    try:
+        until(lambda: answers(f"{url}/api/health"), 120, "the Prefect server")
+        yield url
+    finally:
+        end(server)
+
+
+@contextmanager
+def running_cluster(place: Place, *, workers: int = 2) -> Iterator[Any]:
+    """A Dask cluster of processes that work in the place; gives the cluster."""
+    import dask
+    from distributed import LocalCluster
+
+    with (
+        dask.config.set({"temporary-directory": str(place.root / "dask")}),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+            silence_logs=50,
+            env=place.environment,
+        ) as cluster,
+    ):
+        yield cluster
+
+
+class _Session:
+    """What is started once: fixtures in several folders share it."""
+
+    def __init__(self, config: pytest.Config, root: Path) -> None:
+        self._config, self._root = config, root
+
+    def _enter(self, manager: Any) -> Any:
+        value = manager.__enter__()
+        self._config.add_cleanup(lambda: manager.__exit__(None, None, None))
+        return value
+
+    @cached_property
+    def world(self) -> World:
+        """Server and cluster over one place."""
+        place = new_place(self._root)
+        url = self._enter(running_server(place))
+        cluster = self._enter(running_cluster(place))
+        return World(self._root, url, cluster.scheduler_address)
+
+
+_sessions: dict[pytest.Config, _Session] = {}
+
+
+@pytest.fixture(scope="session")
+def world(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The session's installation; import this fixture in a folder's conftest."""
+    if pytestconfig not in _sessions:
+        _sessions[pytestconfig] = _Session(pytestconfig, tmp_path_factory.mktemp("world"))
+    return _sessions[pytestconfig].world
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, temporary ones left out."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and not is_temporary(path)}
+
+
+def is_temporary(path: Path) -> bool:
+    """A draft that a killed writer left behind."""
+    return path.name.startswith(".")
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV file."""
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def complaint(finished: subprocess.CompletedProcess[str] | tuple[int, str]) -> str:
+    """The one sentence of a refused command; fails if there is more, or another exit code."""
+    code, err = finished if isinstance(finished, tuple) else (finished.returncode, finished.stderr)
+    lines = [line for line in err.splitlines() if line.strip()]
+    assert code == 2, f"exit code {code}: {err}"
+    assert len(lines) == 1 and lines[0].startswith("dpicl: "), err
+    return lines[0].removeprefix("dpicl: ")
+
+
+def call_main(arguments: Sequence[str], capture: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The command line's entry point in this process: exit code and standard error."""
+    from flows.cli import main
+
+    before, sys.argv = sys.argv, ["dpicl", *arguments]
+    try:
+        main()
+        code = 0
+    except SystemExit as stopped:
+        code = int(stopped.code or 0)
+    finally:
+        sys.argv = before
+    return code, capture.readouterr().err

@@ -1,0 +1,1 @@
+"""Tests of the library: no orchestrator, no network but this machine."""
