@@ -100,7 +100,9 @@ def randomisation(figures: Figures) -> None:
 def _run(home: Path, *arguments: str) -> float:
     started = time.perf_counter()
     environment = {**os.environ, "DPICL_HOME": str(home)}
-    subprocess.run([str(Path(sys.executable).with_name("dpicl")), "run", *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [str(Path(sys.executable).with_name("dpicl")), "run", *arguments], env=environment, check=True, stdout=subprocess.DEVNULL
+    )
     return time.perf_counter() - started
 
 

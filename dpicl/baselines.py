@@ -74,7 +74,9 @@ def central_design(table: Table, contract: Contract, *, one_hot: bool) -> Design
         low += [0] * (size if one_hot else 1)
         high += [1] * size if one_hot else [max(size - 1, 1)]
     largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
-    return Design(np.hstack(columns).astype(np.float64), np.array(low, dtype=float), np.array(high, dtype=float), float(np.linalg.norm(largest)))
+    return Design(
+        np.hstack(columns).astype(np.float64), np.array(low, dtype=float), np.array(high, dtype=float), float(np.linalg.norm(largest))
+    )
 
 
 def _measured(model: Any, features: np.ndarray, truth: np.ndarray) -> Metrics:

@@ -17,11 +17,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from dpicl.contract.models import Frozen, Name, Rate, Text
+from dpicl.contract.base import Frozen, Name, Rate, Text
 from dpicl.errors import ParameterError
 from dpicl.yaml_file import read_yaml, validate
 
-METHODS = ("ldp_tabicl", "gdp_tabicl")
 MethodName = Literal["ldp_tabicl", "gdp_tabicl"]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from typer.exceptions import TyperException
 
 from dpicl.errors import DpiclError
 from tasks.settings import Settings
@@ -25,6 +26,7 @@ app.add_typer(contract_app, name="contract")
 app.add_typer(data_app, name="data")
 console = Console()
 
+INTERRUPTED = 130
 MANY = "several values parted by commas"
 
 
@@ -44,7 +46,7 @@ def list_pipelines() -> None:
         sets = ", ".join(pipeline.datasets) if len(pipeline.datasets) < 4 else f"{len(pipeline.datasets)} data sets"
         table.add_row(name, pipeline.title, sets, str(units), pipeline.schedule.cron if pipeline.schedule else "")
     console.print(table)
-    console.print(f"models: {', '.join(pipelines.models)}, a folder, or a hub id org/name[@revision]", highlight=False)
+    console.print(f"models: {', '.join(pipelines.models)}, a folder, or a hub id org/name[@revision]", highlight=False, markup=False)
 
 
 @app.command()
@@ -65,7 +67,14 @@ def run(
     from flows.console import run_with_progress
     from tasks.run_folder import read_plan, run_folder
 
-    wanted = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds, "sampling_rates": sampling_rates}
+    wanted = {
+        "datasets": datasets,
+        "methods": methods,
+        "epsilons": epsilons,
+        "shots": shots,
+        "seeds": seeds,
+        "sampling_rates": sampling_rates,
+    }
     changes: dict[str, Any] = {name: _split(text) for name, text in wanted.items() if text is not None}
     changes |= {} if model is None else {"model": model}
     if resume is not None:
@@ -137,15 +146,30 @@ def fetch(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> N
 
 
 def main() -> None:
-    """Entry point: our own errors become one sentence on standard error and exit code 2."""
+    """Entry point: a user's mistakes become one sentence on standard error and exit code 2."""
     try:
-        app()
+        code = app(standalone_mode=False)
+    except TyperException as error:
+        _refuse_usage(error)
     except DpiclError as error:
-        print(f"dpicl: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("dpicl: interrupted; `dpicl run --resume RUN` goes on where it stopped", file=sys.stderr)
-        sys.exit(130)
+        _refuse(str(error))
     except OSError as error:
-        print(f"dpicl: {error.strerror or type(error).__name__}: {Path(str(error.filename or '')).name}", file=sys.stderr)
+        name = Path(str(error.filename)).name if error.filename else ""
+        _refuse(f"{name}: {error.strerror}" if name else error.strerror or type(error).__name__)
+    if code == INTERRUPTED:
+        print("dpicl: interrupted; `dpicl run --resume RUN` goes on where it stopped", file=sys.stderr)
+    sys.exit(code)
+
+
+def _refuse(sentence: str) -> NoReturn:
+    print("dpicl: " + " ".join(sentence.split()), file=sys.stderr)
+    sys.exit(2)
+
+
+def _refuse_usage(error: TyperException) -> NoReturn:
+    """A wrong option gets one sentence; a command group without a command shows its help."""
+    text = error.format_message()
+    if "\n" in text:
+        print(text, file=sys.stderr)
         sys.exit(2)
+    _refuse(text)

@@ -47,7 +47,14 @@ def _progress(folder: Path, console: Console) -> Iterator[Any]:
     """A bar that counts finished cells by looking at the run's folder."""
     units = read_plan(folder).units
     total = sum(_cell_count(unit) + 1 for unit in units.values())
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("cells"), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("cells"),
+        TimeElapsedColumn(),
+    )
     stop = threading.Event()
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("", total=total)
@@ -86,10 +93,16 @@ def _done(folder: Path, units: dict[str, Unit]) -> int:
 def contract_table(contract: Contract, console: Console) -> None:
     """Columns, privacy and groups of one contract."""
     privacy = contract.privacy
-    budget = "benchmark (public data, nothing at stake)" if privacy.budget.benchmark else f"epsilon {privacy.budget.epsilon}, delta {privacy.budget.delta}"
+    budget = (
+        "benchmark (public data, nothing at stake)"
+        if privacy.budget.benchmark
+        else f"epsilon {privacy.budget.epsilon}, delta {privacy.budget.delta}"
+    )
     console.print(f"[bold]{contract.name}[/bold]: {contract.description}")
     console.print(f"source     {contract.source.title}, {contract.source.licence}", highlight=False)
-    console.print(f"unit       one {privacy.unit}, neighbours {privacy.neighbours}; subsample rate {privacy.sampling_rate}", highlight=False)
+    console.print(
+        f"unit       one {privacy.unit}, neighbours {privacy.neighbours}; subsample rate {privacy.sampling_rate}", highlight=False
+    )
     console.print(f"budget     {budget}", highlight=False)
     console.print(f"question   {contract.label.question}", highlight=False)
     table = Table("column", "type", "public bounds or categories", box=None, header_style="bold")
@@ -108,7 +121,11 @@ def data_table(settings: Settings, console: Console) -> None:
     table = Table("data set", "rows from", "at hand", "licence", box=None, header_style="bold")
     for name in settings.contract_names():
         source = settings.contract(name).source
-        ways = [way for way, value in (("bundled", source.bundled), ("file", source.file), ("OpenML", source.openml), ("UCI", source.uci)) if value]
+        ways = [
+            way
+            for way, value in (("bundled", source.bundled), ("file", source.file), ("OpenML", source.openml), ("UCI", source.uci))
+            if value
+        ]
         found = bool(source.bundled) or bool(settings.data and source.file and (settings.data / source.file).exists())
         found = found or any(settings.cache.glob(f"{name}*"))
         table.add_row(name, ", ".join(ways), "yes" if found else "no", source.licence)

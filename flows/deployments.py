@@ -36,7 +36,9 @@ def serve_pipelines(settings: Settings, console: Console) -> None:
         RunError: no Prefect server is named.
     """
     if not os.environ.get("PREFECT_API_URL"):
-        raise RunError("serve needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200/api")
+        raise RunError(
+            "serve needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200/api"
+        )
     pipelines = load_pipelines(settings.pipelines)
     for name, pipeline in pipelines.pipelines.items():
         console.print(f"{name}: {pipeline.schedule.cron if pipeline.schedule else 'on demand'}", highlight=False)

@@ -18,7 +18,9 @@ def task_runner() -> TaskRunner[Any]:
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     if address:
         return DaskTaskRunner(address=address)
-    return DaskTaskRunner(cluster_kwargs={"n_workers": os.cpu_count() or 1, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None})
+    return DaskTaskRunner(
+        cluster_kwargs={"n_workers": os.cpu_count() or 1, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+    )
 
 
 @flow(name="sweep", flow_run_name="{pipeline}", task_runner=task_runner(), persist_result=False, retries=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import platform
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,8 @@ from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.evaluation import results_frame_columns
 from dpicl.lm.requests import ModelDescription
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import METHODS
+from dpicl.methods.common import check_budget
 from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import RESULTS, cost_json
 from tasks.files import publish, read_json, write_json
@@ -87,10 +89,42 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
         "guarantees": _unit_guarantees(units, contracts) if units else amplification_rows(plan, contracts),
         "versions": {name: _version(name) for name in PACKAGES},
-        "machine": {"cores": os.cpu_count(), "platform": platform.platform(terse=True), "python": platform.python_version()},
+        "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
+        "command": _command(plan),
+        "budget": _budget(units, contracts),
         "energy": {"power_watts": float(os.environ.get("DPICL_POWER_WATTS", DEFAULT_POWER_WATTS)), "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": list(NOT_PROTECTED),
     }
+
+
+def _command(plan: Plan) -> str:
+    """What to type for the same run; the options are in plan.json."""
+    grid = plan.as_json()["pipeline"]
+    lists = [
+        ("methods", "methods"),
+        ("datasets", "datasets"),
+        ("epsilons", "epsilons"),
+        ("shots", "shots"),
+        ("seeds", "seeds"),
+        ("sampling-rates", "sampling_rates"),
+    ]
+    options = [f"--{option} {','.join(map(str, grid[name]))}" for option, name in lists if grid[name]]
+    return " ".join(["dpicl run", plan.pipeline_name, *options, f"--model {plan.pipeline.model}"])
+
+
+def _budget(units: list[Unit], contracts: Mapping[str, Contract]) -> list[str]:
+    """One sentence per data set on what this run spent."""
+    sentences = []
+    for name, contract in contracts.items():
+        spent = [cost for unit in units if unit.dataset == name for cost in METHODS[unit.method].releases(contract, unit)]
+        total = check_budget(contract, spent) if spent else None
+        if total is None:
+            sentences.append(f"{name}: a public benchmark, nothing is charged.")
+        else:
+            sentences.append(
+                f"{name}: this run spent epsilon {total.epsilon:.4g} of {contract.privacy.budget.epsilon:.4g} in {len(spent)} releases."
+            )
+    return sentences
 
 
 def _model(folder: Path, plan: Plan, settings: Settings) -> ModelDescription:
@@ -112,9 +146,8 @@ def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Contract]) -> li
     """One line per method, data set, epsilon and rate: what one seed's release costs."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
-        method = ldp_tabicl if unit.method == "ldp_tabicl" else gdp_tabicl
-        for cell, cost in method.costs(contracts[unit.dataset], unit).items():
-            if cell.system == "icl":
+        for cell, cost in METHODS[unit.method].costs(contracts[unit.dataset], unit).items():
+            if cell.system == "icl" and cell.epsilon != math.inf:
                 key = (unit.method, unit.dataset, cell.epsilon, cell.sampling_rate)
                 rows.setdefault(key, {"method": unit.method, "dataset": unit.dataset, **_stated(cell, cost_json(cost), unit.method)})
     return list(rows.values())
@@ -123,13 +156,15 @@ def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Contract]) -> li
 def _stated(cell: Cell, cost: dict[str, Any], method: str) -> dict[str, Any]:
     rate = {} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}
     if method == "ldp_tabicl":
-        statement = f"Every client's reports are {_short(cost['epsilon'])}-LDP before they leave the client; everything after is post-processing."
+        statement = (
+            f"Every client's reports are {_short(cost['epsilon'])}-LDP before they leave the client; everything after is post-processing."
+        )
     else:
         statement = (
             f"Each released set of demonstrations is {_short(cost['epsilon'])}-DP, and {_short(cost['amplified_epsilon'])}-DP "
             "counting the secret subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
         )
-    return {**cost, **rate, "nominal_epsilon": _finite_text(cell.epsilon), "statement": statement}
+    return {**cost, **rate, "nominal_epsilon": cell.epsilon, "statement": statement}
 
 
 def amplification_rows(plan: Plan, contracts: Mapping[str, Contract]) -> list[dict[str, Any]]:
@@ -140,10 +175,6 @@ def amplification_rows(plan: Plan, contracts: Mapping[str, Contract]) -> list[di
 
 def _short(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
-
-
-def _finite_text(value: float | None) -> float | str | None:
-    return str(value) if value is not None and value == float("inf") else value
 
 
 def _version(package: str) -> str | None:

@@ -15,8 +15,12 @@ def public_corpus(settings: Settings) -> list[str]:
 
 
 def _texts(contract: Contract) -> list[str]:
-    words = [text for template in (contract.prompts.local, contract.prompts.central) for word in template.words.values() for text in word.texts]
-    columns = [column.texts.get(c, c) for column in contract.columns.values() if isinstance(column, CategoryColumn) for c in column.categories]
+    words = [
+        text for template in (contract.prompts.local, contract.prompts.central) for word in template.words.values() for text in word.texts
+    ]
+    columns = [
+        column.texts.get(c, c) for column in contract.columns.values() if isinstance(column, CategoryColumn) for c in column.categories
+    ]
     attributes = [text for attribute in contract.local for text in attribute.texts]
     bodies = [contract.prompts.local.text, contract.prompts.central.text, *words, *columns, *attributes]
     return bodies + [f"{contract.label.question} {CUE} {answer}" for answer in ANSWERS for _ in range(8)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpicl.evaluation import Metrics
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import METHODS
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, results
 from dpicl.pipeline import Cell
 from tasks.artefacts import BASELINES, RESULTS, SCORES, finite, read_split
@@ -17,7 +17,7 @@ from tasks.run_folder import UnitFolder
 @unit_stage("evaluate", RESULTS)
 def evaluate(folder: UnitFolder) -> str:
     """Compare every answer with the truth."""
-    method = ldp_tabicl if folder.unit.method == "ldp_tabicl" else gdp_tabicl
+    method = METHODS[folder.unit.method]
     truth = method.truth_of(read_split(folder).queries, folder.contract)
     by_key = {cell.key: cell for cell in (ZERO_SHOT, MAJORITY, *folder.unit.cells("icl"), *folder.unit.cells("raw-rows"))}
     scores = {by_key[key]: table for key, table in read_arrays(folder.path / SCORES).items()}

@@ -9,10 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dpicl.contract import Contract
 from dpicl.errors import DeclarationError, ParameterError
 from dpicl.lm.models import ModelSpec, resolve_model
-from dpicl.methods.common import check_supported
-from dpicl.pipeline import Pipeline, Pipelines, find_pipeline, load_pipelines, override, units_of
+from dpicl.methods import METHODS
+from dpicl.methods.common import check_budget, check_supported
+from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override, units_of
 from tasks.doorway import clean_errors
 from tasks.run_folder import Plan, read_plan, run_folder, write_plan
 from tasks.settings import Settings
@@ -60,18 +62,25 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = ".".join(["models", name, *map(str, first["loc"])])
-            raise DeclarationError(file, key, first["msg"].removeprefix("Value error, "), "a model of kind tiny, transformers or fake") from None
+            raise DeclarationError(
+                file, key, first["msg"].removeprefix("Value error, "), "a model of kind tiny, transformers or fake"
+            ) from None
     return models
 
 
 def _check_grid(pipeline: Pipeline, settings: Settings) -> None:
-    """Every data set has a contract, and every contract what the grid asks of it."""
+    """Every data set has a contract, and every contract allows what the grid asks of it."""
     for name in pipeline.datasets:
         contract = settings.contract(name)
-        missing = [shots for shots in pipeline.shots if shots not in contract.shots] if "gdp_tabicl" in pipeline.methods else []
-        if missing:
-            known = ", ".join(map(str, contract.shots))
-            raise ParameterError("shots", missing[0], f"one of {known}: {name} has groups for these")
-        for unit in units_of(pipeline):
-            if unit.dataset == name:
-                check_supported(contract, unit)
+        units = [unit for unit in units_of(pipeline) if unit.dataset == name]
+        for unit in units:
+            _check_shots(contract, unit)
+            check_supported(contract, unit)
+        if units:
+            check_budget(contract, [cost for unit in units for cost in METHODS[unit.method].releases(contract, unit)])
+
+
+def _check_shots(contract: Contract, unit: Unit) -> None:
+    missing = [shots for shots in unit.shots if shots not in contract.shots]
+    if missing and unit.method == "gdp_tabicl":
+        raise ParameterError("shots", missing[0], f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for these")

@@ -76,4 +76,3 @@ def _show_results(run: str) -> str:
 show_checks = doorway("show checks", "show checks {dataset}", _show_checks)
 show_release = doorway("show release", "show release {unit_key}", _show_release)
 show_results = doorway("show results", "show results", _show_results)
-

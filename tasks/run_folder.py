@@ -1,8 +1,8 @@
 """The folder of one run: plan, units, results. Everything a resumed run needs is in it.
 
-    runs/<run_id>/plan.json                      pipeline, units and model, written first
-    runs/<run_id>/units/<unit>/…                 released artefacts, prompts, scores, results
-    runs/<run_id>/manifest.json, results.csv, timings.csv, report.html, report.md
+runs/<run_id>/plan.json                      pipeline, units and model, written first
+runs/<run_id>/units/<unit>/…                 released artefacts, prompts, scores, results
+runs/<run_id>/manifest.json, results.csv, timings.csv, report.html, report.md
 """
 
 from __future__ import annotations
@@ -52,7 +52,12 @@ class Plan:
         """Plain JSON; infinity is written as text."""
         pipeline = json.loads(self.pipeline.model_dump_json())
         pipeline["epsilons"] = [str(epsilon) for epsilon in self.pipeline.epsilons]
-        return {"run_id": self.run_id, "pipeline_name": self.pipeline_name, "pipeline": pipeline, "model": self.model.model_dump(mode="json")}
+        return {
+            "run_id": self.run_id,
+            "pipeline_name": self.pipeline_name,
+            "pipeline": pipeline,
+            "model": self.model.model_dump(mode="json"),
+        }
 
 
 def write_plan(folder: Path, plan: Plan) -> None:

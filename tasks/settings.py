@@ -1,9 +1,9 @@
 """Where things are, from the environment; the only place that reads it.
 
-    DPICL_HOME        state: runs, private files, caches, models        default ./.dpicl
-    DPICL_DATA        folder of data files that contracts name          default none
-    DPICL_CONTRACTS   folder of contracts                               default ./data_contracts, else the packaged ones
-    DPICL_PIPELINES   pipelines.yaml                                    default ./pipelines.yaml, else the packaged one
+DPICL_HOME        state: runs, private files, caches, models        default ./.dpicl
+DPICL_DATA        folder of data files that contracts name          default none
+DPICL_CONTRACTS   folder of contracts                               default ./data_contracts, else the packaged ones
+DPICL_PIPELINES   pipelines.yaml                                    default ./pipelines.yaml, else the packaged one
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ def _validate(run: str, dataset: str) -> str:
         holds = evaluate(table, rules, contract)
         counts = {violation.rule: violation.count for violation in violations(table, contract)}
         broken = [(rule, counts.get(rule, 0)) for rule, held in zip(rules, holds, strict=True) if not held]
-        write_json(Path(run) / "validation" / f"{dataset}.json", [_row(rule, held, counts) for rule, held in zip(rules, holds, strict=True)])
+        write_json(
+            Path(run) / "validation" / f"{dataset}.json", [_row(rule, held, counts) for rule, held in zip(rules, holds, strict=True)]
+        )
     _refuse(contract, [(rule, count) for rule, count in broken if rule.severity == "fail"])
     return f"{len(rules)} rules, {len(broken)} warnings"
 

@@ -11,72 +11,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-
-
-def _as_category(value: Any) -> Any:
-    """YAML reads `0` as a number; a category is always text."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-Category = Annotated[str, BeforeValidator(_as_category), StringConstraints(min_length=1, max_length=200)]
-
-
-def _as_fraction(value: Any) -> Any:
-    try:
-        return Fraction(str(value))
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"got {str(value)[:60]!r}; expected a number or a fraction such as 1/10") from None
-
-
-Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]
-
-
-class Frozen(BaseModel):
-    """Base: immutable, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
-
-
-class Remote(Frozen):
-    """Where a public repository keeps the set, and how its form differs from ours."""
-
-    id: Annotated[int, Field(gt=0)]
-    rename: dict[str, str] = {}
-    values: dict[str, dict[Category, Category]] = {}
-    """column -> {their value: our value}."""
-    scale: dict[str, float] = {}
-    """column -> factor."""
-    published_split: tuple[str, int, str, str] | None = None
-    """(column to add, rows of the first part, its value, value of the other rows)."""
-
-
-class Source(Frozen):
-    """Origin, licence and checksum; at least one way to get the rows."""
-
-    title: Text
-    licence: Text
-    citation: Text
-    bundled: Literal["breast_cancer"] | None = None
-    file: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")] | None = None
-    """CSV, CSV.gz or Parquet; a relative path is looked up below the data folder."""
-    openml: Remote | None = None
-    uci: Remote | None = None
-    content_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """Digest of the typed rows in canonical order: the same for every way of getting them."""
-    ignore: tuple[str, ...] = ()
-    """Columns that may stand in the file and are dropped unread."""
-    missing: Category | None = None
-    """A row that holds this marker is dropped."""
-
-    @model_validator(mode="after")
-    def _some_way(self) -> Source:
-        if not (self.bundled or self.file or self.openml or self.uci):
-            raise ValueError("no way to get the rows; expected one of bundled, file, openml, uci")
-        return self
+from dpicl.contract.base import Category, Frozen, Name, Rate, Text
+from dpicl.contract.sources import Source
 
 
 class Budget(Frozen):

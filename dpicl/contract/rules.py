@@ -61,7 +61,9 @@ def _check_rule(rule: Rule | Word, column: Column, key: str, file: str) -> None:
         raise DeclarationError(file, f"{key}.cuts", f"{list(rule.cuts)} leaves a part empty", f"cuts above {low} and up to {high}")
 
 
-def resolve_parts(parts: tuple[tuple[str, ...] | str, ...], categories: tuple[str, ...], key: str, file: str) -> tuple[tuple[str, ...], ...]:
+def resolve_parts(
+    parts: tuple[tuple[str, ...] | str, ...], categories: tuple[str, ...], key: str, file: str
+) -> tuple[tuple[str, ...], ...]:
     """The categories of every part, with `rest` filled in; they must partition the column's."""
     named = [category for part in parts if part != "rest" for category in part]
     unknown = [category for category in named if category not in categories]
@@ -113,7 +115,12 @@ def _check_templates(contract: Contract, file: str) -> None:
     for name, word in contract.prompts.local.words.items():
         expected = attributes[word.field].part_count
         if word.cuts or word.parts or len(word.texts) != expected:
-            raise DeclarationError(file, f"prompts.local.words.{name}", f"has {len(word.texts)} texts", f"{expected} texts and no rule: attribute {word.field!r} has {expected} parts")
+            raise DeclarationError(
+                file,
+                f"prompts.local.words.{name}",
+                f"has {len(word.texts)} texts",
+                f"{expected} texts and no rule: attribute {word.field!r} has {expected} parts",
+            )
     columns = {name: contract.columns[name] for name in contract.features}
     _check_template(contract.prompts.central, columns, "prompts.central", file)
     for name, word in contract.prompts.central.words.items():
@@ -127,7 +134,9 @@ def _check_template(template: Template, fields: dict[str, Attribute] | dict[str,
         if name in fields:
             raise DeclarationError(file, f"{key}.words.{name}", "hides a field of the same name", "another name")
         if word.field not in fields:
-            raise DeclarationError(file, f"{key}.words.{name}.field", f"names {word.field!r}, which is not there", "one of: " + ", ".join(fields))
+            raise DeclarationError(
+                file, f"{key}.words.{name}.field", f"names {word.field!r}, which is not there", "one of: " + ", ".join(fields)
+            )
         _check_places(word.texts, set(fields), f"{key}.words.{name}.texts", file)
     _check_places([template.text], set(fields) | set(template.words), f"{key}.text", file)
 

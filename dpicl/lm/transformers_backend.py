@@ -213,7 +213,7 @@ def _load(folder: Path, name: str, dtype: str) -> tuple[Any, Any]:
     missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
     if missing:
         raise ModelError(f"model {name!r} lacks {missing} of its weights; expected complete safetensors files")
-    if not _FORWARD_INPUTS <= set(inspect.signature(model.forward).parameters):
+    if not set(inspect.signature(model.forward).parameters) >= _FORWARD_INPUTS:
         raise ModelError(f"model {name!r} is a {type(model).__name__}; expected a decoder that takes {sorted(_FORWARD_INPUTS)}")
     return tokenizer, model
 

@@ -127,6 +127,11 @@ def baselines(split: SplitTable, contract: Contract, unit: Unit, draws: Draws) -
     return measured
 
 
+def releases(contract: Contract, unit: Unit) -> list[Cost]:
+    """What this unit spends: every cell is a release of its own."""
+    return list(costs(contract, unit).values())
+
+
 def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
     """Labels of the queries, shape (queries,)."""
     return label_codes(queries, contract)

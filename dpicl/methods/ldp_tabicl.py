@@ -139,6 +139,12 @@ def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     return {cell: paid[cell.epsilon] for cell in cells if cell.epsilon is not None}
 
 
+def releases(contract: Contract, unit: Unit) -> list[Cost]:
+    """What this unit spends: every client reports once per epsilon, whatever the shots."""
+    spent = costs(contract, unit)
+    return [spent[Cell("lr", epsilon)] for epsilon in unit.epsilons]
+
+
 def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
     """Labels of the queries, shape (queries,)."""
     return np.asarray(encode_queries(queries, contract).codes[:, -1])

@@ -54,7 +54,9 @@ def guarantee(groups: tuple[Group, ...], contract: Contract, *, epsilon: float, 
 def _group_guarantee(group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions) -> Guarantee:
     histograms = [name for name in _paid(group, contract) if isinstance(contract.columns[name], CategoryColumn)]
     means = [name for name in _paid(group, contract) if name not in histograms]
-    costs = [noisy_count.guarantee(share) for _ in histograms] + [noisy_mean.guarantee(_grid(name, group, contract, options), share) for name in means]
+    costs = [noisy_count.guarantee(share) for _ in histograms] + [
+        noisy_mean.guarantee(_grid(name, group, contract, options), share) for name in means
+    ]
     return compose_sequential(costs + ([noisy_count.guarantee(share)] if group.label is None else []))
 
 

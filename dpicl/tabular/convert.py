@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.contract.models import Remote
+from dpicl.contract.sources import Remote
 from dpicl.errors import DataError
 
 

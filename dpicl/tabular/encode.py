@@ -64,9 +64,7 @@ class LocalEncoding:
         """Levels (rows, attributes) to reported answers (rows, answers), uint8."""
         if self.kind == "k-ary":
             return levels.astype(np.uint8)
-        parts = [
-            levels[:, [i]] == np.arange(count) if count > 2 else levels[:, [i]] for i, count in enumerate(self.level_counts)
-        ]
+        parts = [levels[:, [i]] == np.arange(count) if count > 2 else levels[:, [i]] for i, count in enumerate(self.level_counts)]
         return np.hstack(parts).astype(np.uint8)
 
     def decode(self, answers: np.ndarray) -> np.ndarray:

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from dpicl.contract.models import Contract, Remote
+from dpicl.contract.models import Contract
+from dpicl.contract.sources import Remote
 from dpicl.errors import DataError, SourceError
 from dpicl.tabular.convert import to_our_form
 from dpicl.tabular.parse import typed_table

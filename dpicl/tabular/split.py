@@ -44,7 +44,9 @@ def split_table(table: pa.Table, contract: Contract) -> SplitTable:
     train, test = _parts(table, contract, rng)
     asked_count = int(len(test) * Fraction(str(contract.split.query_fraction)))
     if not len(train) or not asked_count:
-        raise DataError(contract.name, f"the split leaves {len(train)} rows to protect and {asked_count} to ask, needs at least one of each")
+        raise DataError(
+            contract.name, f"the split leaves {len(train)} rows to protect and {asked_count} to ask, needs at least one of each"
+        )
     asked = np.sort(rng.permutation(len(test))[:asked_count])
     return SplitTable(PrivateTable(table.take(train)), QueryTable(table.take(test)), asked)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
@@ -25,7 +26,7 @@ STAGES = (
 
 @dataclass(frozen=True)
 class StageTime:
-    """Seconds of one stage, by method and in all."""
+    """Seconds of one stage, by method (not a number where a method has no such stage) and in all."""
 
     stage: str
     by_method: tuple[float, ...]
@@ -60,8 +61,9 @@ def costs(timings: pd.DataFrame, energy: Energy | None) -> Costs:
 
 
 def _stage(name: str, seconds: pd.Series, methods: tuple[str, ...], total: float) -> StageTime:
-    by_method = tuple(float(seconds.get((name, method), 0.0)) for method in methods)
-    return StageTime(name, by_method, sum(by_method), sum(by_method) / total if total else 0.0)
+    by_method = tuple(float(seconds.get((name, method), math.nan)) for method in methods)
+    spent = float(seconds[name].sum())
+    return StageTime(name, by_method, spent, spent / total if total else 0.0)
 
 
 def _stage_order(name: str) -> tuple[int, str]:

@@ -19,7 +19,9 @@ from flows.report.plots import epsilon_figure, rate_figure, time_figure
 from flows.report.tables import METRICS, has_several_rates, metric_tables
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
-_MARKDOWN_SPECIAL = str.maketrans({character: f"&#{ord(character)};" for character in "<>|`*[]"} | {"&": "&amp;", "\n": " ", "\r": " "})
+_MARKDOWN_SPECIAL = str.maketrans(
+    {character: f"&#{ord(character)};" for character in "|`*[]"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " ", "\r": " "}
+)
 
 
 def build_report(run_folder: Path) -> tuple[Path, Path]:
@@ -43,16 +45,18 @@ def report_context(run: Run) -> dict[str, Any]:
     stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
     methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
     datasets = list(dict.fromkeys([*results["dataset"], *(dataset for _, dataset in stated)])) or manifest.grid.datasets
+    metrics = {metric: metric_tables(results, metric, model) for metric in METRICS}
     return {
         "manifest": manifest,
         "methods": methods,
         "datasets": datasets,
         "paper_model": model,
         "headline": headline(results),
-        "metrics": [(METRICS[metric], metric_tables(results, metric, model)) for metric in METRICS],
+        "metrics": [(METRICS[metric], tables) for metric, tables in metrics.items()],
+        "quotes_paper": any(table.quotes_paper for table in metrics["accuracy"]),
         "comparisons": comparisons(results),
         "guarantees": guarantee_table(manifest.guarantees),
-        "statements": list(dict.fromkeys(guarantee.statement for guarantee in manifest.guarantees)),
+        "statements": list(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.asked))),
         "errata": relevant_errata(manifest.guarantees, set(results["method"]), set(datasets), model),
         "examples": examples(run.demonstrations),
         "costs": costs(run.timings, manifest.energy) if len(run.timings) else None,

@@ -48,6 +48,11 @@ class MetricTable:
     queries: str
     rows: tuple[Row, ...]
 
+    @property
+    def quotes_paper(self) -> bool:
+        """Whether a number of the paper stands in some cell."""
+        return any(cell.paper for row in self.rows for cell in row.cells)
+
 
 def metric_tables(results: pd.DataFrame, metric: str, model: PaperModel) -> list[MetricTable]:
     """One table per method and data set, in order of appearance."""
@@ -112,8 +117,8 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, model: PaperModel | 
         return Cell(paper=paper)
     seed_count = group["seed"].nunique()
     notes = [f"{len(values)} of {seed_count} seeds"] if len(values) < seed_count else []
-    if show_amplified and here["amplified_epsilon"].nunique() == 1:
-        notes.append(f"ε′ {words.number(here['amplified_epsilon'].iloc[0])}")
+    if show_amplified and here["amplified_epsilon"].notna().any():
+        notes.append(f"ε′ {words.number(_common(here['amplified_epsilon']))}")
     return Cell(spread(values), paper, ", ".join(notes), above=bool(values.mean() > bar))
 
 
@@ -126,8 +131,13 @@ def _paper(row: pd.Series, epsilon: float, model: PaperModel) -> str:
 def _amplified(part: pd.DataFrame, epsilons: Sequence[float]) -> tuple[str, ...]:
     """Epsilon after subsampling under each column, where one rate makes it one number."""
     by_epsilon = part[part["system"] == "icl"].groupby("epsilon")["amplified_epsilon"]
-    known = {epsilon: values.iloc[0] for epsilon, values in by_epsilon if values.nunique() == 1}
+    known = {epsilon: _common(values) for epsilon, values in by_epsilon if values.notna().any()}
     return tuple(words.number(known.get(epsilon)) for epsilon in epsilons) if known else ()
+
+
+def _common(amplified: pd.Series) -> float:
+    """The one value of a column; not a number where cells differ by more than rounding."""
+    return float(amplified.max()) if amplified.round(6).nunique() == 1 else math.nan
 
 
 def _queries(part: pd.DataFrame) -> str:

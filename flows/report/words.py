@@ -72,7 +72,9 @@ def p_value(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds up to two minutes, then minutes, then hours."""
+    """Seconds up to two minutes, then minutes, then hours; a dash for none."""
+    if math.isnan(seconds):
+        return DASH
     if seconds < 120:
         return f"{seconds:.2f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.2f} h"

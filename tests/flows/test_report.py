@@ -193,7 +193,7 @@ def test_energy_and_co2_follow_from_equation_2(tmp_path):
 def test_time_that_no_method_owns_is_shared(tmp_path):
     _, markdown = built(write_run(tmp_path, timings=[["", "adult", "", "ingest", 2], ["gdp_tabicl", "adult", 0, "score", 6]]))
     assert "| stage | shared | GDP-TabICL | all | share |" in markdown
-    assert "| ingest | 2.00 s | 0.00 s | 2.00 s | 25.0 % |" in markdown
+    assert "| ingest | 2.00 s | – | 2.00 s | 25.0 % |" in markdown
 
 
 def test_without_an_energy_assumption_no_energy_is_stated(tmp_path):

@@ -1,0 +1,35 @@
+"""What all declarations share: frozen models, and the types of names, texts and rates."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+
+
+def _as_category(value: Any) -> Any:
+    """YAML reads `0` as a number; a category is always text."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Category = Annotated[str, BeforeValidator(_as_category), StringConstraints(min_length=1, max_length=200)]
+
+
+def _as_fraction(value: Any) -> Any:
+    try:
+        return Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"got {str(value)[:60]!r}; expected a number or a fraction such as 1/10") from None
+
+
+Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]
+
+
+class Frozen(BaseModel):
+    """Base: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)

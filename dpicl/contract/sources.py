@@ -1,0 +1,47 @@
+"""Where the rows of a data set come from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from dpicl.contract.base import Category, Frozen, Text
+
+
+class Remote(Frozen):
+    """Where a public repository keeps the set, and how its form differs from ours."""
+
+    id: Annotated[int, Field(gt=0)]
+    rename: dict[str, str] = {}
+    values: dict[str, dict[Category, Category]] = {}
+    """column -> {their value: our value}."""
+    scale: dict[str, float] = {}
+    """column -> factor."""
+    published_split: tuple[str, int, str, str] | None = None
+    """(column to add, rows of the first part, its value, value of the other rows)."""
+
+
+class Source(Frozen):
+    """Origin, licence and checksum; at least one way to get the rows."""
+
+    title: Text
+    licence: Text
+    citation: Text
+    bundled: Literal["breast_cancer"] | None = None
+    file: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")] | None = None
+    """CSV, CSV.gz or Parquet; a relative path is looked up below the data folder."""
+    openml: Remote | None = None
+    uci: Remote | None = None
+    content_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Digest of the typed rows in canonical order: the same for every way of getting them."""
+    ignore: tuple[str, ...] = ()
+    """Columns that may stand in the file and are dropped unread."""
+    missing: Category | None = None
+    """A row that holds this marker is dropped."""
+
+    @model_validator(mode="after")
+    def _some_way(self) -> Source:
+        if not (self.bundled or self.file or self.openml or self.uci):
+            raise ValueError("no way to get the rows; expected one of bundled, file, openml, uci")
+        return self

@@ -1,0 +1,1 @@
+"""Our numbers against other people's programs."""
