@@ -24,7 +24,7 @@ contract_app = typer.Typer(help="Check and show contracts: what is publicly know
 data_app = typer.Typer(help="List and fetch the data sets that the contracts name.", no_args_is_help=True)
 app.add_typer(contract_app, name="contract")
 app.add_typer(data_app, name="data")
-console = Console()
+console = Console(markup=False, emoji=False)
 
 INTERRUPTED = 130
 MANY = "several values parted by commas"
@@ -46,7 +46,7 @@ def list_pipelines() -> None:
         sets = ", ".join(pipeline.datasets) if len(pipeline.datasets) < 4 else f"{len(pipeline.datasets)} data sets"
         table.add_row(name, pipeline.title, sets, str(units), pipeline.schedule.cron if pipeline.schedule else "")
     console.print(table)
-    console.print(f"models: {', '.join(pipelines.models)}, a folder, or a hub id org/name[@revision]", highlight=False, markup=False)
+    console.print(f"models: {', '.join(pipelines.models)}, a folder, or a hub id org/name[@revision]", highlight=False)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from dpicl.contract import Contract
 from dpicl.contract.models import CategoryColumn
+from dpicl.errors import DpiclError, RunError
 from dpicl.pipeline import Unit
 from flows.environment import prepare_environment
 from tasks.artefacts import PROMPTS, RESULTS
@@ -24,8 +25,12 @@ from tasks.settings import Settings
 def run_with_progress(
     pipeline: str, changes: dict[str, Any], run_id: str | None, *, resume: bool, workers: int | None, console: Console
 ) -> Path:
-    """Plan, start what is needed, run, and show how far it is; returns the run's folder."""
-    prepare_environment()
+    """Plan, start what is needed, run, and show how far it is; returns the run's folder.
+
+    Raises:
+        DpiclError: something was refused or failed, told in one sentence.
+    """
+    prepare_environment(console_level="CRITICAL")
     from flows.runtime import runtime  # after the environment: it imports the orchestrator
     from tasks.plan import make_plan
 
@@ -33,13 +38,24 @@ def run_with_progress(
     console.print(f"run {folder.name}", highlight=False)
     with _progress(folder, console) as say:
         say("starting the orchestrator and the workers")
-        with runtime(workers):
+        with _one_sentence(folder.name), runtime(workers):
             from flows.sweep import sweep
 
             say("running")
             sweep(pipeline, changes, folder.name, True)
             say("done")
     return folder
+
+
+@contextmanager
+def _one_sentence(run_id: str) -> Iterator[None]:
+    """What the orchestrator or the cluster could not do, without their tracebacks."""
+    try:
+        yield
+    except DpiclError:
+        raise
+    except Exception as error:
+        raise RunError(f"run {run_id}: stopped by {type(error).__name__}; `dpicl run --resume {run_id}` does what is missing") from None
 
 
 @contextmanager
@@ -98,7 +114,7 @@ def contract_table(contract: Contract, console: Console) -> None:
         if privacy.budget.benchmark
         else f"epsilon {privacy.budget.epsilon}, delta {privacy.budget.delta}"
     )
-    console.print(f"[bold]{contract.name}[/bold]: {contract.description}")
+    console.print(f"{contract.name}: {contract.description}", style="bold", highlight=False)
     console.print(f"source     {contract.source.title}, {contract.source.licence}", highlight=False)
     console.print(
         f"unit       one {privacy.unit}, neighbours {privacy.neighbours}; subsample rate {privacy.sampling_rate}", highlight=False

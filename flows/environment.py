@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from dpicl.errors import RunError
 from tasks.settings import Settings
 
 _DEFAULTS = {
@@ -16,7 +17,6 @@ _DEFAULTS = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "PREFECT_LOGGING_EXTRA_LOGGERS": "dpicl",
-    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     # Private frames must not reach a disk in plain.
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
@@ -26,13 +26,24 @@ _DEFAULTS = {
 }
 
 
-def prepare_environment() -> None:
-    """Set the defaults above and the state folders, once, before Prefect is imported."""
+def prepare_environment(*, console_level: str = "WARNING") -> None:
+    """Set the defaults above and the state folders, once, before Prefect is imported.
+
+    Args:
+        console_level: what of the orchestrator's log the terminal shows; its pages show all.
+
+    Raises:
+        RunError: the state folder cannot be made.
+    """
     home = Settings.from_environment().home
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", console_level)
     os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
     os.environ.setdefault("DASK_TEMPORARY_DIRECTORY", str(home / "dask"))
     os.environ["DPICL_HOME"] = str(home)
-    for folder in (home, home / "prefect", home / "dask"):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        for folder in (home, home / "prefect", home / "dask"):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise RunError(f"state folder {home}: {error.strerror}; expected a folder that can be written, set DPICL_HOME to one") from None

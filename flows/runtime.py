@@ -6,12 +6,24 @@ one server process and one local cluster are started for the run and stopped aft
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from dpicl.errors import RunError
 from flows.environment import prepare_environment
+
+DRAIN_SECONDS = 10
+# The HTTP pages of the scheduler stay on this machine, at any free port.
+LOCAL_CLUSTER: dict[str, Any] = {
+    "threads_per_worker": 1,
+    "host": "127.0.0.1",
+    "dashboard_address": None,
+    "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},
+    "silence_logs": logging.ERROR,
+}
 
 
 @contextmanager
@@ -29,6 +41,9 @@ def _orchestrator() -> Iterator[None]:
     if os.environ.get("PREFECT_API_URL"):
         yield
         return
+    from prefect.logging.handlers import APILogHandler
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
     from prefect.server.api.server import SubprocessASGIServer
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
@@ -39,8 +54,14 @@ def _orchestrator() -> Iterator[None]:
         raise RunError(f"the embedded Prefect server did not start ({type(error).__name__}); set PREFECT_API_URL to use your own") from None
     try:
         with temporary_settings({PREFECT_API_URL: server.api_url}), _variable("PREFECT_API_URL", server.api_url):
-            yield
+            try:
+                yield
+            finally:
+                APILogHandler().flush()  # else the last lines find no server
     finally:
+        # What is still queued must leave first: at exit it would be retried against a dead server for a minute.
+        APILogWorker.drain_all(timeout=DRAIN_SECONDS)
+        EventsWorker.drain_all(timeout=DRAIN_SECONDS)
         server.stop()
 
 
@@ -52,13 +73,7 @@ def _cluster(workers: int) -> Iterator[None]:
     from distributed import LocalCluster
 
     with (
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address=None,
-            silence_logs=40,
-        ) as cluster,
+        LocalCluster(n_workers=workers, **LOCAL_CLUSTER) as cluster,
         _variable("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address),
     ):
         yield

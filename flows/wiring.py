@@ -76,11 +76,10 @@ def run_units(run: str) -> str:
             _guarded(failures, key, lambda key=key, method=unit.method: waiting.update({key: _hand_in(run, key, RELEASE[method])}))  # type: ignore[misc]
     for key, futures in waiting.items():
         _guarded(failures, key, lambda key=key, futures=futures: _finish(run, key, futures))  # type: ignore[misc]
-    collect_run(run)
-    write_report(run)
-    show_results(run)
+    if not plan.units or any((Path(run) / "units" / key / RESULTS).exists() for key in plan.units):
+        _guarded(failures, "report", lambda: _close(run))
     if failures:
-        _raise(run, failures, len(plan.units))
+        _raise(run, failures)
     remove_private(Path(run), Settings.from_environment())
     return f"{len(plan.units)} units, {len(missing)} of them now"
 
@@ -127,11 +126,17 @@ def _finish(run: str, key: str, futures: list[PrefectFuture[Any]]) -> None:
     evaluate(run, key)
 
 
-def _raise(run: str, failures: dict[str, Exception], total: int) -> None:
+def _close(run: str) -> None:
+    collect_run(run)
+    write_report(run)
+    show_results(run)
+
+
+def _raise(run: str, failures: dict[str, Exception]) -> None:
     name, first = next(iter(failures.items()))
     if len(failures) == 1 and isinstance(first, DpiclError):
         raise first
     raise RunError(
-        f"{len(failures)} of {total} units or data sets failed, first {name}: {first or type(first).__name__}; "
-        f"the rest is done and `dpicl run --resume {Path(run).name}` does what is missing"
+        f"run {Path(run).name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, first {name}: "
+        f"{first or type(first).__name__}; the rest is done and `dpicl run --resume {Path(run).name}` does what is missing"
     ) from None

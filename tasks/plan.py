@@ -15,7 +15,7 @@ from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods import METHODS
 from dpicl.methods.common import check_budget, check_supported
 from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override, units_of
-from tasks.doorway import clean_errors
+from dpicl.tabular.source import find_rows
 from tasks.run_folder import Plan, read_plan, run_folder, write_plan
 from tasks.settings import Settings
 
@@ -45,7 +45,7 @@ def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None
     model = resolve_model(pipeline.model, registry(pipelines, settings.pipelines.name))
     run_id = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder = run_folder(settings, run_id)
-    clean_errors("plan", write_plan)(folder, Plan(run_id, pipeline_name, pipeline, model))
+    write_plan(folder, Plan(run_id, pipeline_name, pipeline, model))
     return folder
 
 
@@ -78,6 +78,7 @@ def _check_grid(pipeline: Pipeline, settings: Settings) -> None:
             check_supported(contract, unit)
         if units:
             check_budget(contract, [cost for unit in units for cost in METHODS[unit.method].releases(contract, unit)])
+            find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
 
 
 def _check_shots(contract: Contract, unit: Unit) -> None:

@@ -20,6 +20,7 @@ from dpicl.pipeline import Pipeline, Unit, units_of
 from tasks.files import read_json, write_json
 from tasks.settings import Settings
 
+PLAN = "plan.json"
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
 
 
@@ -64,10 +65,13 @@ def write_plan(folder: Path, plan: Plan) -> None:
     """Store the plan, or check that the stored one is the same.
 
     Raises:
-        RunError: the folder holds another plan.
+        RunError: the folder holds another plan, or cannot be written.
     """
-    written = read_json(write_json(folder / "plan.json", plan.as_json()))
-    if written != plan.as_json():
+    try:
+        write_json(folder / PLAN, plan.as_json())
+    except OSError as error:
+        raise RunError(f"run {plan.run_id}: its folder cannot be written ({error.strerror})") from None
+    if _stored(folder) != plan.as_json():
         raise RunError(f"run {plan.run_id}: its plan differs from this command's; resume with the same options or start a new run")
 
 
@@ -77,14 +81,21 @@ def read_plan(folder: Path) -> Plan:
     Raises:
         RunError: there is no such run, or its plan cannot be read.
     """
+    content = _stored(folder)
     try:
-        content = read_json(folder / "plan.json")
+        pipeline, model = Pipeline.model_validate(content["pipeline"]), ModelSpec.model_validate(content["model"])
+        return Plan(content["run_id"], content["pipeline_name"], pipeline, model)
+    except (KeyError, TypeError, ValueError):
+        raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
+
+
+def _stored(folder: Path) -> Any:
+    try:
+        return read_json(folder / PLAN)
     except FileNotFoundError:
         raise RunError(f"run {folder.name}: no such run in {folder.parent.name}/") from None
     except ValueError:
-        raise RunError(f"run {folder.name}: plan.json is damaged") from None
-    pipeline = Pipeline.model_validate(content["pipeline"])
-    return Plan(content["run_id"], content["pipeline_name"], pipeline, ModelSpec.model_validate(content["model"]))
+        raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
 
 
 @dataclass(frozen=True)

@@ -37,12 +37,24 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
             those of `content_sha256`.
         DataError: the rows break the contract.
     """
-    if contract.source.bundled is not None:
+    path = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder)
+    if path is None:
         return _verified(typed_table(_breast_cancer(), contract, "bundled rows"), contract, f"{contract.name}: bundled rows")
+    return _verified(read_table(path, contract), contract, f"{contract.name}: {path.name}")
+
+
+def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
+    """The file that holds the rows, unread; None where they come with a package.
+
+    Raises:
+        SourceError: no rows are at hand; the message says what to type.
+    """
+    if contract.source.bundled is not None:
+        return None
     path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
     if path is None:
         raise SourceError(f"{contract.name}: no rows at hand; {_advice(contract)}")
-    return _verified(read_table(path, contract), contract, f"{contract.name}: {path.name}")
+    return path
 
 
 def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
