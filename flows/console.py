@@ -54,7 +54,7 @@ def _one_sentence(run_id: str) -> Iterator[None]:
         yield
     except DpiclError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one sentence
         raise RunError(f"run {run_id}: stopped by {type(error).__name__}; `dpicl run --resume {run_id}` does what is missing") from None
 
 

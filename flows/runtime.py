@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -39,9 +41,9 @@ def runtime(workers: int | None = None) -> Iterator[None]:
 @contextmanager
 def _orchestrator() -> Iterator[None]:
     if os.environ.get("PREFECT_API_URL"):
+        _check_server(os.environ["PREFECT_API_URL"])
         yield
         return
-    from prefect.logging.handlers import APILogHandler
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
     from prefect.server.api.server import SubprocessASGIServer
@@ -52,22 +54,49 @@ def _orchestrator() -> Iterator[None]:
         server.start(timeout=120)
     except Exception as error:
         raise RunError(f"the embedded Prefect server did not start ({type(error).__name__}); set PREFECT_API_URL to use your own") from None
+    guard = _guard(server.server_process.pid) if server.server_process else None
     try:
         with temporary_settings({PREFECT_API_URL: server.api_url}), _variable("PREFECT_API_URL", server.api_url):
-            try:
-                yield
-            finally:
-                APILogHandler().flush()  # else the last lines find no server
+            yield
     finally:
         # What is still queued must leave first: at exit it would be retried against a dead server for a minute.
         APILogWorker.drain_all(timeout=DRAIN_SECONDS)
         EventsWorker.drain_all(timeout=DRAIN_SECONDS)
+        if guard:
+            guard.kill()
+            guard.wait()
         server.stop()
+
+
+def _guard(server: int) -> subprocess.Popen[bytes]:
+    """A process that stops the server once this one is gone, even if it was killed."""
+    script = f"import os, signal, sys; sys.stdin.read(); os.kill({server}, signal.SIGTERM)"
+    return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own words
+
+
+def _check_server(url: str) -> None:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        if client.api_healthcheck() is not None:
+            raise RunError(
+                f"PREFECT_API_URL={url}: no server answers there; start one with `prefect server start`, or unset it to have one made"
+            )
+
+
+def _check_scheduler(address: str) -> None:
+    from distributed import Client
+
+    try:
+        Client(address, timeout=10, set_as_default=False).close()
+    except (OSError, ValueError):
+        raise RunError(f"DASK_SCHEDULER_ADDRESS={address}: no scheduler answers there; start one, or unset it to have one made") from None
 
 
 @contextmanager
 def _cluster(workers: int) -> Iterator[None]:
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
+        _check_scheduler(os.environ["DASK_SCHEDULER_ADDRESS"])
         yield
         return
     from distributed import LocalCluster

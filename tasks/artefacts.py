@@ -24,7 +24,7 @@ PROMPTS, SCORES, BASELINES, RESULTS = "prompts.parquet", "scores.npz", "baseline
 
 def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
     """Private tables of one data set in one run."""
-    return settings.private(dataset) / run.name
+    return settings.private(dataset, run.name)
 
 
 def write_split(folder: Path, split: SplitTable) -> None:

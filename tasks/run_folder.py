@@ -115,9 +115,7 @@ class UnitFolder:
     @property
     def private(self) -> Path:
         """Private intermediate artefacts of the unit, apart from released ones."""
-        folder = self.settings.private(self.unit.dataset) / self.run.name / self.unit.key
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return folder
+        return self.settings.private(self.unit.dataset, self.run.name, self.unit.key)
 
 
 def open_unit(run: str, unit_key: str) -> UnitFolder:

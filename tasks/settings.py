@@ -58,12 +58,13 @@ class Settings:
         """Models made on this machine."""
         return self.home / "models"
 
-    def private(self, dataset: str) -> Path:
-        """Private files of one data set, readable by their owner only."""
-        folder = self.home / "private" / dataset
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for part in (folder, folder.parent):
-            part.chmod(0o700)
+    def private(self, *parts: str) -> Path:
+        """A folder of private files below `private/`; it and those above are for their owner only."""
+        folder = self.home / "private"
+        for part in ("", *parts):
+            folder = folder / part
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
         return folder
 
     def contract(self, name: str) -> Contract:

@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tests.library.examples import random_table, small_contract, tree
 
 REPOSITORY = Path(__file__).parent.parent
 DPICL = Path(sys.executable).with_name("dpicl")
@@ -107,15 +110,42 @@ class Place:
 
 
 def new_place(root: Path) -> Place:
-    """An installation of its own: shipped contracts and pipelines, and a model `fake`."""
+    """An installation of its own: shipped contracts and pipelines, a model `fake`, and what tests run.
+
+    Pipeline `private` is for tables that are no benchmark: central baselines would read them twice.
+    """
     place = Place(root)
     for folder in (place.home, root / "data", root / "prefect", root / "dask"):
         folder.mkdir(parents=True)
     shutil.copytree(REPOSITORY / "data_contracts", root / "contracts")
     pipelines = yaml.safe_load((REPOSITORY / "pipelines.yaml").read_text())
     pipelines["models"]["fake"] = {"kind": "fake"}
+    pipelines["pipelines"]["private"] = {**deepcopy(pipelines["pipelines"]["demo"]), "baselines": False, "schedule": None}
     (root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
     return place
+
+
+def install(place: Place, contract: Mapping[str, Any], csv_text: str) -> str:
+    """Add a data set: its contract and its rows; gives its name."""
+    name = str(contract["name"])
+    (place.root / "contracts" / f"{name}.yaml").write_text(yaml.safe_dump(dict(contract), sort_keys=False))
+    (place.root / "data" / f"{name}.csv").write_text(csv_text)
+    return name
+
+
+def shop(name: str = "shop", *, private: bool = False, **changes: Any) -> dict[str, Any]:
+    """The small contract of `tests.library.examples` under another name."""
+    content = {**tree(), "name": name, **changes}
+    content["source"] = {**content["source"], "file": f"{name}.csv"}
+    if private:
+        content["privacy"] = {**content["privacy"], "budget": {"epsilon": 1000}}
+    return content
+
+
+def shop_rows(row_count: int, seed: int = 0) -> str:
+    """Made-up rows of the small contract as CSV, numbers with one decimal."""
+    table = random_table(small_contract(), row_count, seed).to_pandas()
+    return str(table.round(1).to_csv(index=False))
 
 
 def _bare_environment() -> dict[str, str]:

@@ -20,6 +20,9 @@ from fractions import Fraction
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 
+_LARGEST_EXPONENT = 700.0
+"""e to this power is still a double; the other form of (1) would cancel at small rates."""
+
 
 def amplified_epsilon(epsilon: float, sampling_rate: float | Fraction) -> float:
     """Equation (1), stable for large epsilon.
@@ -34,7 +37,7 @@ def amplified_epsilon(epsilon: float, sampling_rate: float | Fraction) -> float:
         raise ParameterError("sampling_rate", sampling_rate, "a number in (0, 1]")
     if q == 1 or math.isinf(epsilon):
         return epsilon
-    if epsilon < 1:
+    if epsilon < _LARGEST_EXPONENT:
         return math.log1p(q * math.expm1(epsilon))
     return epsilon + math.log(q + (1 - q) * math.exp(-epsilon))
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
+from typing import Literal
 
 from dpicl.errors import ModelError
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+"""Number format of a model's weights."""
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _FETCHED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]

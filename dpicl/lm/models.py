@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Literal
@@ -11,10 +10,12 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
 
 from dpicl.errors import ModelError
-from dpicl.lm.model_files import HUB_ID, is_model_folder
+from dpicl.lm.model_files import HUB_ID, Dtype, is_model_folder
 from dpicl.lm.requests import HashScorer, Scorer, Trust
 
 _one_at_a_time = Lock()
+_opened: dict[tuple[ModelSpec, Path, tuple[str, ...]], Scorer] = {}
+"""At most one entry: the scorer opened last."""
 
 
 class ModelSpec(BaseModel):
@@ -32,7 +33,7 @@ class ModelSpec(BaseModel):
     """Folder with config.json, or `org/name` on the hub; for kind transformers only."""
     revision: str | None = None
     """Branch, tag or commit on the hub."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Dtype = "float32"
     device: Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
     trust: Trust = "local"
 
@@ -62,7 +63,7 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
 
 
 def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str]) -> Scorer:
-    """The scorer for a model; the last one opened stays loaded and is shared by all threads.
+    """The scorer for a model; it stays loaded for all threads until another one is opened.
 
     Args:
         spec: which model.
@@ -72,11 +73,14 @@ def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str]) 
     Raises:
         ModelError: the model cannot be loaded.
     """
+    key = (spec, models_folder, tuple(corpus) if spec.kind == "tiny" else ())
     with _one_at_a_time:  # two threads must not load the same model twice
-        return _open(spec, models_folder, tuple(corpus) if spec.kind == "tiny" else ())
+        if key not in _opened:
+            _opened.clear()  # first, so that two models never fill the memory together
+            _opened[key] = _open(*key)
+        return _opened[key]
 
 
-@lru_cache(maxsize=1)
 def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...]) -> Scorer:
     if spec.kind == "fake":
         return HashScorer(spec.name, spec.trust)

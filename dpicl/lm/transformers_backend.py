@@ -23,12 +23,13 @@ from transformers.utils import logging as transformers_logging
 
 from dpicl.errors import ModelError, ParameterError
 from dpicl.lm.batching import Row, Steps, Tokens, pad_left, plan_batches, rows_of, steps_of
-from dpicl.lm.model_files import find_model_files, is_model_folder, model_digest
+from dpicl.lm.model_files import Dtype, find_model_files, is_model_folder, model_digest
 from dpicl.lm.requests import ModelDescription, Progress, Trust
 from dpicl.lm.tiny import UNTRAINED_NOTE
 
 _FORWARD_INPUTS = {"attention_mask", "position_ids", "logits_to_keep"}
 _LOAD_ERRORS = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
+_TOKEN_BUDGET = {"cpu": 2048, "cuda": 16384}
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 
 
@@ -40,7 +41,8 @@ class TransformersScorer:
         revision: branch, tag or commit on the hub.
         dtype: `float32`, `bfloat16` or `float16` for the weights; probabilities are always float32.
         device: `auto` (a GPU if there is one), `cpu`, `cuda` or `cuda:N`.
-        token_budget: padded tokens per forward pass; a batch that does not fit is halved.
+        token_budget: padded tokens per forward pass; a batch that does not fit is halved. By
+            default what runs fastest: small batches stay in a CPU's cache, large ones fill a GPU.
         name, kind, trust: what the description says; the name defaults to the id.
 
     Raises:
@@ -52,9 +54,9 @@ class TransformersScorer:
         path_or_id: str,
         *,
         revision: str | None = None,
-        dtype: str = "float32",
+        dtype: Dtype = "float32",
         device: str = "auto",
-        token_budget: int = 16384,
+        token_budget: int | None = None,
         name: str | None = None,
         kind: str = "transformers",
         trust: Trust = "local",
@@ -63,8 +65,8 @@ class TransformersScorer:
         self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
         self._device = _choose_device(device)
         self._tokenizer, self._model = _load(folder, self._name, dtype)
-        self._model.to(self._device)
-        self._token_budget = token_budget
+        self._move_to_device()
+        self._token_budget = token_budget or _TOKEN_BUDGET[self._device.type]
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
             name=self._name,
@@ -96,6 +98,12 @@ class TransformersScorer:
             if progress is not None:
                 progress(int((pending[order] == 0).sum()))
         return scores[order]
+
+    def _move_to_device(self) -> None:
+        try:
+            self._model.to(self._device)
+        except torch.OutOfMemoryError:
+            raise ModelError(f"model {self._name!r} does not fit on {self._device}; expected dtype bfloat16 or a smaller model") from None
 
     def _rows(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[Row]:
         """Tokenise; one row per prompt, or several if continuations of many tokens differ."""
@@ -188,12 +196,13 @@ class TransformersScorer:
 def _choose_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ParameterError("device", device, "auto or cpu, because this machine has no CUDA device")
-    return torch.device(device)
+    chosen = torch.device(device)
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise ParameterError("device", device, f"auto or cpu; the number of CUDA devices here is {torch.cuda.device_count()}")
+    return chosen
 
 
-def _load(folder: Path, name: str, dtype: str) -> tuple[Any, Any]:
+def _load(folder: Path, name: str, dtype: Dtype) -> tuple[Any, Any]:
     """Tokenizer and model from a folder, offline.
 
     `dtype` goes to `from_pretrained`, which keeps the rotary frequencies in float32; a

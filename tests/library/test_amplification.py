@@ -1,0 +1,95 @@
+"""Amplification by subsampling: the formula at every scale, the paper's table V, refusals."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl.accounting.amplification import amplified_epsilon, amplify
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.errors import ParameterError, PrivacyError
+from dpicl.published import AmplifiedEpsilon, table_v
+
+rates = st.one_of(st.floats(1e-15, 1), st.floats(-15, 0).map(lambda exponent: 10**exponent))
+epsilons = st.one_of(st.floats(1e-12, 1e4), st.floats(-12, 4).map(lambda exponent: 10**exponent))
+
+
+def _exact(epsilon: float, rate: float) -> Decimal:
+    """ln(1 + q (e^epsilon - 1)) with sixty digits."""
+    with localcontext() as context:
+        context.prec, context.Emax = 60, 10**6
+        return (1 + Decimal(rate) * (Decimal(epsilon).exp() - 1)).ln()
+
+
+@pytest.mark.parametrize("cell", table_v(), ids=lambda cell: f"{cell.dataset}-{cell.epsilon:g}")
+def test_table_v_as_corrected(cell: AmplifiedEpsilon) -> None:
+    assert round(amplified_epsilon(cell.epsilon, Fraction(cell.sample_count, cell.row_count)), 3) == cell.amplified_epsilon
+
+
+def test_table_v_is_whole() -> None:
+    assert len(table_v()) == 40
+
+
+@given(epsilons, rates)
+def test_every_digit_is_right_from_tiny_to_huge(epsilon: float, rate: float) -> None:
+    exact = float(_exact(epsilon, rate))
+    assert amplified_epsilon(epsilon, rate) == pytest.approx(exact, rel=1e-12, abs=0)
+
+
+@given(epsilons, rates)
+def test_it_lies_between_q_epsilon_and_epsilon(epsilon: float, rate: float) -> None:
+    assert rate * epsilon * (1 - 1e-12) <= amplified_epsilon(epsilon, rate) <= epsilon * (1 + 1e-12)
+
+
+@given(epsilons, epsilons, rates, rates)
+def test_it_rises_with_epsilon_and_with_the_rate(one: float, other: float, rate: float, other_rate: float) -> None:
+    low, high = sorted((one, other))
+    rare, often = sorted((rate, other_rate))
+    assert amplified_epsilon(low, rare) <= amplified_epsilon(high, often) * (1 + 1e-12)
+
+
+@given(epsilons)
+def test_keeping_every_row_amplifies_nothing(epsilon: float) -> None:
+    assert amplified_epsilon(epsilon, 1) == epsilon
+
+
+@pytest.mark.parametrize("rate", [1e-9, Fraction(1, 2), 1])
+def test_the_ends(rate: float) -> None:
+    assert amplified_epsilon(0, rate) == 0
+    assert amplified_epsilon(math.inf, rate) == math.inf
+    assert amplified_epsilon(1e-12, rate) == pytest.approx(1e-12 * float(rate), rel=1e-9, abs=0)
+    assert amplified_epsilon(1e4, rate) == pytest.approx(1e4 + math.log(rate), rel=1e-12)
+
+
+@pytest.mark.parametrize("rate", [0, -0.1, 1.0000001, math.nan, math.inf])
+def test_a_rate_outside_its_range_is_refused(rate: float) -> None:
+    with pytest.raises(ParameterError, match="sampling_rate="):
+        amplified_epsilon(1.0, rate)
+
+
+@pytest.mark.parametrize("epsilon", [-1e-9, math.nan, -math.inf])
+def test_a_negative_epsilon_is_refused(epsilon: float) -> None:
+    with pytest.raises(ParameterError, match="epsilon="):
+        amplified_epsilon(epsilon, 0.5)
+
+
+def _guarantee(neighbours: Neighbours) -> Guarantee:
+    return Guarantee(1.0, 1e-6, neighbours, "row", Event("noise"))
+
+
+def test_replace_one_is_refused() -> None:
+    with pytest.raises(PrivacyError, match="add-or-remove-one neighbours only"):
+        amplify(_guarantee(Neighbours.REPLACE_ONE), Fraction(1, 10))
+
+
+def test_a_guarantee_is_amplified_with_its_rate_on_record() -> None:
+    whole = amplify(_guarantee(Neighbours.ADD_OR_REMOVE_ONE), Fraction(3016, 30162))
+    assert whole.epsilon == amplified_epsilon(1.0, Fraction(3016, 30162))
+    assert whole.delta == pytest.approx(1e-6 * 3016 / 30162)
+    assert (whole.neighbours, whole.unit) == (Neighbours.ADD_OR_REMOVE_ONE, "row")
+    assert whole.event.as_json() == {"kind": "poisson-sampled", "sampling_rate": "1508/15081", "parts": [{"kind": "noise"}]}

@@ -1,0 +1,103 @@
+"""Claims about naming a model and opening it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from dpicl.errors import ModelError
+from dpicl.lm import HashScorer, ModelSpec, open_scorer, resolve_model
+
+CORPUS = ["Does this person earn more? Yes or No? Answer: No"]
+REGISTRY = {
+    "tiny": ModelSpec(name="tiny", kind="tiny"),
+    "fake": ModelSpec(name="fake", kind="fake"),
+    "llama-2-13b": ModelSpec(name="llama-2-13b", kind="transformers", id="meta-llama/Llama-2-13b-hf", dtype="bfloat16"),
+}
+
+
+def test_a_registry_name_wins() -> None:
+    assert resolve_model("llama-2-13b", REGISTRY) is REGISTRY["llama-2-13b"]
+
+
+def test_a_folder_is_a_model_and_its_path_is_not_its_name(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    spec = resolve_model(str(tmp_path / "mine"), REGISTRY)
+    assert (spec.name, spec.kind, spec.id) == ("mine", "transformers", str((tmp_path / "mine").resolve()))
+
+
+@pytest.mark.parametrize(
+    ("name", "hub_id", "revision"),
+    [("org/model-7b", "org/model-7b", None), ("org/model-7b@v1.0", "org/model-7b", "v1.0"), ("org/m@refs/pr/1", "org/m", "refs/pr/1")],
+)
+def test_a_hub_id_may_carry_a_revision(name: str, hub_id: str, revision: str | None) -> None:
+    spec = resolve_model(name, REGISTRY)
+    assert (spec.name, spec.kind, spec.id, spec.revision) == (hub_id, "transformers", hub_id, revision)
+
+
+@pytest.mark.parametrize("name", ["gpt", "", "./no/such", "/no/such", "a/b/c", "@main"])
+def test_an_unknown_name_lists_the_registry(name: str) -> None:
+    with pytest.raises(ModelError) as error:
+        resolve_model(name, REGISTRY)
+    assert str(error.value) == (
+        f"model {name!r} is unknown; expected fake, llama-2-13b, tiny, a folder with config.json, or a hub id org/name[@revision]"
+    )
+
+
+def test_an_empty_registry_is_said() -> None:
+    with pytest.raises(ModelError, match="because the registry is empty"):
+        resolve_model("gpt", {})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "transformers"},
+        {"kind": "tiny", "id": "a/b"},
+        {"kind": "tiny", "dtype": "int8"},
+        {"kind": "fake", "device": "tpu"},
+        {"kind": "fake", "x": 1},
+    ],
+)
+def test_a_spec_that_makes_no_sense_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        ModelSpec.model_validate({"name": "m", **wrong})
+
+
+def test_the_tiny_model_opens_and_answers(tmp_path: Path) -> None:
+    scorer = open_scorer(REGISTRY["tiny"], models_folder=tmp_path / "models", corpus=CORPUS)
+    scores = scorer.score(["Does this person earn more? Yes or No? Answer:"], [" No", " Yes"])
+    assert np.isfinite(scores).all()
+    assert (scorer.description.name, scorer.description.kind, scorer.description.trained) == ("tiny", "tiny", False)
+    assert len(scorer.description.digest) == 64
+
+
+def test_the_fake_carries_the_trust_of_its_spec(tmp_path: Path) -> None:
+    spec = ModelSpec(name="far", kind="fake", trust="remote")
+    assert open_scorer(spec, models_folder=tmp_path, corpus=()) == HashScorer("far", "remote")
+
+
+def test_threads_share_one_open_model(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        scorers = list(pool.map(lambda _: open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS), range(4)))
+        prompts = [f"He is {age}. Answer:" for age in range(40)]
+        scores = list(pool.map(lambda scorer: scorer.score(prompts, [" No", " Yes"]), scorers))
+    assert len({id(scorer) for scorer in scorers}) == 1
+    assert all(np.array_equal(scores[0], other) for other in scores)
+
+
+def test_another_model_replaces_the_open_one(tmp_path: Path) -> None:
+    first = open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS)
+    open_scorer(REGISTRY["fake"], models_folder=tmp_path, corpus=CORPUS)
+    assert open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS) is not first
+
+
+def test_a_model_folder_that_vanished_is_an_error(tmp_path: Path) -> None:
+    spec = ModelSpec(name="gone", kind="transformers", id=str(tmp_path / "gone"))
+    with pytest.raises(ModelError, match="holds no config.json"):
+        open_scorer(spec, models_folder=tmp_path, corpus=CORPUS)

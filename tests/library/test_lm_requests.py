@@ -1,0 +1,64 @@
+"""Claims about the fake scorer, and about what importing the language-model layer loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl.lm import HashScorer, Scorer, ScoreRequest
+
+unhurried = settings(deadline=None)
+ANSWERS = (" No", " Yes")
+prompts_strategy = st.lists(st.text(max_size=20), max_size=8)
+
+
+@unhurried
+@given(prompts_strategy, st.randoms())
+def test_a_fake_score_depends_on_its_prompt_alone(prompts: list[str], random: object) -> None:
+    shuffled = list(range(len(prompts)))
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    scores = HashScorer().score(prompts, ANSWERS)
+    again = HashScorer().score([prompts[index] for index in shuffled], ANSWERS)
+    assert scores.shape == (len(prompts), 2)
+    assert scores.dtype == np.float64
+    assert (scores <= 0).all()
+    assert np.array_equal(again, scores[shuffled])
+
+
+def test_a_fake_score_is_the_same_on_every_machine() -> None:
+    assert HashScorer().score(["Is it?"], [" Yes"])[0, 0] == pytest.approx(-0.3329232329260936, abs=1e-15)
+
+
+def test_fake_answers_are_about_half_yes() -> None:
+    scores = HashScorer().score([str(number) for number in range(2000)], ANSWERS)
+    assert 0.45 < (scores[:, 1] > scores[:, 0]).mean() < 0.55
+
+
+def test_the_fake_says_that_it_is_untrained_and_whom_it_stands_for() -> None:
+    scorer: Scorer = HashScorer("far away", "remote")
+    description = scorer.description
+    assert (description.name, description.kind, description.trust) == ("far away", "fake", "remote")
+    assert not description.trained
+    assert description.note.startswith("fake:")
+
+
+def test_progress_reaches_the_number_of_prompts() -> None:
+    seen: list[int] = []
+    HashScorer().score(["a", "b", "a"], ANSWERS, progress=seen.append)
+    assert seen[-1] == 3
+
+
+def test_equal_prompts_are_one_request() -> None:
+    assert ScoreRequest("a") == ScoreRequest("a")
+    assert ScoreRequest("a").digest != ScoreRequest("b").digest
+    assert len(ScoreRequest("a").digest) == 32
+
+
+def test_importing_the_layer_loads_neither_torch_nor_transformers() -> None:
+    code = "import sys, dpicl.lm; sys.exit(bool({'torch', 'transformers', 'huggingface_hub'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

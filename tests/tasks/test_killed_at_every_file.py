@@ -1,0 +1,95 @@
+"""A run that is killed at every single file it writes ends like one that was left alone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.files import read_arrays, read_table
+from tests.harness import SMALL, Place, content, install, is_temporary, new_place, shop, shop_rows
+from tests.tasks.stages import End, in_process
+
+PLAIN = {**SMALL, "datasets": ["shop"], "epsilons": ["1"]}
+REWRITTEN = ("timings", "manifest.json", "report.")
+"""Times and dates differ from run to run."""
+
+
+def shop_place(root: Path, *, private: bool) -> Place:
+    place = new_place(root)
+    install(place, shop(private=private), shop_rows(80))
+    return place
+
+
+def attempt(place: Place, end: End, method: str = "") -> int:
+    """Do the run: of one method on private rows, or of both on a benchmark."""
+    return in_process(place.environment, *(("private", {**PLAIN, "methods": [method]}) if method else ("demo", PLAIN)), "r", end)
+
+
+def read(path: Path) -> Any:
+    """Parse a file, or fail."""
+    readers = {".json": lambda p: json.loads(p.read_text()), ".npz": read_arrays, ".parquet": read_table}
+    return readers.get(path.suffix, Path.read_text)(path)
+
+
+def kept(folder: Path) -> dict[str, bytes]:
+    return {name: data for name, data in content(folder).items() if not name.startswith(REWRITTEN)}
+
+
+def chain(place: Place, end: End, method: str = "") -> tuple[int, dict[str, bytes]]:
+    """Start the run again after every death; gives the number of deaths and every file as first seen."""
+    seen: dict[str, bytes] = {}
+    for deaths in range(200):
+        code = attempt(place, end, method)
+        for path in place.home.rglob("*"):
+            if path.is_file() and not is_temporary(path):
+                read(path)
+        now = kept(place.run("r"))
+        changed = [name for name in seen if now.get(name) != seen[name]]
+        assert not changed, f"death {deaths}: {changed} changed after they were there"
+        check_modes(place.home / "private")
+        seen |= now
+        if code == 0:
+            assert not [path for path in (place.home / "private").rglob("*") if path.is_file()]
+            return deaths, seen
+        assert code == -signal.SIGKILL
+    pytest.fail("the run never ends")
+
+
+def check_modes(folder: Path) -> None:
+    """What is private is for its owner only, drafts included."""
+    for path in (folder, *folder.rglob("*")) if folder.exists() else ():
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+@pytest.mark.parametrize("end", ["torn", "placed"])
+def test_a_benchmark_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path, end: End) -> None:
+    left_alone, killed = (shop_place(tmp_path / name, private=False) for name in ("left_alone", "killed"))
+    assert attempt(left_alone, "finished") == 0
+    deaths, seen = chain(killed, end)
+    assert deaths >= 20
+    assert seen == kept(left_alone.run("r"))
+
+
+RELEASED = {"ldp_tabicl": "released_reports.npz", "gdp_tabicl": "released_groups.json"}
+
+
+@pytest.mark.parametrize("method", RELEASED)
+def test_a_private_run_killed_at_every_file_keeps_every_release_it_made(tmp_path: Path, method: str) -> None:
+    deaths, seen = chain(shop_place(tmp_path / "place", private=True), "placed", method)
+    assert deaths >= 12
+    assert {RELEASED[method], "results.json"} <= {Path(name).name for name in seen}
+
+
+@pytest.mark.parametrize("method", RELEASED)
+def test_two_private_runs_draw_different_noise(tmp_path: Path, method: str) -> None:
+    """Else the test above would pass on seeded noise."""
+    places = [shop_place(tmp_path / name, private=True) for name in ("a", "b")]
+    assert [attempt(place, "finished", method) for place in places] == [0, 0]
+    first, second = (kept(place.run("r")) for place in places)
+    (name,) = [name for name in first if Path(name).name == RELEASED[method]]
+    assert first[name] != second[name]
