@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from distributed.scheduler import KilledWorker
+from prefect import Task
 from prefect.futures import PrefectFuture
 
 from dpicl.errors import DpiclError, RunError
@@ -28,7 +29,7 @@ from tasks.publish import show_checks, show_release, show_results
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
 from tasks.run_folder import read_plan
-from tasks.score import score
+from tasks.score import PARTS, score
 from tasks.serialize import serialize
 from tasks.settings import Settings
 from tasks.split import split
@@ -37,6 +38,7 @@ from tasks.validate import validate
 
 log = logging.getLogger("dpicl.flows")
 HAND_IN_AGAIN = 3
+Job = tuple[PrefectFuture[Any], Callable[[], PrefectFuture[Any]]]
 
 collect_run = doorway("collect", "collect", collect)
 write_report = doorway("report", "report", lambda run: str(build_report(Path(run))[0].name))
@@ -69,13 +71,13 @@ def run_units(run: str) -> str:
     failures: dict[str, Exception] = {}
     for dataset in dict.fromkeys(plan.units[key].dataset for key in missing):
         _prepare(run, dataset, failures)
-    waiting: dict[str, list[PrefectFuture[Any]]] = {}
+    waiting: dict[str, list[Job]] = {}
     for key in missing:
         unit = plan.units[key]
         if unit.dataset not in failures:
             _guarded(failures, key, lambda key=key, method=unit.method: waiting.update({key: _hand_in(run, key, RELEASE[method])}))  # type: ignore[misc]
-    for key, futures in waiting.items():
-        _guarded(failures, key, lambda key=key, futures=futures: _finish(run, key, futures))  # type: ignore[misc]
+    for key, jobs in waiting.items():
+        _guarded(failures, key, lambda key=key, jobs=jobs: _finish(run, key, jobs))  # type: ignore[misc]
     if not plan.units or any((Path(run) / "units" / key / RESULTS).exists() for key in plan.units):
         _guarded(failures, "report", lambda: _close(run))
     if failures:
@@ -105,15 +107,20 @@ def _prepare(run: str, dataset: str, failures: dict[str, Exception]) -> None:
     _guarded(failures, dataset, steps)
 
 
-def _hand_in(run: str, key: str, release: Callable[[str, str], None]) -> list[PrefectFuture[Any]]:
+def _hand_in(run: str, key: str, release: Callable[[str, str], None]) -> list[Job]:
     release(run, key)
     serialize(run, key)
     show_release(run, key)
-    return [stage.submit(run, key) for stage in (score, fit_baselines)]
+    return [_submit(fit_baselines, run, key), *(_submit(score, run, key, part) for part in range(PARTS))]
 
 
-def _finish(run: str, key: str, futures: list[PrefectFuture[Any]]) -> None:
-    for stage, future in zip((score, fit_baselines), futures, strict=True):
+def _submit(stage: Task[..., Any], *arguments: Any) -> Job:
+    """A future, and how to hand the same in again."""
+    return stage.submit(*arguments), lambda: stage.submit(*arguments)
+
+
+def _finish(run: str, key: str, jobs: list[Job]) -> None:
+    for future, again in jobs:
         for attempt in range(HAND_IN_AGAIN):
             try:
                 future.result()
@@ -121,8 +128,8 @@ def _finish(run: str, key: str, futures: list[PrefectFuture[Any]]) -> None:
             except KilledWorker:
                 if attempt == HAND_IN_AGAIN - 1:
                     raise
-                log.warning("%s %s: its worker died; handed in again", stage.name, key)
-                future = stage.submit(run, key)
+                log.warning("%s: its worker died; handed in again", key)
+                future = again()
     evaluate(run, key)
 
 

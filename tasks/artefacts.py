@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpicl.evaluation import answers
 from dpicl.methods.common import Cost
 from dpicl.methods.ldp_tabicl import Collection, encoding_of, laws_for
 from dpicl.pipeline import Cell
@@ -19,7 +20,7 @@ from tasks.run_folder import UnitFolder
 from tasks.settings import Settings
 
 REPORTS, ROWS, MEMBERS, GROUPS = "released_reports.npz", "released_rows.npz", "private_members.npz", "released_groups.json"
-PROMPTS, SCORES, BASELINES, RESULTS = "prompts.parquet", "scores.npz", "baselines.json", "results.json"
+PROMPTS, PREDICTIONS, BASELINES, RESULTS = "prompts.parquet", "predictions.parquet", "baselines.json", "results.json"
 
 
 def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
@@ -126,6 +127,21 @@ def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
     for key, text in zip(table.column("cell").to_pylist(), table.column("prompt").to_pylist(), strict=True):
         prompts.setdefault(key, []).append(text)
     return prompts
+
+
+def write_predictions(path: Path, scores: dict[str, np.ndarray]) -> None:
+    """One row per cell and query: log-probabilities of No and Yes, and the answer."""
+    tables = np.concatenate(list(scores.values()))
+    cells = [key for key, table in scores.items() for _ in table]
+    numbers = np.concatenate([np.arange(len(table)) for table in scores.values()])
+    columns = {
+        "cell": pa.array(cells).dictionary_encode(),
+        "query": numbers,
+        "no": tables[:, 0],
+        "yes": tables[:, 1],
+        "answer": answers(tables),
+    }
+    write_table(path, pa.table(columns))
 
 
 def remove_private(run: Path, settings: Settings) -> None:

@@ -8,7 +8,6 @@ import math
 import os
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +17,6 @@ import dpicl
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.evaluation import results_frame_columns
-from dpicl.lm.requests import ModelDescription
 from dpicl.methods import METHODS
 from dpicl.methods.common import check_budget
 from dpicl.pipeline import Cell, Unit
@@ -83,7 +81,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "dpicl_version": dpicl.__version__,
         "simulated": all(contract.privacy.budget.benchmark for contract in contracts.values()),
-        "model": asdict(_model(folder, plan, settings)) if units else None,
+        "model": _model(folder, settings) if units else None,
         "grid": {name: grid[name] for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")},
         "options": grid["options"],
         "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
@@ -127,8 +125,11 @@ def _budget(units: list[Unit], contracts: Mapping[str, Contract]) -> list[str]:
     return sentences
 
 
-def _model(folder: Path, plan: Plan, settings: Settings) -> ModelDescription:
-    return scorer_of(folder, settings).description
+def _model(folder: Path, settings: Settings) -> dict[str, Any]:
+    """What the model said of itself when a worker opened it; opened here only if none has."""
+    if not (folder / "model.json").exists():
+        scorer_of(folder, settings)
+    return dict(read_json(folder / "model.json"))
 
 
 def _contract_facts(contract: Contract) -> dict[str, Any]:

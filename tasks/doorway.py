@@ -28,12 +28,12 @@ RETRIES = 2
 
 
 @contextmanager
-def timed(run: Path, owner: str, stage: str) -> Iterator[None]:
-    """Keep how long a stage of a unit or data set took; the last attempt counts."""
+def timed(run: Path, owner: str, stage: str, part: str = "") -> Iterator[None]:
+    """Keep how long a stage (or a part of it) of a unit or data set took; the last attempt counts."""
     started = time.perf_counter()
     yield
     seconds = time.perf_counter() - started
-    write_json(run / "timings" / owner / f"{stage}.json", {"owner": owner, "stage": stage, "seconds": seconds}, replace=True)
+    write_json(run / "timings" / owner / f"{stage}{part}.json", {"owner": owner, "stage": stage, "seconds": seconds}, replace=True)
 
 
 class StageFailed(Exception):

@@ -8,10 +8,11 @@ from dpicl.evaluation import Metrics
 from dpicl.methods import METHODS
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, results
 from dpicl.pipeline import Cell
-from tasks.artefacts import BASELINES, RESULTS, SCORES, finite, read_split
+from tasks.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_split, write_predictions
 from tasks.doorway import unit_stage
-from tasks.files import read_arrays, read_json, write_json
+from tasks.files import read_json, write_json
 from tasks.run_folder import UnitFolder
+from tasks.score import read_scores
 
 
 @unit_stage("evaluate", RESULTS)
@@ -20,7 +21,9 @@ def evaluate(folder: UnitFolder) -> str:
     method = METHODS[folder.unit.method]
     truth = method.truth_of(read_split(folder).queries, folder.contract)
     by_key = {cell.key: cell for cell in (ZERO_SHOT, MAJORITY, *folder.unit.cells("icl"), *folder.unit.cells("raw-rows"))}
-    scores = {by_key[key]: table for key, table in read_arrays(folder.path / SCORES).items()}
+    stored = read_scores(folder)
+    write_predictions(folder.path / PREDICTIONS, stored)
+    scores = {by_key[key]: table for key, table in stored.items()}
     baselines = {Cell(row["system"], float(row["epsilon"])): _metrics(row) for row in read_json(folder.path / BASELINES)}
     rows = results(folder.unit, scores, truth, baselines, method.costs(folder.contract, folder.unit))
     write_json(folder.path / RESULTS, [_plain(row.as_row()) for row in rows])

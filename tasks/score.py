@@ -1,11 +1,13 @@
 """Batched inference: the model's log-probabilities of No and Yes for every prompt.
 
-Each cell is stored as soon as it is scored, so that a resumed run scores only what is
-missing; cells are scored one by one, so that the result does not depend on where it stopped.
+A unit is scored in a few parts, so that workers stay evenly busy. Each cell is stored as
+soon as it is scored, so that a resumed run scores only what is missing; cells are scored
+one by one, so that the result does not depend on where it stopped or who scored it.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,34 +15,47 @@ import numpy as np
 from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer
-from tasks.artefacts import SCORES, read_prompts
+from tasks.artefacts import read_prompts
 from tasks.corpus import public_corpus
-from tasks.doorway import unit_stage
-from tasks.files import read_arrays, write_arrays
-from tasks.run_folder import UnitFolder, read_plan
+from tasks.doorway import doorway, timed
+from tasks.files import read_arrays, write_arrays, write_json
+from tasks.run_folder import UnitFolder, open_unit, read_plan
 from tasks.settings import Settings
+
+PARTS = 4
 
 
 def scorer_of(run: Path, settings: Settings) -> Scorer:
-    """The run's model, opened once per process."""
-    return open_scorer(read_plan(run).model, models_folder=settings.models, corpus=public_corpus(settings))
+    """The run's model, opened once per process; what it says of itself is kept for the manifest."""
+    scorer = open_scorer(read_plan(run).model, models_folder=settings.models, corpus=public_corpus(settings))
+    write_json(run / "model.json", asdict(scorer.description))
+    return scorer
 
 
-def cell_file(folder: UnitFolder, number: int) -> Path:
-    """Where the scores of one cell are kept while the unit is under way."""
+def _cell_file(folder: UnitFolder, number: int) -> Path:
     return folder.path / "scored" / f"{number:04d}.npz"
 
 
-@unit_stage("score", SCORES)
-def score(folder: UnitFolder) -> str:
-    """Score every cell that has no scores yet."""
-    prompts = read_prompts(folder)
-    scorer = scorer_of(folder.run, folder.settings)
+def _score(run: str, unit_key: str, part: int) -> str:
+    """Score every cell of this part that has no scores yet."""
+    folder = open_unit(run, unit_key)
+    cells = [(number, key, texts) for number, (key, texts) in enumerate(read_prompts(folder).items())]
+    mine = sorted(cells, key=lambda cell: -sum(map(len, cell[2])))[part::PARTS]
+    missing = [cell for cell in mine if not _cell_file(folder, cell[0]).exists()]
+    if missing:
+        with timed(folder.run, unit_key, "score", part=str(part)):
+            scorer = scorer_of(folder.run, folder.settings)
+            for number, key, texts in missing:
+                write_arrays(_cell_file(folder, number), {key: scorer.score(texts, CONTINUATIONS)})
+    return f"{len(missing)} of {len(mine)} cells now"
+
+
+def read_scores(folder: UnitFolder) -> dict[str, np.ndarray]:
+    """Scores by cell key, in the order of the prompts: each of shape (queries, 2)."""
     scores: dict[str, np.ndarray] = {}
-    for number, (key, texts) in enumerate(prompts.items()):
-        path = cell_file(folder, number)
-        if not path.exists():
-            write_arrays(path, {key: scorer.score(texts, CONTINUATIONS)})
-        scores[key] = read_arrays(path)[key]
-    write_arrays(folder.path / SCORES, scores)
-    return f"{sum(map(len, scores.values()))} prompts in {len(scores)} cells"
+    for path in sorted((folder.path / "scored").glob("[0-9]*.npz")):
+        scores.update(read_arrays(path))
+    return scores
+
+
+score = doorway("score", "score {unit_key} part {part}", _score)

@@ -80,6 +80,8 @@ class Split(Frozen):
         published = (self.column, self.train, self.test)
         if all(published) == (self.test_fraction is not None) or (any(published) and not all(published)):
             raise ValueError("the split is unclear; expected column, train and test, or test_fraction")
+        if all(published) and self.train == self.test:
+            raise ValueError("train and test are the same part; expected two different values of the column")
         return self
 
 
@@ -109,6 +111,13 @@ class RealColumn(Frozen):
     @classmethod
     def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
         return _ordered_bounds(value)
+
+    @model_validator(mode="after")
+    def _step_fits(self) -> RealColumn:
+        width = self.bounds[1] - self.bounds[0]
+        if not self.step <= width <= self.step * 2**53:
+            raise ValueError(f"a step of {self.step} does not fit the bounds; expected 1 to 2^53 steps between them")
+        return self
 
 
 def _ordered_bounds(value: Any) -> Any:

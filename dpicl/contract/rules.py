@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Iterator
-from math import prod
+from itertools import pairwise
+from math import ceil, prod
 
-from dpicl.contract.models import Attribute, CategoryColumn, Column, Contract, GroupKey, Label, Rule, Template, Word
+from dpicl.contract.models import Attribute, CategoryColumn, Column, Contract, GroupKey, IntegerColumn, Label, Rule, Template, Word
 from dpicl.errors import DeclarationError
 from dpicl.types import LABEL
 
@@ -57,8 +58,9 @@ def _check_rule(rule: Rule | Word, column: Column, key: str, file: str) -> None:
     if rule.parts:
         raise DeclarationError(file, f"{key}.parts", "lists categories of a numeric column", "`cuts` with numbers")
     low, high = column.bounds
-    if not all(low < cut <= high for cut in rule.cuts):
-        raise DeclarationError(file, f"{key}.cuts", f"{list(rule.cuts)} leaves a part empty", f"cuts above {low} and up to {high}")
+    cuts = [ceil(cut) for cut in rule.cuts] if isinstance(column, IntegerColumn) else rule.cuts
+    if not all(low < cut <= high for cut in cuts) or any(later <= earlier for earlier, later in pairwise(cuts)):
+        raise DeclarationError(file, f"{key}.cuts", f"{list(rule.cuts)} leaves a part empty", f"rising cuts above {low} and up to {high}")
 
 
 def resolve_parts(
@@ -95,6 +97,8 @@ def _check_groups(contract: Contract, file: str) -> None:
         columns = [contract.label.column if key == "label" else key.column for key in keys]
         if len(set(columns)) != len(columns):
             raise DeclarationError(file, f"groups.{k}", "two keys use one column", "distinct columns")
+        if "label" not in keys and contract.label.column in columns:
+            raise DeclarationError(file, f"groups.{k}", "parts the label's column by a rule of its own", "the key `label`")
 
 
 def _check_attributes(contract: Contract, file: str) -> None:

@@ -24,7 +24,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Guarantee, compose_parallel, compose_sequential
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours, compose_parallel, compose_sequential
 from dpicl.contract.models import CategoryColumn, Contract
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid, Origin
@@ -57,7 +57,9 @@ def _group_guarantee(group: Group, contract: Contract, share: Fraction | None, o
     costs = [noisy_count.guarantee(share) for _ in histograms] + [
         noisy_mean.guarantee(_grid(name, group, contract, options), share) for name in means
     ]
-    return compose_sequential(costs + ([noisy_count.guarantee(share)] if group.label is None else []))
+    if group.label is None:
+        costs.append(noisy_count.guarantee(share))
+    return compose_sequential(costs) if costs else Guarantee(0.0, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", Event("public-key"))
 
 
 def aggregate(
@@ -88,7 +90,7 @@ def aggregate(
 
 def _paid(group: Group, contract: Contract) -> list[str]:
     """Columns that the group's predicate leaves open."""
-    return [name for name in contract.features if len(_open_categories(name, group, contract)) != 1]
+    return [name for name in contract.features if _known(name, group, contract) is None]
 
 
 def _share(group: Group, contract: Contract, total: Fraction | None, options: AggregateOptions) -> Fraction | None:
@@ -97,7 +99,7 @@ def _share(group: Group, contract: Contract, total: Fraction | None, options: Ag
         columns = len(contract.features) + 1
     else:
         columns = len(_paid(group, contract)) + (group.label is None)
-    return None if total is None else total / columns
+    return None if total is None else total / max(columns, 1)
 
 
 def _average(
@@ -109,6 +111,16 @@ def _average(
         counts = np.bincount(label_codes(rows, contract), minlength=2).tolist()
         label = noisy_count.noisy_mode(counts, epsilon=share, stream=stream)
     return ReleasedGroup(group.key, values, label)
+
+
+def _known(name: str, group: Group, contract: Contract) -> float | str | None:
+    """The one value of a column that the group's predicate allows; None where it allows several."""
+    declared = contract.columns[name]
+    if isinstance(declared, CategoryColumn):
+        categories = _open_categories(name, group, contract)
+        return categories[0] if len(categories) == 1 else None
+    low, high = group.bounds.get(name, declared.bounds)
+    return low if high - low < declared.step else None
 
 
 def _open_categories(name: str, group: Group, contract: Contract) -> tuple[str, ...]:
@@ -125,12 +137,13 @@ def _grid(name: str, group: Group, contract: Contract, options: AggregateOptions
 def _column(
     rows: PrivateTable, name: str, group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions, stream: Stream
 ) -> float | str:
+    known = _known(name, group, contract)
+    if known is not None:
+        return known
     declared = contract.columns[name]
     if not isinstance(declared, CategoryColumn):
         return noisy_mean.noisy_mean(rows.numbers(name), _grid(name, group, contract, options), epsilon=share, stream=stream)
     open_categories = _open_categories(name, group, contract)
-    if len(open_categories) == 1:
-        return open_categories[0]
     counts = np.bincount(rows.codes(name), minlength=len(declared.categories))
     open_counts = [int(counts[declared.categories.index(category)]) for category in open_categories]
     return open_categories[noisy_count.noisy_mode(open_counts, epsilon=share, stream=stream)]

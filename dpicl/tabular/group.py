@@ -7,13 +7,14 @@ Paper       DP-TabICL section V-E and table VII.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from dpicl.contract.models import CategoryColumn, Contract, GroupKey, Rule
+from dpicl.contract.models import CategoryColumn, Contract, GroupKey, IntegerColumn, Rule
 from dpicl.contract.rules import resolve_parts
 from dpicl.errors import ParameterError
 from dpicl.tabular.encode import part_codes
@@ -59,7 +60,9 @@ def _group(contract: Contract, keys: Sequence[tuple[str, Rule]], parts: tuple[in
             categories[column] = resolve_parts(rule.parts, declared.categories, column, contract.name)[part]
             names.append(f"{column} in {{{', '.join(categories[column])}}}")
         else:
-            edges = (declared.bounds[0], *rule.cuts, declared.bounds[1] + declared.step)
+            # Whole numbers below 17.5 reach up to 17.
+            cuts = tuple(map(math.ceil, rule.cuts)) if isinstance(declared, IntegerColumn) else rule.cuts
+            edges = (declared.bounds[0], *cuts, declared.bounds[1] + declared.step)
             bounds[column] = (edges[part], edges[part + 1] - declared.step)
             names.append(f"{column} in [{edges[part]:g}, {edges[part + 1]:g})" if part < len(rule.cuts) else f"{column} >= {edges[part]:g}")
     return Group(tuple(names), label, bounds, categories)

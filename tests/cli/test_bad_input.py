@@ -1,0 +1,188 @@
+"""Whatever is wrong with a command: one sentence on standard error, exit code 2, and no run is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tasks.plan import make_plan
+from tests.harness import SMALL_OPTIONS, Place, call_main, complaint, content, install, new_place, shop, shop_rows
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = new_place(tmp_path / "place")
+    install(place, shop(), shop_rows(40))
+    install(place, shop("secret", private=True), shop_rows(40))
+    with place.entered():
+        yield place
+
+
+def refused(place: Place, capsys: Capture, *arguments: str) -> str:
+    """The sentence of a refused command that leaves the runs as they were."""
+    before = content(place.home)
+    sentence = complaint(call_main(arguments, capsys))
+    assert content(place.home) == before
+    return sentence
+
+
+OPTIONS = {
+    "an unknown pipeline": (("nope",), "pipeline=nope: expected one of demo"),
+    "a path as a pipeline": (("../x",), "pipeline=../x"),
+    "no pipeline": ((), "which pipeline?"),
+    "epsilon 0": (("demo", "--epsilons", "0"), "number > 0, or inf"),
+    "epsilon -1": (("demo", "--epsilons", "1,-1"), "number > 0, or inf"),
+    "epsilon NaN": (("demo", "--epsilons", "nan"), "number > 0, or inf"),
+    "epsilon text": (("demo", "--epsilons", "1,much"), "number > 0, or inf"),
+    "epsilon -inf": (("demo", "--epsilons", "-inf"), "number > 0, or inf"),
+    "no epsilon": (("demo", "--epsilons", ","), "epsilons"),
+    "an epsilon twice": (("demo", "--epsilons", "1,1.0"), "lists a value twice"),
+    "shots without groups": (("demo", "--shots", "3"), "shots=3: expected one of 1, 2, 4, 8"),
+    "0 shots": (("demo", "--shots", "0"), "shots"),
+    "shots as text": (("demo", "--shots", "two"), "shots"),
+    "rate 0": (("demo", "--sampling-rates", "0"), "rates in (0, 1]"),
+    "rate -1/2": (("demo", "--sampling-rates", "-1/2"), "rates in (0, 1]"),
+    "rate above 1": (("demo", "--sampling-rates", "1.5"), "rates in (0, 1]"),
+    "rate NaN": (("demo", "--sampling-rates", "nan"), "sampling_rates"),
+    "rate 1/0": (("demo", "--sampling-rates", "1/0"), "sampling_rates"),
+    "a negative seed": (("demo", "--seeds", "-1"), "seeds"),
+    "a seed of 2^31": (("demo", "--seeds", str(2**31)), "seeds"),
+    "an unknown method": (("demo", "--methods", "pate"), "'ldp_tabicl' or 'gdp_tabicl'"),
+    "a path as a data set": (("demo", "--datasets", "../x"), "datasets"),
+    "an unknown data set": (("demo", "--datasets", "nope"), "dataset='nope': expected one of adult"),
+    "an unknown model": (("demo", "--model", "gpt"), "model 'gpt' is unknown"),
+    "a path as a run id": (("demo", "--run-id", "../x"), "run id '../x'"),
+    "an absolute path as a run id": (("demo", "--run-id", "/etc/x"), "run id '/etc/x'"),
+    "a hidden run id": (("demo", "--run-id", ".x"), "run id '.x'"),
+    "0 workers": (("demo", "--workers", "0"), "--workers"),
+    "workers as text": (("demo", "--workers", "many"), "--workers"),
+    "an unknown option": (("demo", "--nope"), "--nope"),
+    "an option without a value": (("demo", "--epsilons"), "--epsilons"),
+    "an unknown run": (("--resume", "nope"), "run nope: no such run"),
+    "a path as a run to resume": (("--resume", "../../etc"), "run id '../../etc'"),
+    "resuming with a pipeline": (("demo", "--resume", "x"), "leave the pipeline and all other options out"),
+    "resuming with options": (("--resume", "x", "--epsilons", "1"), "leave the pipeline and all other options out"),
+    "resuming with a run id": (("--resume", "x", "--run-id", "y"), "leave the pipeline and all other options out"),
+    "no noise on private rows": (("demo", "--datasets", "secret", "--epsilons", "inf"), "benchmark: true"),
+    "central baselines on private rows": (("demo", "--datasets", "secret", "--epsilons", "1", "--methods", "gdp_tabicl"), "baselines"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_wrong_option_of_run_is_refused(place: Place, capsys: Capture, name: str) -> None:
+    arguments, expected = OPTIONS[name]
+    assert expected in refused(place, capsys, "run", *arguments)
+
+
+COMMANDS = {
+    "an unknown command": (("nope",), "No such command 'nope'"),
+    "a report of an unknown run": (("report", "nope"), "run nope: no such run"),
+    "a report of no run": (("report",), "run_id"),
+    "showing an unknown contract": (("contract", "show", "nope"), "dataset='nope'"),
+    "showing a path": (("contract", "show", "../../etc/passwd"), "dataset='../../etc/passwd'"),
+    "checking what is not there": (("contract", "check", "nope.yaml"), "nope.yaml: cannot be read"),
+    "checking a folder": (("contract", "check", "."), "cannot be read"),
+    "fetching an unknown data set": (("data", "fetch", "nope"), "dataset='nope'"),
+    "fetching what no repository has": (("data", "fetch", "shop"), "shop: no public repository is named"),
+    "serving without a server": (("serve",), "serve needs a Prefect server"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_wrong_command_is_refused(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    arguments, expected = COMMANDS[name]
+    assert expected in refused(place, capsys, *arguments)
+
+
+PIPELINES = {
+    "is not YAML": "pipelines: [",
+    "is empty": "",
+    "is a list": "- demo",
+    "has an unknown key": "version: 1\npipelines: {}\nextra: 1",
+    "has a newer version": "version: 2\npipelines: {}",
+    "has a key twice": "version: 1\nversion: 1\npipelines: {}",
+    "lacks data sets": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], epsilons: [1], shots: [1]}}",
+    "has a wrong schedule": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], epsilons: [1], shots: [1], schedule: {cron: daily}}}",
+    "has a wrong model": "version: 1\nmodels: {m: {kind: magic}}\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], epsilons: [1], shots: [1]}}",
+    "runs Python": "version: 1\npipelines: !!python/object/apply:os.system [true]",
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_broken_pipelines_file_is_refused(place: Place, capsys: Capture, name: str) -> None:
+    (place.root / "pipelines.yaml").write_text(PIPELINES[name])
+    assert refused(place, capsys, "run", "demo").startswith("pipelines.yaml: ")
+
+
+def test_a_pipelines_file_that_is_not_there_is_refused(place: Place, capsys: Capture) -> None:
+    (place.root / "pipelines.yaml").unlink()
+    assert "pipelines.yaml: cannot be read" in refused(place, capsys, "list")
+
+
+def test_a_bad_contract_is_refused_by_check_and_by_run(place: Place, capsys: Capture) -> None:
+    path = place.root / "contracts" / "shop.yaml"
+    path.write_text(path.read_text().replace("column: bought", "column: nope"))
+    for arguments in (("contract", "check", str(path)), ("contract", "show", "shop"), ("run", "demo", "--datasets", "shop")):
+        assert "shop.yaml: label.column: names 'nope', which is not a column" in refused(place, capsys, *arguments)
+
+
+@pytest.mark.parametrize("data", ["/nowhere", ""])
+def test_rows_that_are_not_at_hand_are_refused_before_anything_starts(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, data: str
+) -> None:
+    monkeypatch.setenv("DPICL_DATA", data)
+    sentence = refused(place, capsys, "run", "demo", "--datasets", "blood")
+    assert "blood: no rows at hand" in sentence and "dpicl data fetch blood" in sentence and "DPICL_DATA" in sentence
+
+
+def test_a_state_folder_that_is_a_file_is_refused(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place.root / "file").write_text("")
+    monkeypatch.setenv("DPICL_HOME", str(place.root / "file"))
+    assert "set DPICL_HOME" in complaint(call_main(["run", "demo"], capsys))
+    assert (place.root / "file").read_text() == ""
+
+
+def test_a_state_folder_that_cannot_be_written_is_refused(capsys: Capture, monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+    """Nobody, not even root, may make folders in /sys."""
+    monkeypatch.setenv("DPICL_HOME", "/sys/dpicl")
+    assert "set DPICL_HOME" in complaint(call_main(["run", "demo"], capsys))
+
+
+def plan(run_id: str) -> Path:
+    """A run that is planned and not begun."""
+    return make_plan("demo", {"datasets": ["shop"], "shots": [1, 2]}, run_id)
+
+
+def test_the_same_run_id_with_other_options_is_refused(place: Place, capsys: Capture) -> None:
+    plan("taken")
+    assert "its plan differs" in refused(place, capsys, "run", "demo", "--run-id", "taken", *SMALL_OPTIONS)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pipeline": 1}', "\0"])
+def test_a_damaged_plan_is_refused(place: Place, capsys: Capture, text: str) -> None:
+    (plan("damaged") / "plan.json").write_text(text)
+    for arguments in (("run", "--resume", "damaged"), ("report", "damaged")):
+        assert "run damaged: plan.json is damaged" in refused(place, capsys, *arguments)
+
+
+def test_a_run_whose_folder_is_a_file_is_refused(place: Place, capsys: Capture) -> None:
+    (place.home / "runs").mkdir()
+    (place.home / "runs" / "file").write_text("")
+    refused(place, capsys, "run", "--resume", "file")
+    refused(place, capsys, "run", "demo", "--datasets", "shop", "--shots", "1", "--run-id", "file")
+
+
+def test_a_report_of_a_run_without_results_is_refused(place: Place, capsys: Capture) -> None:
+    plan("planned")
+    assert "manifest.json: cannot be read" in refused(place, capsys, "report", "planned")
+
+
+def test_a_plan_that_names_a_path_as_its_data_set_is_refused(place: Place, capsys: Capture) -> None:
+    path = plan("planned") / "plan.json"
+    path.write_text(path.read_text().replace('"shop"', '"../x"'))
+    assert "run planned: plan.json is damaged" in refused(place, capsys, "run", "--resume", "planned")

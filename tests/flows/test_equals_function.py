@@ -1,0 +1,93 @@
+"""A flow gives, bit for bit, what the library function gives without any orchestrator."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect_dask import DaskTaskRunner
+
+from dpicl.lm.models import ModelSpec, open_scorer
+from dpicl.methods import METHODS
+from dpicl.pipeline import units_of
+from dpicl.tabular.source import load_source
+from dpicl.tabular.split import split_table
+from flows.gdp_tabicl import gdp_tabicl
+from flows.ldp_tabicl import ldp_tabicl
+from tasks.corpus import public_corpus
+from tasks.run_folder import read_plan
+from tasks.settings import Settings
+from tests.harness import REAL_DATA, SMALL, World, install, rows, shop, shop_rows
+
+FINITE = {**SMALL, "epsilons": ["1", "10", "inf"], "seeds": [0, 3]}
+
+
+def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str, Any]]]:
+    """Results of every unit of a run's plan, from the library alone."""
+    with world.entered():
+        settings = Settings.from_environment()
+        scorer = open_scorer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus(settings))
+        found = {}
+        for unit in units_of(read_plan(run).pipeline):
+            contract = settings.contract(unit.dataset)
+            table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
+            results = METHODS[unit.method].run(split_table(table, contract), contract, unit, scorer)
+            found[unit.key] = [result.as_row() for result in results]
+    return found
+
+
+def by_flow(run: Path) -> dict[str, list[dict[str, Any]]]:
+    """What the flow stored; infinity is stored as text."""
+    stored = {path.parent.name: json.loads(path.read_text()) for path in sorted(run.glob("units/*/results.json"))}
+    for row in (row for results in stored.values() for row in results):
+        row.update({name: float(row[name]) for name in ("epsilon", "amplified_epsilon") if row[name] == "inf"})
+    return stored
+
+
+@pytest.fixture(scope="module", params=["breast_cancer", "blood", "shop"])
+def dataset(request: pytest.FixtureRequest, world: World) -> Iterator[str]:
+    if request.param == "blood":
+        if not (REAL_DATA / "tabular" / "blood.csv").exists():
+            pytest.skip("the published data are not here; set DPICL_DATA")
+        (world.root / "data" / "tabular").mkdir(exist_ok=True)
+        shutil.copy(REAL_DATA / "tabular" / "blood.csv", world.root / "data" / "tabular")
+    if request.param == "shop":
+        install(world, shop(), shop_rows(200))
+    yield str(request.param)
+
+
+def test_a_sweep_equals_the_function(world: World, dataset: str) -> None:
+    run = world.sweep(f"equal-{dataset}", {**FINITE, "datasets": [dataset]})
+    assert by_flow(run) == by_function(world, run, "fake")
+    assert len(rows(run / "results.csv")) == sum(map(len, by_flow(run).values()))
+
+
+def test_a_sweep_over_sampling_rates_without_baselines_equals_the_function(world: World) -> None:
+    changes = {**SMALL, "methods": ["gdp_tabicl"], "sampling_rates": ["1/10", "3/4"], "baselines": False}
+    run = world.sweep("equal-rates", changes)
+    assert by_flow(run) == by_function(world, run, "fake")
+
+
+def test_the_paper_s_own_options_equal_the_function(world: World) -> None:
+    options = {"ldp_tabicl": {"encoding": "one-hot", "estimator": "clip"}, "gdp_tabicl": {"allocation": "all-columns", "sum_origin": "lower"}}
+    run = world.sweep("equal-printed", {**SMALL, "options": options})
+    assert by_flow(run) == by_function(world, run, "fake")
+
+
+@pytest.mark.parametrize("flow", [ldp_tabicl, gdp_tabicl], ids=lambda flow: flow.name)
+def test_a_method_s_flow_with_the_tiny_model_equals_the_function(world: World, flow: Any) -> None:
+    with world.entered():
+        runner = DaskTaskRunner(address=world.scheduler)
+        name = flow.with_options(task_runner=runner)("breast_cancer", [1.0], [2], [0], run_id=f"equal-{flow.name}")
+    assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
+
+
+def test_the_amplification_table_asks_no_model(world: World) -> None:
+    run = world.sweep("amplification", {"datasets": ["adult", "blood"]}, pipeline="table-5")
+    guarantees = json.loads((run / "manifest.json").read_text())["guarantees"]
+    assert {row["dataset"] for row in guarantees} == {"adult", "blood"} and not (run / "units").exists()
+    assert all(row["amplified_epsilon"] < row["epsilon"] for row in guarantees)
