@@ -51,6 +51,14 @@ class PrivacyError(DpiclError):
     """Something would break or misstate a privacy guarantee, and is refused."""
 
 
+class BudgetError(PrivacyError):
+    """A release would exceed its account's cap; the message says what was asked, spent and left."""
+
+
+class LedgerError(DpiclError):
+    """The privacy ledger was edited, rolled back, or cannot be used."""
+
+
 class ModelError(DpiclError):
     """A language model cannot be loaded or cannot answer this request."""
 

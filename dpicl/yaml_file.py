@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,11 +12,26 @@ from pydantic import BaseModel, ValidationError
 from dpicl.errors import DeclarationError
 
 MAX_BYTES = 1 << 20
+_PLAIN = {
+    "Value error, ": "",
+    "Input should be ": "",
+    "String should have": "text with",
+    "String should match pattern": "text of the form",
+    "Tuple should have": "a list with",
+    "Dictionary should have": "a mapping with",
+    "a valid tuple": "a list",
+    "a valid string": "text",
+    "a valid dictionary": "a mapping",
+    " or object to extract fields from": "",
+    " after validation": "",
+}
+"""How pydantic puts it, and how a reader of YAML would."""
+_PYDANTIC = re.compile("|".join(map(re.escape, _PLAIN)))
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses duplicate keys and aliases, and keeps `yes` and `no` as text."""
+    """SafeLoader that refuses duplicate keys, aliases and tags, and keeps `yes` and `no` as text."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -23,8 +39,11 @@ class _Loader(yaml.SafeLoader):
     }
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed", self.get_mark())
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if event.anchor is not None:
+            raise _problem(event, "an anchor or alias; expected the value written out")
+        if getattr(event, "tag", None) is not None:
+            raise _problem(event, "a tag; expected a plain value")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -32,11 +51,16 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str | int):
-                raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
+                raise _problem(key_node, "a key is not a word; expected `word: value`")
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+                raise _problem(key_node, f"key {key!r} stands twice; expected every key once")
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+def _problem(place: Any, rule: str) -> yaml.YAMLError:
+    """A rule that an event or node breaks."""
+    return yaml.constructor.ConstructorError(None, None, rule, place.start_mark)
 
 
 def _bool_constructor(loader: _Loader, node: yaml.ScalarNode) -> bool | str:
@@ -88,19 +112,32 @@ def validate(model: type[Model], content: Any, file: str) -> Model:
         return model.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise DeclarationError(file, *_explain(first, len(error.errors()))) from None
+        raise DeclarationError(file, _key(first, content), *_explain(first, len(error.errors()))) from None
 
 
-def _explain(error: Any, total: int) -> tuple[str, str, str]:
-    """Key, rule and expected shape of one pydantic error."""
-    key = ".".join(str(part) for part in error["loc"])
+def _key(error: Any, content: Any) -> str:
+    """Path of the value as the file has it: pydantic's also names the types that it tried."""
+    path = []
+    for position, part in enumerate(error["loc"]):
+        inside = part in content if isinstance(content, dict) else isinstance(content, list) and part in range(len(content))
+        if inside:
+            content = content[part]
+        if inside or (error["type"] == "missing" and position == len(error["loc"]) - 1):
+            path.append(str(part))
+    return ".".join(path)
+
+
+def _explain(error: Any, total: int) -> tuple[str, str]:
+    """Rule and expected shape of one pydantic error."""
     more = f" (and {total - 1} more)" if total > 1 else ""
     if error["type"] == "extra_forbidden":
-        return key, "unknown key" + more, "one of the keys that the schema lists"
+        return "unknown key" + more, "one of the keys that the schema lists"
     if error["type"] == "missing":
-        return key, "missing" + more, "this key"
-    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        return "missing" + more, "this key"
+    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return f"has no known {error['ctx']['discriminator']}" + more, error["ctx"].get("expected_tags", "this key")
+    message = _PYDANTIC.sub(lambda found: _PLAIN[found[0]], error["msg"])
     rule, _, expected = message.partition("; expected ")
     if expected:
-        return key, rule + more, expected
-    return key, f"got {str(error['input'])[:60]!r}" + more, rule
+        return rule + more, expected
+    return f"got {str(error['input'])[:60]!r}" + more, rule

@@ -25,6 +25,7 @@ LOCAL_CLUSTER: dict[str, Any] = {
     "dashboard_address": None,
     "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},
     "silence_logs": logging.ERROR,
+    "preload": ["tasks.preload"],
 }
 
 
@@ -33,8 +34,9 @@ def runtime(workers: int | None = None) -> Iterator[None]:
     """An orchestrator and a cluster for the flows inside; sets both environment variables."""
     prepare_environment()
     with ExitStack() as stack:
-        stack.enter_context(_orchestrator())
+        # The workers import what they need while the server starts.
         stack.enter_context(_cluster(workers or os.cpu_count() or 1))
+        stack.enter_context(_orchestrator())
         yield
 
 

@@ -69,11 +69,13 @@ def run_units(run: str) -> str:
     plan = read_plan(Path(run))
     missing = [key for key in plan.units if not (Path(run) / "units" / key / RESULTS).exists()]
     failures: dict[str, Exception] = {}
-    for dataset in dict.fromkeys(plan.units[key].dataset for key in missing):
-        _prepare(run, dataset, failures)
     waiting: dict[str, list[Job]] = {}
+    prepared: set[str] = set()
     for key in missing:
         unit = plan.units[key]
+        if unit.dataset not in prepared:
+            prepared.add(unit.dataset)
+            _prepare(run, unit.dataset, failures)
         if unit.dataset not in failures:
             _guarded(failures, key, lambda key=key, method=unit.method: waiting.update({key: _hand_in(run, key, RELEASE[method])}))  # type: ignore[misc]
     for key, jobs in waiting.items():

@@ -70,6 +70,7 @@ class Place:
             "DPICL_DATA": str(self.root / "data"),
             "PREFECT_HOME": str(self.root / "prefect"),
             "DASK_TEMPORARY_DIRECTORY": str(self.root / "dask"),
+            "TMPDIR": str(self.root / "tmp"),
         }
 
     def run(self, run_id: str) -> Path:
@@ -115,7 +116,7 @@ def new_place(root: Path) -> Place:
     Pipeline `private` is for tables that are no benchmark: central baselines would read them twice.
     """
     place = Place(root)
-    for folder in (place.home, root / "data", root / "prefect", root / "dask"):
+    for folder in (place.home, root / "data", root / "prefect", root / "dask", root / "tmp"):
         folder.mkdir(parents=True)
     shutil.copytree(REPOSITORY / "data_contracts", root / "contracts")
     pipelines = yaml.safe_load((REPOSITORY / "pipelines.yaml").read_text())
@@ -264,18 +265,10 @@ def running_cluster(place: Place, *, workers: int = 2) -> Iterator[Any]:
     import dask
     from distributed import LocalCluster
 
-    with (
-        dask.config.set({"temporary-directory": str(place.root / "dask")}),
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address=None,
-            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-            silence_logs=50,
-            env=place.environment,
-        ) as cluster,
-    ):
+    from flows.runtime import LOCAL_CLUSTER
+
+    scratch = {"temporary-directory": str(place.root / "dask")}
+    with dask.config.set(scratch), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER) as cluster:
         yield cluster
 
 

@@ -20,10 +20,12 @@ Category = Annotated[str, BeforeValidator(_as_category), StringConstraints(min_l
 
 
 def _as_fraction(value: Any) -> Any:
+    text = str(value)
     try:
-        return Fraction(str(value))
+        # By way of a double, because Fraction("1e999999999") would write out every digit.
+        return Fraction(text if "/" in text else str(float(text)))
     except (ValueError, ZeroDivisionError):
-        raise ValueError(f"got {str(value)[:60]!r}; expected a number or a fraction such as 1/10") from None
+        raise ValueError(f"got {text[:60]!r}; expected a number or a fraction such as 1/10") from None
 
 
 Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from dpicl.contract.base import Category, Frozen, Name, Rate, Text
 from dpicl.contract.sources import Source
@@ -203,6 +203,13 @@ class GroupKey(Rule):
     column: Name
 
 
+def _as_group_key(value: Any) -> Any:
+    """A slip is answered in terms of both forms that a key may have."""
+    if value == "label" or isinstance(value, dict | GroupKey):
+        return value
+    raise ValueError(f"got {str(value)[:60]!r}; expected `label`, or a mapping with column and cuts or parts")
+
+
 class Word(Frozen):
     """A word or sentence that depends on a field: one text per part of the field's rule.
 
@@ -250,7 +257,7 @@ class Contract(Frozen):
     split: Split
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
     label: Label
-    groups: dict[Annotated[int, Field(ge=2)], tuple[GroupKey | Literal["label"], ...]]
+    groups: dict[Annotated[int, Field(ge=2)], tuple[Annotated[GroupKey | Literal["label"], BeforeValidator(_as_group_key)], ...]]
     local: Annotated[tuple[Attribute, ...], Field(min_length=1)]
     prompts: Prompts
     checks: tuple[Check, ...] = ()

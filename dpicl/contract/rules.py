@@ -128,6 +128,8 @@ def _check_templates(contract: Contract, file: str) -> None:
     columns = {name: contract.columns[name] for name in contract.features}
     _check_template(contract.prompts.central, columns, "prompts.central", file)
     for name, word in contract.prompts.central.words.items():
+        if not (word.cuts or word.parts):
+            raise DeclarationError(file, f"prompts.central.words.{name}", "has no rule", "either `cuts` or `parts`")
         _check_rule(word, columns[word.field], f"prompts.central.words.{name}", file)
         if len(word.texts) != max(len(word.cuts) + 1 if word.cuts else 0, len(word.parts)):
             raise DeclarationError(file, f"prompts.central.words.{name}.texts", f"has {len(word.texts)} texts", "one text per part")

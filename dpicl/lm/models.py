@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Literal
@@ -79,6 +81,16 @@ def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str]) 
             _opened.clear()  # first, so that two models never fill the memory together
             _opened[key] = _open(*key)
         return _opened[key]
+
+
+def import_backend() -> None:
+    """Import the local back end ahead of time, if it is installed; whoever opens a scorer meanwhile waits.
+
+    Two threads that import `transformers` at once get halves of it.
+    """
+    with _one_at_a_time, suppress(ImportError):
+        importlib.import_module("dpicl.lm.tiny")
+        importlib.import_module("dpicl.lm.transformers_backend")
 
 
 def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...]) -> Scorer:

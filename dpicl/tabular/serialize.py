@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
+from string import Formatter
 
 import numpy as np
 
@@ -23,8 +24,18 @@ UNKNOWN_TEXT = "unknown"
 
 def _fill(template: Template, fields: Mapping[str, str], part_of: Callable[[str, str], int]) -> str:
     """Template text with its fields and words; `part_of(word, field)` picks a word's text."""
-    words = {name: word.texts[part_of(name, word.field)].format_map(fields) for name, word in template.words.items()}
-    return template.text.format_map({**fields, **words})
+    words = {name: _put(word.texts[part_of(name, word.field)], fields) for name, word in template.words.items()}
+    return _put(template.text, {**fields, **words})
+
+
+def _put(text: str, fields: Mapping[str, str]) -> str:
+    """Text with its places filled; `format_map` would read the dot in a column's name as an attribute."""
+    return "".join(plain if name is None else plain + fields[name] for plain, name in _pieces(text))
+
+
+@cache
+def _pieces(text: str) -> tuple[tuple[str, str | None], ...]:
+    return tuple((plain, name) for plain, name, _, _ in Formatter().parse(text))
 
 
 def _with_question(body: str, contract: Contract, label: int | None) -> str:

@@ -13,11 +13,11 @@ from typing import Any
 import dask
 import pytest
 
-from tasks.run_folder import read_plan
+from tasks.score import PARTS
 from tests.harness import World, content, end, running_cluster, until
 
 MANY = {"model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0, 1, 2]}
-SLOW = {"model": "tiny", "epsilons": ["1", "10"], "shots": [1, 2, 4], "seeds": [0], "methods": ["ldp_tabicl"]}
+SLOW = {"model": "tiny", "epsilons": ["1"], "shots": [1, 2, 4], "seeds": [0], "methods": ["ldp_tabicl"]}
 """Six cells and more, each of them scored in a noticeable time."""
 
 
@@ -74,9 +74,9 @@ def test_a_run_killed_after_one_unit_does_only_the_others(world: World, expected
 def test_a_run_killed_with_its_own_server_and_cluster_is_resumed_from_the_command_line(world: World, expected: dict[str, Any]) -> None:
     """Nothing that it had started outlives it."""
     alone = {"PREFECT_API_URL": "", "DASK_SCHEDULER_ADDRESS": ""}
-    before = killed(world, "killed-slow", SLOW, "units/*/scored/0002.npz", **alone)
-    cells = len(read_plan(world.run("killed-slow")).units) * 13
-    assert 3 <= sum("scored" in name for name in before) < cells
+    before = killed(world, "killed-slow", SLOW, "units/*/scored/[0-9]*.npz", **alone)
+    scored = [[name for name in files if "scored" in name] for files in (before, expected["slow"])]
+    assert 1 <= len(scored[0]) < len(scored[1])
     until(lambda: not processes_of(world.run("killed-slow"), alone), 20, "the orphans' end")
     finished = world.dpicl("run", "--resume", "killed-slow")
     assert finished.returncode == 0 and not finished.stderr, finished.stderr
@@ -131,11 +131,11 @@ def test_a_killed_worker_changes_no_result(world: World, expected: dict[str, Any
     """First Dask itself tries again; where it gives up at once, the flow hands the unit in again."""
     with dask.config.set({"distributed.scheduler.allowed-failures": failures}), running_cluster(world) as cluster:
         own = World(world.root, world.url, cluster.scheduler_address)
-        with under_way(own, run_id, "units/*/scored/0002.npz"):
+        with under_way(own, run_id, "units/*/scored/[0-9]*.npz"):
             busy = [worker.pid for worker in cluster.scheduler.workers.values() if worker.processing]
             assert busy and not (world.run(run_id) / "results.csv").exists()
             for pid in busy:
                 os.kill(pid, signal.SIGKILL)
     assert outcome(world.run(run_id)) == expected["slow"]
     scored = [task for task in world.task_runs(run_id) if task["name"].startswith("score")]
-    assert len(scored) == (1 if failures else 2)
+    assert (len(scored) > PARTS) == (failures == 0)

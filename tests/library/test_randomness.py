@@ -23,7 +23,9 @@ def test_the_same_four_names_give_the_same_bits_for_ever() -> None:
     assert _head(stream(*NAMES)).hex() == "d08978b809d5b0c681cfcce571e4d8a37d99951d09dc602cf4d4f1cd18618ba0"
 
 
-@pytest.mark.parametrize("other", [(1, *NAMES[1:]), (0, "aggregate", *NAMES[2:]), (*NAMES[:2], "bank", NAMES[3]), (*NAMES[:3], "epsilon=5.0")])
+@pytest.mark.parametrize(
+    "other", [(1, *NAMES[1:]), (0, "aggregate", *NAMES[2:]), (*NAMES[:2], "bank", NAMES[3]), (*NAMES[:3], "epsilon=5.0")]
+)
 def test_every_name_matters(other: tuple[int, str, str, str]) -> None:
     assert _head(stream(*NAMES)) != _head(stream(*other))
 

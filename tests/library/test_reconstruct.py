@@ -35,7 +35,9 @@ def _distortion(law: Response) -> np.ndarray:
     return np.full((law.categories,) * 2, law.lie_probability) + np.eye(law.categories) * (law.truth_probability - law.lie_probability)
 
 
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=5).filter(lambda sizes: math.prod(sizes) <= 600), st.floats(0.3, 6), st.integers(0, 99))
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=5).filter(lambda sizes: math.prod(sizes) <= 600), st.floats(0.3, 6), st.integers(0, 99)
+)
 @settings(max_examples=60, deadline=None)
 def test_inversion_equals_that_of_the_dense_kronecker_product(sizes: list[int], epsilon: float, seed: int) -> None:
     laws = [response(epsilon=epsilon * (1 + index / 3), categories=size) for index, size in enumerate(sizes)]

@@ -22,7 +22,7 @@ from tasks.plan import make_plan
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
 from tasks.run_folder import read_plan
-from tasks.score import score
+from tasks.score import PARTS, score
 from tasks.serialize import serialize
 from tasks.settings import Settings
 from tasks.split import split
@@ -36,13 +36,15 @@ End = Literal["finished", "torn", "placed"]
 RELEASE: Mapping[str, tuple[Task[..., Any], ...]] = {"ldp_tabicl": (randomise, reconstruct), "gdp_tabicl": (subsample, aggregate)}
 
 
-def steps(run: str) -> Iterator[tuple[Task[..., Any], tuple[str, ...]]]:
+def steps(run: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
     """Every stage of a run with its references, in the order of the flow."""
     units = read_plan(Path(run)).units
     for dataset in dict.fromkeys(unit.dataset for unit in units.values()):
         yield from ((stage, (run, dataset)) for stage in (ingest, validate, split))
     for key, unit in units.items():
-        yield from ((stage, (run, key)) for stage in (*RELEASE[unit.method], serialize, score, fit_baselines, evaluate))
+        yield from ((stage, (run, key)) for stage in (*RELEASE[unit.method], serialize, fit_baselines))
+        yield from ((score, (run, key, part)) for part in range(PARTS))
+        yield evaluate, (run, key)
     yield from ((stage, (run,)) for stage in (collect_run, write_report))
 
 

@@ -1,0 +1,129 @@
+"""Names that only the key's owner can compute: releases and versions of private data.
+
+A plain hash of private rows can be checked against a guess; a keyed one cannot. Parts are
+tagged and length-prefixed, so no two lists of parts give the same message, and parameters
+are written canonically, so `1` and `1.0` name the same release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.errors import LedgerError, ParameterError
+from dpicl.randomness import system_stream
+
+KEY_BYTES = 32
+_LARGEST_EXACT = 2.0**53
+
+
+def load_key(path: Path) -> bytes:
+    """The secret key in this file, made there on first use; of several makers the first wins.
+
+    Raises:
+        LedgerError: the file is not a key, or others than its owner may use it.
+    """
+    if not path.exists():
+        _make_key(path)
+    key, mode = path.read_bytes(), path.stat().st_mode & 0o777
+    if mode & 0o077:
+        raise LedgerError(f"{path}: mode {mode:04o} lets others use the secret key; expected 0600")
+    if len(key) != KEY_BYTES:
+        raise LedgerError(f"{path}: {len(key)} bytes are no secret key; expected {KEY_BYTES}")
+    return key
+
+
+def _make_key(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(system_stream().bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(name, path)
+        sync_folder(path.parent)
+    except FileExistsError:
+        pass
+    finally:
+        Path(name).unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def canonical(content: Any) -> str:
+    """The one JSON text of this content: sorted keys, whole numbers as integers, infinity as "inf".
+
+    Raises:
+        ParameterError: a part is NaN or -infinity, or no plain JSON value.
+    """
+    return json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float):
+        if value == math.inf:
+            return "inf"
+        if not math.isfinite(value):
+            raise ParameterError("parameter", value, "a number or inf")
+        return int(value) if value.is_integer() and abs(value) < _LARGEST_EXACT else value
+    if value is None or isinstance(value, str | int):
+        return value
+    raise ParameterError("parameter", type(value).__name__, "text, numbers, lists and mappings")
+
+
+def keyed_hash(key: bytes, *parts: str | bytes | int) -> str:
+    """HMAC-SHA256 of a list of parts, 64 hexadecimal digits."""
+    message = hmac.new(key, digestmod=hashlib.sha256)
+    for part in parts:
+        kind, content = _tagged(part)
+        message.update(kind + len(content).to_bytes(8, "big") + content)
+    return message.hexdigest()
+
+
+def _tagged(part: str | bytes | int) -> tuple[bytes, bytes]:
+    if isinstance(part, bytes):
+        return b"b", part
+    return (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())
+
+
+def content_version(key: bytes, digest: bytes) -> str:
+    """The name of one state of a private table, from the digest of its content."""
+    return keyed_hash(key, "content", digest)
+
+
+def release_id(
+    key: bytes,
+    *,
+    account: str,
+    content_version: str,
+    mechanism: str,
+    mechanism_version: int | str,
+    parameters: Mapping[str, Any],
+    contract_digest: str,
+    neighbours: Neighbours,
+    period: str = "",
+) -> str:
+    """The name of a release: the same for ever, whoever asks; a new `period` is a new release."""
+    described = canonical(parameters)
+    version = str(mechanism_version)
+    return keyed_hash(key, "release", account, content_version, mechanism, version, described, contract_digest, neighbours.value, period)

@@ -1,0 +1,1 @@
+"""Migrations of the ledger, run by alembic when a ledger is opened."""

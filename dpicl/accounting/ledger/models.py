@@ -1,0 +1,61 @@
+"""Tables of the ledger. `records` is the hash chain; the others are what it says, for asking.
+
+A change here needs a migration and a new SCHEMA; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+
+SCHEMA = "0001"
+"""The newest migration, which this code needs."""
+
+metadata = MetaData()
+
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("name", String(200), primary_key=True),
+    Column("unit", String(40), nullable=False),
+    Column("neighbours", String(40), nullable=False),
+    Column("epsilon_cap", Float(53)),
+    Column("delta_cap", Float(53), nullable=False),
+    Column("benchmark", Boolean, nullable=False),
+    Column("opened_utc", String(40), nullable=False),
+)
+
+entries = Table(
+    "entries",
+    metadata,
+    Column("release_id", String(64), primary_key=True),
+    Column("number", BigInteger, nullable=False, unique=True),  # of the record that reserved it
+    Column("account", String(200), ForeignKey("accounts.name"), nullable=False),
+    Column("content_version", String(200), nullable=False),
+    Column("mechanism", String(200), nullable=False),
+    Column("parameters", Text, nullable=False),
+    Column("guarantee", Text, nullable=False),
+    Column("epsilon", Float(53), nullable=False),
+    Column("delta", Float(53), nullable=False),
+    Column("reserved_utc", String(40), nullable=False),
+    Column("artefact_sha256", String(64)),
+    Column("published_utc", String(40)),
+    Index("entries_by_cost", "account", "delta", "epsilon"),
+)
+
+records = Table(
+    "records",
+    metadata,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", String(20), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+
+head = Table(
+    "head",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+"""One row: the end of the chain, and the lock that writers of the chain take."""

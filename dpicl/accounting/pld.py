@@ -1,0 +1,158 @@
+"""The epsilon of Gaussian, subsampled and approximate events together, by privacy loss distributions.
+
+Trust       none: pure bookkeeping over public parameters.
+Unit        as the guarantees composed.
+Neighbours  both. Under replace-one a Gaussian of noise multiplier sigma (for what one added
+            row moves) is priced at twice the sensitivity: sigma = 1, delta = 1e-5 costs 9.997,
+            against 4.377 under add-or-remove-one.
+Guarantee   an upper bound at every discretisation; refined until it moves by < 1/1000.
+Paper       [KJH20] privacy loss distributions; [DGKKM22] connect the dots (arXiv 2207.04380),
+            both as implemented in Google's dp_accounting.
+
+    (1)  Gaussians in sequence are one Gaussian:  1/sigma^2 = sum 1/sigma_i^2
+    (2)  a pure event has the curve  delta(x) = (1 - e^(x - eps)) / (1 + e^-eps),  |x| <= eps
+    (3)  parts on disjoint rows have the curve  delta(x) = max_i delta_i(x)
+
+Symbols     x the privacy loss in nats; the distribution lives on multiples of an interval.
+Not covered samples of a fixed size; subsampling of anything but one Gaussian or pure event.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from dp_accounting import NeighboringRelation  # type: ignore[import-untyped]
+from dp_accounting.pld import pld_pmf  # type: ignore[import-untyped]
+from dp_accounting.pld import privacy_loss_distribution as distributions
+
+from dpicl.accounting.amplification import amplified_epsilon
+from dpicl.accounting.events import leaves, number, sampling_rate
+from dpicl.accounting.guarantee import Event, Neighbours
+from dpicl.accounting.pure import ADD, pure_epsilon
+from dpicl.errors import PrivacyError
+
+COARSEST = 1e-2
+"""First interval tried, in nats."""
+FINEST = 1e-6
+TOLERANCE = 1e-3
+"""Refining stops when epsilon moves by less than this share: what is left is about a tenth of it."""
+_COARSE_POINTS, _MOST_POINTS = 50_000, 400_000
+"""Grid sizes: of the first try for very little noise, and where refining stops."""
+_TAIL = 1e-13
+_RELATIONS = {
+    Neighbours.ADD_OR_REMOVE_ONE: NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Neighbours.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
+}
+
+
+@lru_cache(maxsize=512)
+def epsilon_at(events: frozenset[tuple[Event, int]], neighbours: Neighbours, delta: float) -> tuple[float, float]:
+    """Smallest epsilon found at this delta for events with their counts, and the interval that gave it.
+
+    Raises:
+        PrivacyError: an event is unknown or cannot be priced under this relation.
+    """
+    counts = Counter(dict(events))
+    reach = max((_reach(event, neighbours) for event in counts), default=0.0)
+    interval = max(COARSEST, reach / _COARSE_POINTS)
+    epsilon = _epsilon(counts, neighbours, interval, delta)
+    while math.isfinite(epsilon) and interval / 3 >= FINEST and 3 * (reach + epsilon) / interval <= _MOST_POINTS:
+        coarser, interval = epsilon, interval / 3
+        epsilon = min(coarser, _epsilon(counts, neighbours, interval, delta))
+        if coarser - epsilon <= TOLERANCE * epsilon:
+            break
+    return epsilon, interval
+
+
+def _epsilon(counts: Counter[Event], neighbours: Neighbours, interval: float, delta: float) -> float:
+    return float(_composed(counts, neighbours, interval).get_epsilon_for_delta(delta))
+
+
+def _composed(counts: Counter[Event], neighbours: Neighbours, interval: float) -> Any:
+    whole = distributions.identity(interval)
+    gaussians = {event: count for event, count in counts.items() if event.kind == "gaussian"}
+    if gaussians:
+        ratio = math.sqrt(math.fsum(count * _ratio(event) ** 2 for event, count in gaussians.items()))
+        whole = whole.compose(_gaussian(ratio, 1.0, neighbours, interval))
+    for event, count in counts.items():
+        if event not in gaussians:
+            whole = whole.compose(_of_leaf(event, neighbours, interval).self_compose(count))
+    return whole
+
+
+@lru_cache(maxsize=8)
+def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
+    cost = pure_epsilon(event, neighbours)
+    if cost is not None:
+        return _two_points(cost, 0.0, interval)
+    if event.kind == "approximate":
+        return _two_points(number(event, "epsilon"), number(event, "delta"), interval)
+    if event.kind == "poisson-sampled":
+        return _sampled(event, neighbours, interval)
+    if event.kind == "parallel":
+        return _parallel(event, neighbours, interval)
+    raise PrivacyError(f"event {event.kind!r} holds a part with delta > 0, for which no price is known")
+
+
+def _gaussian(ratio: float, rate: float, neighbours: Neighbours, interval: float) -> Any:
+    """Of sensitivity over noise `ratio`; dp_accounting doubles it under replace-one."""
+    return distributions.from_gaussian_mechanism(
+        1 / ratio, value_discretization_interval=interval, sampling_prob=rate, neighboring_relation=_RELATIONS[neighbours]
+    )
+
+
+def _sampled(event: Event, neighbours: Neighbours, interval: float) -> Any:
+    rate, (part,) = sampling_rate(event), event.parts
+    if part.kind == "gaussian":
+        return _gaussian(_ratio(part), float(rate), neighbours, interval)
+    if part.kind == "approximate" and neighbours is ADD:
+        epsilon = amplified_epsilon(number(part, "epsilon"), rate)
+        return _two_points(epsilon, float(rate) * number(part, "delta"), interval)
+    raise PrivacyError(f"a Poisson sample of {part.kind!r} is not priced under {neighbours} neighbours")
+
+
+def _two_points(epsilon: float, delta: float, interval: float) -> Any:
+    """Equation (2), read at the grid points around -epsilon and epsilon: connect the dots."""
+    if math.isinf(epsilon):
+        epsilon, delta = 0.0, 1.0
+    places = np.unique([way(end / interval) for end in (-epsilon, epsilon) for way in (math.floor, math.ceil)])
+    losses = places * interval
+    inside = np.clip(-np.expm1(losses - epsilon), 0, 1) / (1 + math.exp(-epsilon))
+    curve = np.where(losses <= -epsilon, -np.expm1(np.minimum(losses, 0)), inside)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, places, delta + (1 - delta) * curve)
+    return distributions.PrivacyLossDistribution(pmf)
+
+
+def _parallel(event: Event, neighbours: Neighbours, interval: float) -> Any:
+    """Equation (3); the largest curve of both directions stands for both."""
+    parts = [_composed(leaves(part), neighbours, interval) for part in dict.fromkeys(event.parts)]
+    if len(parts) == 1:
+        return parts[0]
+    ends = [part.get_epsilon_for_delta(min(part.get_delta_for_epsilon(math.inf) + _TAIL, 1.0)) for part in parts]
+    last = math.ceil(max(ends) / interval) + 1
+    losses = np.arange(-last, last + 1) * interval
+    curve = np.clip(np.max([part.get_delta_for_epsilon(losses) for part in parts], axis=0), 0, 1)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -last, last, np.minimum.accumulate(curve))
+    return distributions.PrivacyLossDistribution(pmf)
+
+
+def _ratio(event: Event) -> float:
+    sigma = number(event, "sigma")
+    if sigma == 0:
+        raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
+    return number(event, "sensitivity") / sigma
+
+
+def _reach(event: Event, neighbours: Neighbours) -> float:
+    """About the largest privacy loss of one event; only the grid's size depends on it."""
+    if event.kind == "gaussian":
+        ratio = _ratio(event) * (1 if neighbours is ADD else 2)
+        return ratio**2 / 2 + 20 * ratio
+    if event.parts:
+        return max(_reach(part, neighbours) for part in event.parts)
+    stated = dict(event.parameters).get("epsilon", 0.0)
+    return float(stated) if isinstance(stated, int | float) and math.isfinite(stated) else 0.0

@@ -1,0 +1,315 @@
+"""A broken contract is answered with one sentence: file, key, rule and the expected shape."""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl.contract import load_contract, parse_contract
+from dpicl.errors import DeclarationError
+from dpicl.randomness import stream
+from dpicl.tabular.aggregate import AggregateOptions, aggregate
+from dpicl.tabular.encode import encode_queries
+from dpicl.tabular.group import assign, partition
+from dpicl.tabular.serialize import central_demonstrations, central_queries, local_queries
+from dpicl.types import PrivateTable, QueryTable
+from tests.library.examples import random_table, tree
+
+Path_ = tuple[str | int, ...]
+
+
+def _put(*path: str | int) -> Callable[[Any], Callable[[Any], None]]:
+    """`_put("a", "b")(value)` is the change that writes `value` there."""
+
+    def with_value(value: Any) -> Callable[[Any], None]:
+        def change(content: Any) -> None:
+            for part in path[:-1]:
+                content = content[part]
+            content[path[-1]] = value
+
+        return change
+
+    return with_value
+
+
+def _drop(*path: str | int) -> Callable[[Any], None]:
+    def change(content: Any) -> None:
+        for part in path[:-1]:
+            content = content[part]
+        del content[path[-1]]
+
+    return change
+
+
+AGE, SPENT, COLOUR, CENTRAL = ("columns", "age"), ("columns", "spent"), ("columns", "colour"), ("prompts", "central")
+BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
+    "unknown key": (_put("colums")(1), "colums", "unknown key"),
+    "unknown key below": (_put(*AGE, "bound")([0, 1]), "columns.age.bound", "unknown key"),
+    "missing key": (_drop("label"), "label", "missing; expected this key"),
+    "missing key below": (_drop(*AGE, "bounds"), "columns.age.bounds", "missing; expected this key"),
+    "unknown type": (_put(*AGE, "type")("interger"), "columns.age", "expected 'integer', 'real', 'category'"),
+    "no type": (_drop(*AGE, "type"), "columns.age", "has no known 'type'"),
+    "column is a list": (_put(*AGE)([1]), "columns.age", "expected a mapping"),
+    "bounds reversed": (_put(*AGE, "bounds")([120, 0]), "columns.age.bounds", "expected [low, high] with low < high"),
+    "bounds equal": (_put(*AGE, "bounds")([5, 5]), "columns.age.bounds", "expected [low, high] with low < high"),
+    "bounds of text": (_put(*AGE, "bounds")(["a", 1]), "columns.age.bounds.0", "expected a valid integer"),
+    "one bound": (_put(*AGE, "bounds")([1]), "columns.age.bounds.1", "missing"),
+    "bounds without end": (_put(*SPENT, "bounds")([0, float("inf")]), "columns.spent.bounds.1", "expected a finite number"),
+    "bounds not a number": (_put(*SPENT, "bounds")([float("nan"), 1]), "columns.spent.bounds.0", "expected a finite number"),
+    "bounds beyond doubles": (_put(*AGE, "bounds")([0, 2**60]), "columns.age.bounds", "exact as doubles"),
+    "step too wide": (_put(*SPENT, "step")(1000), "columns.spent", "expected 1 to 2^53 steps between them"),
+    "step too fine": (_put(*SPENT, "step")(1e-300), "columns.spent", "expected 1 to 2^53 steps between them"),
+    "step zero": (_put(*SPENT, "step")(0), "columns.spent.step", "expected greater than 0"),
+    "cut above the bounds": (_put("local", 0, "cuts")([200]), "local.band.cuts", "expected rising cuts above 0 and up to 120"),
+    "cut at the lower bound": (_put("label")({"column": "age", "cuts": [0], "question": "?"}), "label.cuts", "leaves a part empty"),
+    "cuts between the same whole numbers": (
+        _put("groups", 3)([{"column": "age", "cuts": [4.2, 4.5]}]), "groups.3.0.cuts", "leaves a part empty"),
+    "falling cuts": (_put("local", 2, "cuts")([50, 10]), "local.2", "expected rising cut points"),
+    "falling cuts of a word": (
+        _put(*CENTRAL, "words", "Note")({"field": "age", "cuts": [50, 10], "texts": ["a", "b", "c"]}),
+        "prompts.central.words.Note.cuts", "expected rising cuts"),
+    "cuts of categories": (_put("local", 1)({"name": "c", "column": "colour", "cuts": [1], "texts": ["a", "b"]}),
+        "local.c.cuts", "expected `parts` with lists of categories"),
+    "parts of a number": (_put("local", 0)({"name": "b", "column": "age", "parts": [["1"], "rest"], "texts": ["a", "b"]}),
+        "local.b.parts", "expected `cuts` with numbers"),
+    "rule twice": (_put("label", "cuts")([1]), "label", "expected either `cuts` or `parts`"),
+    "label with three parts": (_put("label", "parts")([["no"], ["yes"], ["twice"]]), "label", "expected two, negative first"),
+    "unknown category": (_put("label", "parts")([["no"], ["perhaps"]]), "label.parts", "expected one of: no, yes, twice"),
+    "category in two parts": (_put("label", "parts")([["no", "yes"], ["yes", "twice"]]), "label.parts", "expected disjoint parts"),
+    "category in no part": (_put("label", "parts")([["no"], ["yes"]]), "label.parts", "leaves out 'twice'"),
+    "empty part": (_put("label", "parts")([["no", "yes", "twice"], "rest"]), "label.parts", "has an empty part"),
+    "category twice": (_put(*COLOUR, "categories")(["red", "red"]), "columns.colour", "expected distinct categories"),
+    "no categories": (_put(*COLOUR, "categories")([]), "columns.colour.categories", "expected a list with at least 1 item"),
+    "text for an unknown category": (_put(*COLOUR, "texts")({"pink": "p"}), "columns.colour", "expected only listed categories"),
+    "texts too few": (_put("local", 0, "texts")(["young"]), "local.0", "expected one text per part"),
+    "template names a missing column": (_put(*CENTRAL, "text")("{agee}"), "prompts.central.text", "expected one of: Note, age"),
+    "template names the label": (_put(*CENTRAL, "text")("{bought}"), "prompts.central.text", "place {bought} names no field"),
+    "template with a format": (_put(*CENTRAL, "text")("{age:>9}"), "prompts.central.text", "names no field"),
+    "place without a name": (_put(*CENTRAL, "text")("{}"), "prompts.central.text", "names no field"),
+    "brace not closed": (_put(*CENTRAL, "text")("{age"), "prompts.central.text", "expected places written {field}"),
+    "brace not opened": (_put("prompts", "local", "text")("band}"), "prompts.local.text", "expected places written {field}"),
+    "word without texts": (
+        _put(*CENTRAL, "words", "Note")({"field": "age", "texts": []}), "prompts.central.words.Note", "expected either `cuts` or `parts`"),
+    "word of a missing field": (
+        _put(*CENTRAL, "words", "Note", "field")("agee"), "prompts.central.words.Note.field", "expected one of: age, spent"),
+    "word that hides a column": (
+        _put(*CENTRAL, "words", "age")({"field": "spent", "cuts": [1], "texts": ["a", "b"]}), "prompts.central.words.age", "another name"),
+    "groups that make another number": (_put("groups", 4)(["label"]), "groups.4", "the keys make 2 = 2 groups; expected 4 groups"),
+    "groups without keys": (_put("groups", 4)([]), "groups.4", "expected 4 groups"),
+    "groups of one": (_put("groups", 1)([]), "groups.1", "expected greater than or equal to 2"),
+    "groups by one column twice": (
+        _put("groups", 4)(["label", {"column": "bought", "parts": [["no"], "rest"]}]), "groups.4", "expected distinct columns"),
+    "groups by another rule for the label": (
+        _put("groups", 2)([{"column": "bought", "parts": ["rest", ["no"]]}]), "groups.2", "expected the key `label`"),
+    "group key misspelt": (_put("groups", 2)(["lable"]), "groups.2.0", "expected `label`, or a mapping with column and cuts or parts"),
+    "group of a missing column": (_put("groups", 2)([{"column": "agee", "cuts": [3]}]), "groups.2.0.column", "expected one of: age"),
+    "attribute of the label": (
+        _put("local", 0)({"name": "b", "column": "bought", "parts": [["no"], "rest"], "texts": ["a", "b"]}),
+        "local.b.column", "expected a feature column"),
+    "attribute called label": (_put("local", 0, "name")("label"), "local", "expected distinct names other than 'label'"),
+    "too many cells": (lambda content: content.update(local=[
+        {"name": f"a{number}", "column": "age", "cuts": [40], "texts": ["a", "b"]} for number in range(26)]), "local", "expected at most"),
+    "check of a missing column": (_put("checks", 0, "column")("agee"), "checks.0.column", "expected one of: age"),
+    "unknown check": (_put("checks", 0, "rule")("in_bound"), "checks.0.rule", "expected 'in_bounds'"),
+    "rate zero": (_put("privacy", "sampling_rate")(0), "privacy.sampling_rate", "expected a rate in (0, 1]"),
+    "rate above one": (_put("privacy", "sampling_rate")("3/2"), "privacy.sampling_rate", "expected a rate in (0, 1]"),
+    "rate of text": (_put("privacy", "sampling_rate")("often"), "privacy.sampling_rate", "expected a number or a fraction"),
+    "rate over zero": (_put("privacy", "sampling_rate")("1/0"), "privacy.sampling_rate", "expected a number or a fraction"),
+    "rate with a huge exponent": (_put("privacy", "sampling_rate")("1e999999999"), "privacy.sampling_rate", "expected a number"),
+    "rate with a tiny exponent": (_put("privacy", "sampling_rate")("1e-999999999"), "privacy.sampling_rate", "expected a rate"),
+    "budget missing": (_put("privacy", "budget")({}), "privacy.budget", "expected `benchmark: true` or `epsilon: CAP`"),
+    "budget twice": (_put("privacy", "budget")({"benchmark": True, "epsilon": 1}), "privacy.budget", "not both"),
+    "budget negative": (_put("privacy", "budget")({"epsilon": -1}), "privacy.budget.epsilon", "expected greater than 0"),
+    "neighbours": (_put("privacy", "neighbours")("both"), "privacy.neighbours", "expected 'add-or-remove-one' or 'replace-one'"),
+    "person without an id": (_put("privacy", "unit")("person"), "privacy", "expected `person:` exactly when `unit: person`"),
+    "split missing": (_put("split")({}), "split", "expected column, train and test, or test_fraction"),
+    "split half": (_put("split")({"column": "member", "train": "no"}), "split", "expected column, train and test"),
+    "split into the same rows": (
+        _put("split")({"column": "member", "train": "no", "test": "no"}), "split", "expected two different values"),
+    "split by an unknown value": (
+        _put("split")({"column": "member", "train": "no", "test": "maybe"}), "split.column", "expected a category column"),
+    "no source": (_drop("source", "file"), "source", "expected one of bundled, file, openml, uci"),
+    "absolute path": (_put("source", "file")("/etc/passwd"), "source.file", "expected text of the form"),
+    "name": (_put("name")("My Shop"), "name", "expected text of the form"),
+    "version": (_put("version")(2), "version", "expected 1"),
+}  # fmt: skip
+
+
+def _one_sentence(error: DeclarationError, file: str) -> str:
+    text = str(error)
+    assert text.startswith(f"{file}: ") and "\n" not in text and len(text) < 400
+    assert not re.search(r"Traceback|pydantic|Input should|validation error|function-|discriminator", text)
+    assert error.__cause__ is None and (error.__suppress_context__ or error.__context__ is None)
+    return text
+
+
+def test_the_contract_that_is_broken_below_is_whole() -> None:
+    assert parse_contract(tree(), "shop.yaml").shots == (1, 2, 4, 8)
+
+
+@pytest.mark.parametrize(("change", "key", "phrase"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_rule_is_one_sentence_with_its_key_and_the_expected_shape(change: Callable[[Any], None], key: str, phrase: str) -> None:
+    content = tree()
+    change(content)
+    with pytest.raises(DeclarationError) as caught:
+        parse_contract(content, "shop.yaml")
+    text = _one_sentence(caught.value, "shop.yaml")
+    assert text.startswith(f"shop.yaml: {key}: ") and phrase in text and "; expected " in text, text
+    assert caught.value.key == key
+
+
+GOOD = yaml.safe_dump(tree(), sort_keys=False)
+FILES: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "is empty or not a mapping; expected `key: value` lines"),
+    "only a comment": (b"# soon\n", "is empty or not a mapping"),
+    "a list": (b"- version: 1\n", "is empty or not a mapping; expected `key: value` lines"),
+    "a word": (b"contract", "is empty or not a mapping"),
+    "key twice": ((GOOD + "name: shop\n").encode(), "key 'name' stands twice; expected every key once"),
+    "key twice below": (GOOD.replace("  age:\n", "  age: {type: real, bounds: [0, 1]}\n  age:\n", 1).encode(), "key 'age' stands twice"),
+    "anchor": (GOOD.replace("version: 1", "version: &v 1").encode(), "line 1: an anchor or alias; expected the value written out"),
+    "alias": (b"a: [*x]\n", "an anchor or alias; expected the value written out"),
+    "merge": (b"<<: {version: 1}\n", "line 1"),
+    "tag": (b"version: !!python/name:os.system\n", "line 1: a tag; expected a plain value"),
+    "tags that crash YAML readers": (b'version: !!int ""\n', "a tag; expected a plain value"),
+    "tab": (b"version: 1\nname:\tshop\n\tdescription: d\n", "found character '\\t' that cannot start any token"),
+    "key that is a list": (b"? [a]\n: b\n", "a key is not a word; expected `word: value`"),
+    "key that is null": (b"null: 1\n", "a key is not a word"),
+    "two documents": (GOOD.encode() + b"---\nb: 1\n", "another document"),
+    "not closed": (b"version: [1\n", "line 2"),
+    "control character": (b"version: \x00\n", "is not valid YAML"),
+    "UTF-16": ("version: 1\n".encode("utf-16"), "is not UTF-8; expected text in UTF-8"),
+    "Latin-1": ("description: naïve\n".encode("latin-1"), "is not UTF-8"),
+    "huge": (b"# " + b"x" * (1 << 20), "has 1048578 bytes; expected at most 1048576"),
+    "deep": (b"a: " + b"[" * 5000 + b"]" * 5000, "cannot be parsed; expected plain, flat YAML"),
+    "deep and open": (b"{" * 50_000, "cannot be parsed; expected plain, flat YAML"),
+    "number of many digits": (b"version: " + b"9" * 5000, "cannot be parsed; expected plain, flat YAML"),
+}
+
+
+@pytest.mark.parametrize(("raw", "phrase"), FILES.values(), ids=FILES)
+def test_a_file_that_is_no_declaration_is_one_sentence(tmp_path: Path, raw: bytes, phrase: str) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_bytes(raw)
+    with pytest.raises(DeclarationError) as caught:
+        load_contract(path)
+    assert phrase in _one_sentence(caught.value, "shop.yaml")
+
+
+def test_a_missing_file_a_folder_and_another_name_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "store.yaml").write_text(GOOD)
+    for path, phrase in [
+        (tmp_path / "none.yaml", "No such file"), (tmp_path, "Is a directory"), (tmp_path / "store.yaml", "expected 'store', the file's own name")
+    ]:  # fmt: skip
+        with pytest.raises(DeclarationError) as caught:
+            load_contract(path)
+        assert phrase in _one_sentence(caught.value, path.name)
+
+
+def test_the_same_file_under_its_own_name_loads(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(GOOD)
+    assert load_contract(tmp_path / "shop.yaml") == parse_contract(tree(), "shop.yaml")
+
+
+def test_several_slips_are_counted() -> None:
+    content = tree()
+    content["columns"]["age"]["bounds"] = ["a", "b"]
+    with pytest.raises(DeclarationError, match=r"got 'a' \(and 1 more\)"):
+        parse_contract(content, "shop.yaml")
+
+
+def _places(content: Any, path: Path_ = ()) -> Iterator[Path_]:
+    """Every path below the top of a YAML tree."""
+    children = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for part, child in children:
+        yield (*path, part)
+        yield from _places(child, (*path, part))
+
+
+ODD = (None, True, False, 0, 1, -1, 2.5, 10**30, float("nan"), float("inf"), "", "x", "rest", "label", "age", "{age}", "{", "0", "yes",
+       [], [1], ["label"], [["no"], "rest"], [[]], {}, {"a": 1}, {"field": "age", "texts": []}, [{}], "x" * 3000)  # fmt: skip
+
+
+def _nudged(value: Any, dice: random.Random) -> Any:
+    """Something of the same kind that may still make sense."""
+    if isinstance(value, bool) or not isinstance(value, int | float | list):
+        return value
+    if isinstance(value, list):
+        return dice.sample(value, dice.randint(min(1, len(value)), len(value)))
+    return dice.choice([value + 1, value - 1, value / 2, value * 2, -value, value + 0.3])
+
+
+def _mutate(content: Any, dice: random.Random) -> None:
+    """Nudge, replace, delete, copy or rename something, at random."""
+    places = list(_places(content))
+    path = dice.choice(places)
+    parent = content
+    for part in path[:-1]:
+        parent = parent[part]
+    deed = dice.randrange(12)
+    if deed > 3:
+        parent[path[-1]] = _nudged(parent[path[-1]], dice)
+    elif deed == 0:
+        parent[path[-1]] = copy.deepcopy(dice.choice(ODD))
+    elif deed == 1:
+        del parent[path[-1]]
+    elif deed == 2:
+        source = content
+        for part in dice.choice(places):
+            source = source[part]
+        parent[path[-1]] = copy.deepcopy(source)
+    elif isinstance(parent, dict):
+        parent[dice.choice(["age", "texts", "cuts", "parts", "zz", 4, "a.b"])] = parent.pop(path[-1])
+    else:
+        parent.append(copy.deepcopy(parent[path[-1]]))
+
+
+def _use(content: dict[str, Any]) -> None:
+    """A contract that loads can be grouped by, averaged and put into words."""
+    contract = parse_contract(content, "shop.yaml")
+    table = random_table(contract, 5, 0)
+    queries, private = QueryTable(table), PrivateTable(table)
+    for shots in contract.shots:
+        if shots <= 64:
+            groups, members = partition(contract, shots), assign(private, contract, shots)
+            released = aggregate(
+                private, members, groups, contract, epsilon=1.0, options=AggregateOptions(), stream=stream(0, "fuzz", "", "")
+            )
+            assert len(central_demonstrations(released, contract)) == shots
+    texts = central_queries(queries, contract) + local_queries(encode_queries(queries, contract), contract)
+    assert len(texts) == 10
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4))
+@settings(max_examples=300, deadline=None)
+def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(seed: int, deeds: int) -> None:
+    content, dice = tree(), random.Random(seed)
+    for _ in range(deeds):
+        _mutate(content, dice)
+    try:
+        _use(content)
+    except DeclarationError as error:
+        _one_sentence(error, "shop.yaml")
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None)
+def test_a_file_with_flipped_characters_works_or_is_refused_in_one_sentence(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    dice = random.Random(seed)
+    raw = bytearray(GOOD.encode())
+    for _ in range(dice.randrange(1, 5)):
+        raw[dice.randrange(len(raw))] = dice.choice(b"\t\n :-[]{}&*!|>'\"#%@`,?\x00\xff01az")
+    path = tmp_path_factory.getbasetemp() / "shop.yaml"
+    path.write_bytes(bytes(raw))
+    try:
+        load_contract(path)
+    except DeclarationError as error:
+        _one_sentence(error, "shop.yaml")

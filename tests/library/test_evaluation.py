@@ -1,0 +1,66 @@
+"""Evaluation: ties are Yes, undefined metrics are None, and the majority is that of the asked queries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl.evaluation import Metrics, Result, answers, majority, measure, measure_scores, results_frame_columns
+
+labels = st.lists(st.integers(0, 1), min_size=1, max_size=40).map(np.array)
+
+
+def test_the_larger_score_wins_and_ties_are_yes() -> None:
+    scores = np.array([[-1.0, -2.0], [-2.0, -1.0], [-1.5, -1.5], [0.0, 0.0]])
+    assert answers(scores).tolist() == [0, 1, 1, 1]
+
+
+def test_metrics_by_hand() -> None:
+    """Of three positives two are found, of two negatives one; of six pairs four and a half are in order."""
+    truth, answered = np.array([1, 1, 1, 0, 0]), np.array([1, 1, 0, 0, 1])
+    assert measure(truth, answered, np.array([0.9, 0.5, 0.2, 0.1, 0.5])) == Metrics(
+        5, 0.6, pytest.approx((2 / 3 + 1 / 2) / 2), pytest.approx(4.5 / 6)
+    )
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_one_class_alone_leaves_balance_and_ranking_undefined(label: int) -> None:
+    truth = np.full(6, label)
+    assert measure(truth, np.array([0, 1, 0, 1, 1, 1]), np.arange(6)) == Metrics(6, pytest.approx(4 / 6 if label else 2 / 6), None, None)
+    assert measure_scores(truth, np.zeros((6, 2))).auc is None
+
+
+def test_no_confidence_gives_no_auc() -> None:
+    assert measure(np.array([0, 1]), np.array([0, 1])) == Metrics(2, 1.0, 1.0, None)
+
+
+@given(labels)
+def test_the_majority_is_right_at_least_half_the_time_and_ranks_nothing(truth: np.ndarray) -> None:
+    metrics = majority(truth)
+    share = truth.mean()
+    assert metrics.accuracy == pytest.approx(max(share, 1 - share))
+    both = 0 < share < 1
+    assert (metrics.balanced_accuracy, metrics.auc) == ((0.5, 0.5) if both else (None, None))
+
+
+def test_the_majority_of_a_tie_is_yes() -> None:
+    assert majority(np.array([0, 1])).accuracy == 0.5
+    assert measure(np.array([0, 1]), np.array([1, 1])).accuracy == 0.5
+
+
+@given(labels.filter(lambda truth: 0 < truth.mean() < 1), st.integers(0, 99))
+def test_auc_depends_on_the_difference_of_scores_only(truth: np.ndarray, seed: int) -> None:
+    scores = np.round(np.random.default_rng(seed).normal(size=(len(truth), 2)), 3)
+    shifted = scores + np.arange(len(truth))[:, None]
+    # Whole shifts move both scores of a query alike, up to the last places of their difference.
+    assert measure_scores(truth, scores).auc == pytest.approx(measure_scores(truth, shifted).auc, abs=0.01)
+
+
+def test_a_result_is_a_row_with_the_columns_of_the_file() -> None:
+    result = Result("m", "icl", "d", 0, 1.0, 2, None, None, 5, 0.6, None, None)
+    assert tuple(result.as_row()) == tuple(results_frame_columns()) == (
+        "method", "system", "dataset", "seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon",
+        "query_count", "accuracy", "balanced_accuracy", "auc",
+    )  # fmt: skip

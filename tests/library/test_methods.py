@@ -1,0 +1,193 @@
+"""Methods: a benchmark run repeats bit for bit, a real one never does, and what cannot be guaranteed is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpicl.contract import Contract
+from dpicl.errors import DataError, PrivacyError
+from dpicl.evaluation import Result
+from dpicl.lm import HashScorer
+from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods.common import draws_for
+from dpicl.pipeline import GdpOptions, LdpOptions, Options, Unit
+from dpicl.tabular.encode import label_codes
+from dpicl.tabular.split import SplitTable
+from tests.library.examples import private_contract, small_contract
+
+CONTRACT, PRIVATE = small_contract(), private_contract()
+METHODS = {"ldp_tabicl": ldp_tabicl, "gdp_tabicl": gdp_tabicl}
+every_method = pytest.mark.parametrize("method", METHODS)
+Splitter = Callable[..., SplitTable]
+
+
+def _unit(method: str, **changes: Any) -> Unit:
+    known: dict[str, Any] = {
+        "seed": 0, "epsilons": (1.0, math.inf), "shots": (1, 2, 4), "sampling_rates": (), "baselines": True, "options": Options(), **changes,
+    }  # fmt: skip
+    return Unit(method, "shop", **known)  # type: ignore[arg-type]
+
+
+def _run(method: str, split: SplitTable, contract: Contract = CONTRACT, **changes: Any) -> list[Result]:
+    module: ModuleType = METHODS[method]
+    results: list[Result] = module.run(split, contract, _unit(method, **changes), HashScorer())
+    return results
+
+
+@every_method
+def test_a_benchmark_run_repeats_bit_for_bit(method: str, small_split: Splitter) -> None:
+    assert _run(method, small_split()) == _run(method, small_split())
+
+
+@every_method
+def test_another_seed_gives_another_run(method: str, small_split: Splitter) -> None:
+    one, other = (
+        [replace(result, seed=0) for result in _run(method, small_split(), seed=seed, baselines=False) if result.system == "icl"]
+        for seed in (0, 1)
+    )
+    assert one != other
+
+
+@every_method
+def test_cells_do_not_depend_on_which_others_are_run(method: str, small_split: Splitter) -> None:
+    every = _run(method, small_split())
+    for epsilons, shots in (((math.inf,), (2,)), ((1.0,), (4, 1))):
+        few = _run(method, small_split(), epsilons=epsilons, shots=shots)
+        assert all(result in every for result in few)
+
+
+@every_method
+def test_every_cell_and_what_it_is_compared_with_has_a_result(method: str, small_split: Splitter) -> None:
+    results = _run(method, small_split())
+    systems = {(result.system, result.epsilon, result.shots) for result in results}
+    assert len(systems) == len(results)
+    expected = {("icl", epsilon, shots) for epsilon in (1.0, math.inf) for shots in (1, 2, 4)} | {
+        ("zero-shot", None, 0),
+        ("majority", None, None),
+    }
+    names = {"ldp_tabicl": ("lr", "gnb"), "gdp_tabicl": ("lr", "gnb", "lr-naive", "gnb-naive")}[method]
+    expected |= {(name, epsilon, None) for name in names for epsilon in (1.0, math.inf)}
+    if method == "ldp_tabicl":
+        expected |= {("raw-rows", 1.0, shots) for shots in (1, 2, 4)}
+    assert systems == expected
+    assert all(0 <= result.accuracy <= 1 and result.method == method for result in results)
+
+
+@every_method
+def test_answers_are_those_of_the_scorer_on_the_asked_queries(method: str, small_split: Splitter) -> None:
+    split = small_split()
+    zero_shot = next(result for result in _run(method, split, baselines=False) if result.system == "zero-shot")
+    assert zero_shot.query_count == split.queries.row_count == 40
+    share = label_codes(split.queries, CONTRACT).mean()
+    majority = next(result for result in _run(method, split, baselines=False) if result.system == "majority")
+    assert majority.accuracy == pytest.approx(max(share, 1 - share))
+
+
+def test_central_cells_state_both_epsilons(small_split: Splitter) -> None:
+    for result in _run("gdp_tabicl", small_split(), baselines=False):
+        amplified = None if result.system != "icl" else math.log1p(math.expm1(1) / 2) if result.epsilon == 1 else math.inf
+        assert result.amplified_epsilon == (None if amplified is None else pytest.approx(amplified))
+    assert all(result.amplified_epsilon is None for result in _run("ldp_tabicl", small_split(), baselines=False))
+
+
+@every_method
+def test_no_noise_is_refused_where_something_is_at_stake(method: str, small_split: Splitter) -> None:
+    with pytest.raises(
+        PrivacyError, match="shop: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it"
+    ):
+        _run(method, small_split(), PRIVATE, baselines=False)
+
+
+def test_central_baselines_are_refused_where_something_is_at_stake(small_split: Splitter) -> None:
+    with pytest.raises(PrivacyError, match="run with baselines off"):
+        _run("gdp_tabicl", small_split(), PRIVATE, epsilons=(1.0,))
+    assert _run("ldp_tabicl", small_split(), PRIVATE, epsilons=(1.0,))
+
+
+@every_method
+def test_people_as_the_unit_are_refused(method: str, small_split: Splitter) -> None:
+    person = small_contract(lambda content: content["privacy"].update(unit="person", person={"id_column": "age", "max_rows": 3}))
+    with pytest.raises(PrivacyError, match="unit 'person' is not protected by"):
+        _run(method, small_split(), person)
+
+
+def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
+    unit = _unit("ldp_tabicl", epsilons=(1.0,))
+    return ldp_tabicl.collect(split.train, contract, unit, draws_for(contract, 0))[1.0].reports.codes
+
+
+def _averages(contract: Contract, split: SplitTable) -> tuple[Any, Any]:
+    unit, draws = _unit("gdp_tabicl", epsilons=(1.0,)), draws_for(contract, 0)
+    members = gdp_tabicl.subsample_and_group(split.train, contract, unit, draws)
+    return gdp_tabicl.aggregate(split.train, members, contract, unit, draws), {cell.key: rows.tolist() for cell, rows in members.items()}
+
+
+def test_real_releases_draw_fresh_noise_every_time(small_split: Splitter) -> None:
+    split = small_split()
+    assert (_reports(CONTRACT, split) == _reports(CONTRACT, split)).all()
+    assert (_reports(PRIVATE, split) != _reports(PRIVATE, split)).any()
+    assert _averages(CONTRACT, split) == _averages(CONTRACT, split)
+    one, other = _averages(PRIVATE, split), _averages(PRIVATE, split)
+    assert one[0] != other[0] and one[1] != other[1]
+
+
+def test_cells_draw_independent_subsamples(small_split: Splitter) -> None:
+    _, members = _averages(CONTRACT, small_split())
+    kept = {key: tuple(number >= 0 for number in rows) for key, rows in members.items()}
+    assert len(set(kept.values())) == len(kept) == 3
+    assert all(0.3 < np.mean(rows) < 0.7 for rows in kept.values())
+
+
+@pytest.mark.parametrize("options", [LdpOptions(), LdpOptions(encoding="one-hot", estimator="clip"), LdpOptions(estimator="none")])
+def test_every_way_to_reconstruct_runs(options: LdpOptions, small_split: Splitter) -> None:
+    assert _run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options))
+
+
+@pytest.mark.parametrize("options", [GdpOptions(), GdpOptions(allocation="all-columns", sum_origin="lower")])
+def test_every_way_to_aggregate_runs(options: GdpOptions, small_split: Splitter) -> None:
+    assert _run("gdp_tabicl", small_split(), options=Options(gdp_tabicl=options), sampling_rates=(Fraction(1, 3),))
+
+
+@pytest.mark.parametrize("encoding", ["k-ary", "one-hot"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 50.0])
+def test_all_reports_of_a_client_cost_no_more_than_epsilon(encoding: Any, epsilon: float) -> None:
+    unit = _unit("ldp_tabicl", epsilons=(epsilon,), options=Options(ldp_tabicl=LdpOptions(encoding=encoding)))
+    for cost in ldp_tabicl.costs(CONTRACT, unit).values():
+        assert 0.9 * epsilon < cost.nominal.epsilon <= epsilon and cost.amplified is None
+        assert cost.nominal.unit == "client"
+
+
+def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Splitter) -> None:
+    split, unit = small_split(), _unit("ldp_tabicl")
+    draws = draws_for(CONTRACT, 0)
+    collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
+    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit), collections, split.queries, CONTRACT, unit, draws)
+    asked = next(texts for cell, texts in prompts.items() if cell.system == "zero-shot")
+    for cell, texts in prompts.items():
+        lines = [text.split("\n") for text in texts]
+        assert [prompt[-1] for prompt in lines] == asked
+        assert {len(prompt) for prompt in lines} == {(cell.shots or 0) + 1}
+        assert all(line.endswith((" Yes", " No")) for prompt in lines for line in prompt[:-1])
+        if cell.shots == 4 and cell.epsilon == math.inf:
+            assert len({tuple(prompt[:-1]) for prompt in lines}) > 30
+
+
+def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) -> None:
+    split, unit, draws = small_split(), _unit("gdp_tabicl"), draws_for(CONTRACT, 0)
+    released = gdp_tabicl.aggregate(split.train, gdp_tabicl.subsample_and_group(split.train, CONTRACT, unit, draws), CONTRACT, unit, draws)
+    for cell, texts in gdp_tabicl.serialise(released, split.queries, CONTRACT).items():
+        heads = {text.rpartition("\n")[0] for text in texts}
+        assert len(heads) == 1 and len(heads.pop().splitlines()) == cell.shots
+
+
+def test_fewer_rows_than_shots_are_refused(small_split: Splitter) -> None:
+    with pytest.raises(DataError, match=r"LDP-TabICL: too few rows to draw 16 shots from \(8 values\)"):
+        _run("ldp_tabicl", small_split(row_count=10), shots=(16,))

@@ -1,0 +1,159 @@
+"""pipelines.yaml: what may stand there, how a grid becomes units, how the command line overrides it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl.contract import Contract
+from dpicl.errors import DeclarationError, ParameterError
+from dpicl.pipeline import Cell, Options, Pipeline, Pipelines, find_pipeline, load_pipelines, override, parse_epsilon, units_of
+from tests.library.examples import ROOT
+
+GRID: dict[str, Any] = {
+    "title": "t", "methods": ["ldp_tabicl", "gdp_tabicl"], "datasets": ["adult", "car"], "epsilons": [1, 2.5, "inf"], "shots": [1, 4], "seeds": [0, 3],
+}  # fmt: skip
+
+
+def _load(folder: Path, pipeline: dict[str, Any], **top: Any) -> Pipelines:
+    path = folder / "pipelines.yaml"
+    path.write_text(yaml.safe_dump({"version": 1, "models": {}, "pipelines": {"mine": pipeline}, **top}))
+    return load_pipelines(path)
+
+
+def _pipeline(folder: Path, **changes: Any) -> Pipeline:
+    return find_pipeline(_load(folder, {**GRID, **changes}), "mine")
+
+
+@pytest.mark.parametrize(
+    ("value", "epsilon"), [(1, 1.0), ("1", 1.0), (0.5, 0.5), ("1e-3", 1e-3), ("inf", math.inf), (float("inf"), math.inf)]
+)
+def test_epsilons_are_positive_numbers_or_inf(value: object, epsilon: float) -> None:
+    assert parse_epsilon(value) == epsilon
+
+
+@pytest.mark.parametrize("value", [0, -1, "-1", "0", "nan", math.nan, -math.inf, "abc", "", None, True, [1], {"a": 1}, "1,5"])
+def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected a number > 0, or inf"):
+        parse_epsilon(value)
+    with pytest.raises(DeclarationError, match=r"^pipelines\.yaml: pipelines\.mine\.epsilons\.1: got .*; expected a number > 0, or inf$"):
+        _pipeline(tmp_path, epsilons=[1, value])
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "phrase"),
+    [
+        ({"epsilons": []}, "epsilons", "expected a list with at least 1 item"),
+        ({"epsilons": [1, 1.0]}, "", "epsilons lists a value twice; expected distinct values"),
+        ({"epsilons": ["inf", "inf"]}, "", "epsilons lists a value twice"),
+        ({"seeds": [0, 0]}, "", "seeds lists a value twice"),
+        ({"datasets": ["car", "car"]}, "", "datasets lists a value twice"),
+        ({"methods": ["gdp_tabicl", "gdp_tabicl"]}, "", "methods lists a value twice"),
+        ({"sampling_rates": ["1/10", 0.1]}, "", "sampling_rates lists a value twice"),
+        ({"sampling_rates": [0]}, "sampling_rates", r"expected rates in \(0, 1\]"),
+        ({"sampling_rates": ["3/2"]}, "sampling_rates", r"expected rates in \(0, 1\]"),
+        ({"sampling_rates": ["often"]}, "sampling_rates.0", "expected a number or a fraction"),
+        ({"sampling_rates": ["1e999999999"]}, "sampling_rates.0", "expected a number or a fraction"),
+        ({"methods": []}, "", "expected at least one of each"),
+        ({"shots": []}, "", "expected at least one of each"),
+        ({"shots": [0]}, "shots.0", "expected greater than or equal to 1"),
+        ({"shots": [65]}, "shots.0", "expected less than or equal to 64"),
+        ({"seeds": [-1]}, "seeds.0", "expected greater than or equal to 0"),
+        ({"datasets": []}, "datasets", "expected a list with at least 1 item"),
+        ({"datasets": ["../adult"]}, "datasets.0", "expected text of the form"),
+        ({"methods": ["dp_icl"]}, "methods.0", "expected 'ldp_tabicl' or 'gdp_tabicl'"),
+        ({"epsilon": [1]}, "epsilon", "unknown key"),
+        ({"options": {"ldp_tabicl": {"estimator": "dense"}}}, "options.ldp_tabicl.estimator", "expected 'simplex', 'clip' or 'none'"),
+        ({"schedule": {"cron": "daily"}}, "schedule.cron", "expected text of the form"),
+    ],
+)
+def test_a_broken_pipeline_is_one_sentence_with_its_key(tmp_path: Path, changes: dict[str, Any], key: str, phrase: str) -> None:
+    path = rf"pipelines\.mine{chr(92) + '.' if key else ''}{key}"
+    with pytest.raises(DeclarationError, match=rf"^pipelines\.yaml: {path}: .*{phrase}"):
+        _pipeline(tmp_path, **changes)
+
+
+def test_an_unknown_key_at_the_top_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match=r"pipelines\.yaml: modells: unknown key"):
+        _load(tmp_path, GRID, modells={})
+
+
+def test_a_missing_pipeline_is_answered_with_the_names(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="pipeline=yours: expected one of mine"):
+        find_pipeline(_load(tmp_path, GRID), "yours")
+
+
+def test_a_grid_becomes_units_with_seeds_outermost(tmp_path: Path) -> None:
+    units = units_of(_pipeline(tmp_path))
+    assert [(unit.seed, unit.dataset, unit.method) for unit in units] == [
+        (seed, dataset, method) for seed in (0, 3) for dataset in ("adult", "car") for method in ("ldp_tabicl", "gdp_tabicl")
+    ]
+    assert len({unit.key for unit in units}) == 8 and units[0].key == "ldp_tabicl__adult__seed0"
+    assert {unit.epsilons for unit in units} == {(1.0, 2.5, math.inf)}
+
+
+def test_a_unit_spans_its_cells(tmp_path: Path) -> None:
+    plain = units_of(_pipeline(tmp_path))[0]
+    assert [cell.key for cell in plain.cells("icl")] == [
+        f"icl,epsilon={epsilon},shots={shots}" for epsilon in ("1.0", "2.5", "inf") for shots in (1, 4)
+    ]
+    rated = units_of(_pipeline(tmp_path, sampling_rates=["1/10", 0.25]))[0]
+    cells = list(rated.cells("icl"))
+    assert len(cells) == 12 and cells[0].sampling_rate == Fraction(1, 10) and cells[0].key == "icl,epsilon=1.0,shots=1,rate=1/10"
+    assert len({cell.key for cell in cells}) == 12
+
+
+def test_cells_without_numbers_have_plain_keys() -> None:
+    assert (Cell("majority").key, Cell("zero-shot", shots=0).key, Cell("lr", 5.0).key) == (
+        "majority",
+        "zero-shot,shots=0",
+        "lr,epsilon=5.0",
+    )
+
+
+def test_the_command_line_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:
+    pipeline = _pipeline(tmp_path, sampling_rates=["1/3"], options={"gdp_tabicl": {"sum_origin": "lower"}})
+    assert override(pipeline, {}) == pipeline
+    changed = override(pipeline, {"epsilons": ["7", "inf"], "seeds": [5]})
+    assert (changed.epsilons, changed.seeds) == ((7.0, math.inf), (5,))
+    assert changed.model_dump(exclude={"epsilons", "seeds"}) == pipeline.model_dump(exclude={"epsilons", "seeds"})
+    assert override(pipeline, {"sampling_rates": ["1/7"]}).sampling_rates == (Fraction(1, 7),)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"epsilons": ["0"]}, {"epsilons": ["abc"]}, {"shots": [0]}, {"sampling_rates": ["2"]}, {"model": ""}, {"colour": 1}]
+)
+def test_a_broken_command_line_is_one_sentence_too(tmp_path: Path, changes: dict[str, object]) -> None:
+    with pytest.raises(DeclarationError, match=r"^command line: [a-z_.0-9]+: .*; expected "):
+        override(_pipeline(tmp_path), changes)
+
+
+def test_a_table_of_costs_needs_no_methods_or_shots(tmp_path: Path) -> None:
+    bare = {"title": "t", "kind": "amplification", "datasets": ["car"], "epsilons": [1]}
+    assert units_of(find_pipeline(_load(tmp_path, bare), "mine")) == ()
+
+
+def test_defaults_are_the_mended_choices() -> None:
+    options = Options()
+    assert (options.ldp_tabicl.encoding, options.ldp_tabicl.estimator) == ("k-ary", "simplex")
+    assert (options.gdp_tabicl.allocation, options.gdp_tabicl.sum_origin) == ("paid-columns", "centre")
+
+
+@given(st.floats(min_value=5e-324, allow_nan=False, allow_infinity=True))
+def test_an_epsilon_survives_its_text(epsilon: float) -> None:
+    assert parse_epsilon(str(epsilon)) == epsilon
+
+
+def test_shipped_pipelines_name_shipped_contracts_models_and_numbers_of_shots(contracts: dict[str, Contract]) -> None:
+    shipped = load_pipelines(ROOT / "pipelines.yaml")
+    for name, pipeline in shipped.pipelines.items():
+        assert set(pipeline.datasets) <= set(contracts), name
+        assert pipeline.model in shipped.models, name
+        assert all(set(pipeline.shots) <= set(contracts[dataset].shots) for dataset in pipeline.datasets), name

@@ -1,0 +1,85 @@
+"""Our costs against dp-accounting's privacy loss distributions.
+
+A loss distribution is rounded up to a grid, so the oracle may lie above the truth by one
+grid step per composed part, and never below it.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+
+from dpicl.accounting.amplification import amplified_epsilon, amplify
+from dpicl.mechanisms import noisy_count, noisy_mean
+from dpicl.mechanisms.noisy_mean import Grid
+from dpicl.mechanisms.randomised_response import response
+from dpicl.tabular.aggregate import AggregateOptions, guarantee
+from dpicl.tabular.group import partition
+from tests.library.examples import CONTRACTS
+
+GRID = 1e-4
+NOTHING = 0.0
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.01, 0.1, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.0, 5.0, 10.0])
+def test_amplified_laplace_lies_within_the_bound_and_reaches_it(epsilon: float, rate: float) -> None:
+    """Both relations: with the pure bound nothing is left over, and one that is 1 % smaller leaves something."""
+    losses = pld.from_laplace_mechanism(1 / epsilon, sampling_prob=rate, value_discretization_interval=GRID)
+    bound = amplified_epsilon(epsilon, rate)
+    assert losses.get_delta_for_epsilon(bound + GRID) == NOTHING
+    assert losses.get_delta_for_epsilon(0.99 * bound - GRID) > NOTHING
+    assert losses.get_epsilon_for_delta(NOTHING) <= bound + GRID
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_amplified_discrete_laplace_lies_within_the_bound(epsilon: float) -> None:
+    """The noise of our counts; the whole guarantee is amplified as the release does it."""
+    losses = pld.from_discrete_laplace_mechanism(epsilon, 1, sampling_prob=0.1, value_discretization_interval=GRID)
+    stated = amplify(noisy_count.guarantee(Fraction(epsilon)), Fraction(1, 10)).epsilon
+    assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(stated, abs=GRID)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 7.0])
+def test_a_noisy_count_costs_its_epsilon(epsilon: float) -> None:
+    losses = pld.from_discrete_laplace_mechanism(epsilon, 1, value_discretization_interval=GRID)
+    assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(noisy_count.guarantee(Fraction(epsilon)).epsilon, abs=GRID)
+
+
+@pytest.mark.parametrize("origin", ["lower", "centre"])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_a_noisy_mean_costs_its_epsilon(origin: noisy_mean.Origin, epsilon: float) -> None:
+    """Its two parts, with the parameters that the module states: scale 2 D / epsilon and 2 / epsilon."""
+    grid = Grid(0, 30, 1, origin)
+    total = pld.from_discrete_laplace_mechanism(epsilon / (2 * grid.sensitivity), grid.sensitivity, value_discretization_interval=GRID)
+    count = pld.from_discrete_laplace_mechanism(epsilon / 2, 1, value_discretization_interval=GRID)
+    stated = noisy_mean.guarantee(grid, Fraction(epsilon)).epsilon
+    assert total.compose(count).get_epsilon_for_delta(NOTHING) == pytest.approx(stated, abs=3 * GRID)
+
+
+@pytest.mark.parametrize("shots", [1, 2, 8])
+def test_the_columns_of_a_group_cost_their_epsilon_together(shots: int) -> None:
+    contract, epsilon = CONTRACTS["car"], 2.0
+    stated = guarantee(partition(contract, shots), contract, epsilon=epsilon, options=AggregateOptions()).epsilon
+    columns = 6 + 1 if shots == 1 else 6
+    one = pld.from_discrete_laplace_mechanism(epsilon / columns, 1, value_discretization_interval=GRID)
+    assert one.self_compose(columns).get_epsilon_for_delta(NOTHING) == pytest.approx(stated, abs=(columns + 1) * GRID)
+
+
+@pytest.mark.parametrize("categories", [2, 3, 7, 200])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_randomised_response_costs_its_epsilon(categories: int, epsilon: float) -> None:
+    """dp-accounting's form: a uniform category with probability eta, else the truth."""
+    law = response(epsilon=epsilon, categories=categories)
+    losses = pld.from_randomized_response(law.lie_probability * categories, categories, value_discretization_interval=GRID)
+    assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(law.epsilon, abs=2 * GRID)
+    assert law.epsilon <= epsilon
+
+
+def test_the_oracle_notices_noise_that_is_a_fifth_too_small() -> None:
+    losses = pld.from_discrete_laplace_mechanism(1.0 / 0.8, 1, value_discretization_interval=GRID)
+    assert losses.get_epsilon_for_delta(NOTHING) > noisy_count.guarantee(Fraction(1)).epsilon + 0.2
+    assert not math.isinf(losses.get_epsilon_for_delta(NOTHING))
