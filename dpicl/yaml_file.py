@@ -119,7 +119,7 @@ def _key(error: Any, content: Any) -> str:
     """Path of the value as the file has it: pydantic's also names the types that it tried."""
     path = []
     for position, part in enumerate(error["loc"]):
-        inside = part in content if isinstance(content, dict) else isinstance(content, list) and part in range(len(content))
+        inside = part in content if isinstance(content, dict) else isinstance(content, list | tuple) and part in range(len(content))
         if inside:
             content = content[part]
         if inside or (error["type"] == "missing" and position == len(error["loc"]) - 1):

@@ -36,6 +36,9 @@ def run_with_progress(
 
     folder = make_plan(pipeline, changes, run_id, resume=resume)
     console.print(f"run {folder.name}", highlight=False)
+    if not read_plan(folder).units:
+        _report_only(folder)
+        return folder
     with _progress(folder, console) as say:
         say("starting the orchestrator and the workers")
         with _one_sentence(folder.name), runtime(workers):
@@ -45,6 +48,15 @@ def run_with_progress(
             sweep(pipeline, changes, folder.name, True)
             say("done")
     return folder
+
+
+def _report_only(folder: Path) -> None:
+    """A table of costs needs neither orchestrator nor cluster."""
+    from flows.report import build_report
+    from tasks.collect import collect
+
+    collect(str(folder))
+    build_report(folder)
 
 
 @contextmanager

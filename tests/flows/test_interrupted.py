@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,13 @@ def expected(world: World) -> dict[str, dict[str, bytes]]:
     return {name: outcome(world.sweep(f"alone-{name}", changes)) for name, changes in (("many", MANY), ("slow", SLOW))}
 
 
+def private_modes(world: World, run_id: str) -> set[int]:
+    """Modes of a run's private files and of all folders above them."""
+    folders = [path for path in (world.home / "private").glob(f"*/{run_id}") if path.is_dir()]
+    paths = {path for folder in folders for path in (folder, folder.parent, folder.parent.parent, *folder.rglob("*"))}
+    return {stat.S_IMODE(path.stat().st_mode) for path in paths}
+
+
 def killed(world: World, run_id: str, changes: dict[str, Any], sign: str, **extra: str) -> dict[str, bytes]:
     """Kill the command line's process as soon as a file matches; gives what stood there."""
     process = world.start("run", "demo", *options(changes), "--run-id", run_id, **extra)
@@ -55,7 +63,9 @@ def killed(world: World, run_id: str, changes: dict[str, Any], sign: str, **extr
 def test_a_run_killed_after_its_first_release_is_resumed_with_that_release(world: World, expected: dict[str, Any]) -> None:
     before = killed(world, "killed-first", MANY, "units/*/released_*")
     assert any("released" in name for name in before)
+    assert private_modes(world, "killed-first") == {0o600, 0o700}
     world.sweep("killed-first", {}, resume=True)
+    assert private_modes(world, "killed-first") == set()
     after = outcome(world.run("killed-first"))
     assert before.items() <= after.items()
     assert after == expected["many"]

@@ -16,7 +16,7 @@ SURE = 1e-6
 """A law is rejected below this, and epsilon is bounded from below at this level."""
 DRAWS = 30_000
 """Draws of a sampler per law."""
-CLIENTS = 400_000
+CLIENTS = 2_000_000
 """Reports per neighbour, of clients who all have the same answer."""
 RUNS = 20_000
 """Runs per neighbour of a mechanism whose noise is drawn one by one."""

@@ -91,19 +91,20 @@ def test_noisy_mode() -> None:
     assert _mode_bound(LESS_NOISE) > 1
 
 
-ROWS, VALUE, LARGEST = 1009, 37, 100
-"""So many rows of one value that no mean is clipped, in bounds -100 .. 100, counted from 0."""
+ROWS, VALUE, LARGEST = 100, 37, 100
+"""Rows of one value, in bounds -100 .. 100 counted from 0: no mean is clipped, and 101 is prime,
+so that a sum over one row more rarely loses a factor to its count."""
 
 
 def _sum_and_count(mean: float) -> tuple[int, int]:
     """What a mean tells: the noisy sum and count, up to a common factor."""
-    ratio = Fraction(mean).limit_denominator(4 * ROWS)
+    ratio = Fraction(mean).limit_denominator(20 * ROWS)
     return ratio.numerator, ratio.denominator
 
 
-def _points_to_one_more(mean: float, shift: int, rows: int = ROWS) -> bool:
+def _points_to_one_more(mean: float, shift: int) -> bool:
     total, count = _sum_and_count(mean)
-    return total >= VALUE * rows + shift and count >= rows + 1
+    return total >= VALUE * ROWS + shift and count >= ROWS + 1
 
 
 class _HalvedSensitivity(Grid):
@@ -182,9 +183,9 @@ def _numbers_contract(names: tuple[str, ...]) -> Contract:
 
 def _release_bound(names: tuple[str, ...], epsilon: float, runs: int) -> float:
     """Both groups of a whole release; the row more is positive and at every upper bound."""
-    contract, rows = _numbers_contract(names), 101
+    contract = _numbers_contract(names)
     groups, draws = partition(contract, 2), stream(0, "audit release", f"{len(names)}", f"{epsilon}")
-    few = _typed(contract, dict.fromkeys(names, VALUE) | {"bought": "yes"}, rows)
+    few = _typed(contract, dict.fromkeys(names, VALUE) | {"bought": "yes"}, ROWS)
     one = _typed(contract, dict.fromkeys(names, LARGEST) | {"bought": "yes"}, 1)
     more = PrivateTable(pa.concat_tables([few.data, one.data]).combine_chunks())
 
@@ -193,7 +194,7 @@ def _release_bound(names: tuple[str, ...], epsilon: float, runs: int) -> float:
 
         def once() -> bool:
             released = aggregate(table, members, groups, contract, epsilon=epsilon, options=AggregateOptions(), stream=draws)
-            return all(_points_to_one_more(float(released.groups[0].values[name]), LARGEST, rows) for name in names)
+            return all(_points_to_one_more(float(released.groups[0].values[name]), LARGEST) for name in names)
 
         return once
 

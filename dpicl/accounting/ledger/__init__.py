@@ -1,13 +1,12 @@
 """The privacy ledger: a durable record of releases and what they cost.
 
-    with open_ledger(url, key, anchor) as ledger:
-        ledger.ensure_account(Account("adult", "row", Neighbours.ADD_OR_REMOVE_ONE, epsilon_cap=5.0))
-        reservation = ledger.reserve(release)        durable before private rows are read
-        winner = ledger.publish(release_id, sha256)  the first one wins
+Open it with `Ledger.open(url, key, anchor_file)`, `ensure_account` once, `reserve` a release
+before its private rows are read, and `publish` what was drawn: the first to publish wins,
+everybody else reads the winner's.
 """
 
 from dpicl.accounting.ledger.keys import content_version, keyed_hash, load_key, release_id
-from dpicl.accounting.ledger.store import Ledger, open_ledger
+from dpicl.accounting.ledger.store import Ledger
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation
 
 __all__ = [
@@ -21,6 +20,5 @@ __all__ = [
     "content_version",
     "keyed_hash",
     "load_key",
-    "open_ledger",
     "release_id",
 ]

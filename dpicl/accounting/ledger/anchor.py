@@ -1,0 +1,87 @@
+"""The anchor: a small file outside the database that remembers the end of the chain.
+
+A database restored from an old copy verifies on its own; against the anchor its chain is too
+short, or holds another record in the anchor's place. The file is written after every commit
+and only moves forward, so a crash leaves it behind the database, never ahead. Every host
+has its own. A host without one trusts the ledger that it sees first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpicl.accounting.ledger.keys import sync_folder
+from dpicl.errors import LedgerError
+
+
+@dataclass(frozen=True)
+class Head:
+    """A place in the chain: the number of a record and its hash; 0 and "" before the first."""
+
+    sequence: int = 0
+    hash: str = ""
+
+
+class Anchor:
+    """The highest head that this host has seen, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def read(self) -> Head:
+        """The head in the file; the empty one without a file.
+
+        Raises:
+            LedgerError: the file is damaged.
+        """
+        try:
+            content = json.loads(self.path.read_text("utf-8"))
+            return Head(int(content["sequence"]), str(content["hash"]))
+        except FileNotFoundError:
+            return Head()
+        except (ValueError, KeyError, TypeError):
+            raise LedgerError(f"{self.path}: not an anchor; expected JSON with sequence and hash") from None
+
+    def advance(self, head: Head) -> None:
+        """Write a committed head, durably, unless the file is there already or further."""
+        with self._locked():
+            if self.read().sequence >= head.sequence:
+                return
+            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+            with os.fdopen(handle, "w") as file:
+                json.dump({"sequence": head.sequence, "hash": head.hash}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self.path)
+            sync_folder(self.path.parent)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        with lock.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def check_seen(seen: Head, end: Head, hash_at: Callable[[int], str | None]) -> None:
+    """Compare what an anchor has seen with the end of a chain, read no earlier than the anchor.
+
+    Raises:
+        LedgerError: the chain ends before the anchor, or holds another record there.
+    """
+    if seen.sequence > end.sequence:
+        raise LedgerError(
+            f"the ledger was rolled back: it ends at record {end.sequence}, but this host has seen record "
+            f"{seen.sequence}; expected the newer database"
+        )
+    found = end.hash if seen.sequence == end.sequence else hash_at(seen.sequence)
+    if seen.sequence and found != seen.hash:
+        raise LedgerError(f"the ledger was rolled back or edited: its record {seen.sequence} is not the one that this host has seen")

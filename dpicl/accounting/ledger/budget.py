@@ -1,0 +1,71 @@
+"""What an account has spent: its entries composed by the accountant.
+
+Guarantee   the caller's transaction decides what is seen; `reserve` composes under lock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, func, select
+
+from dpicl.accounting.accountant import Cost, compose, compose_checked, pure_sum
+from dpicl.accounting.events import guarantee_from_json
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.ledger.models import entries
+from dpicl.accounting.ledger.values import Account, Quote
+from dpicl.errors import BudgetError, PrivacyError
+
+
+def check_relation(account: Account, guarantee: Guarantee) -> None:
+    """Refuse an entry that protects something else than its account.
+
+    Raises:
+        PrivacyError: unit or neighbours differ.
+    """
+    if (guarantee.unit, guarantee.neighbours) != (account.unit, account.neighbours):
+        raise PrivacyError(
+            f"account {account.name!r} protects {account.neighbours} of one {account.unit}; "
+            f"got a guarantee for {guarantee.neighbours} of one {guarantee.unit}"
+        )
+
+
+def quote(connection: Connection, account: Account, extra: Sequence[Guarantee]) -> Quote:
+    """The account's total before and after `extra`, and what that costs alone."""
+    for guarantee in extra:
+        check_relation(account, guarantee)
+    alone = compose(extra, delta=account.delta_cap)
+    return Quote(alone, total(connection, account), total(connection, account, extra), account.epsilon_cap)
+
+
+def total(connection: Connection, account: Account, extra: Sequence[Guarantee] = ()) -> Cost:
+    """The account's entries and `extra` together; pure ones are summed without reading their events."""
+    mine = entries.c.account == account.name
+    by_cost = select(entries.c.delta, entries.c.epsilon, func.count()).where(mine).group_by(entries.c.delta, entries.c.epsilon)
+    costs = [tuple(row) for row in connection.execute(by_cost)]
+    if not any(delta for delta, _, _ in costs) and not any(guarantee.delta for guarantee in extra):
+        return pure_sum([*((epsilon, count) for _, epsilon, count in costs), *((guarantee.epsilon, 1) for guarantee in extra)])
+    by_event = select(entries.c.guarantee, func.count()).where(mine).group_by(entries.c.guarantee)
+    counts = Counter({guarantee_from_json(json.loads(written)): count for written, count in connection.execute(by_event)})
+    return compose_checked(counts + Counter(extra), delta=account.delta_cap)
+
+
+def check_cap(connection: Connection, account: Account, guarantee: Guarantee) -> None:
+    """Refuse what does not fit.
+
+    Raises:
+        PrivacyError: unit or neighbours differ from the account's.
+        BudgetError: with what was asked, spent, the cap and what is left.
+    """
+    check_relation(account, guarantee)
+    cap = account.epsilon_cap
+    if cap is None or total(connection, account, [guarantee]).epsilon <= cap:
+        return
+    asked = quote(connection, account, [guarantee])
+    delta = f" at delta={account.delta_cap:g}" if account.delta_cap else ""
+    raise BudgetError(
+        f"account {account.name!r}: asked epsilon={asked.cost.epsilon:.6g}{delta}, spent {asked.before.epsilon:.6g} of cap {cap:.6g}, "
+        f"left {max(0.0, cap - asked.before.epsilon):.6g}; the total would be {asked.after.epsilon:.6g} ({asked.after.method})"
+    )

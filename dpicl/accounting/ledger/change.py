@@ -1,0 +1,49 @@
+"""One change of the ledger: a durable transaction, its records, and the anchor after it.
+
+Locks are always taken in this order: a row of an account or entry, then the end of the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection
+
+from dpicl.accounting.ledger import chain
+from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
+from dpicl.accounting.ledger.database import Database
+
+
+class Change:
+    """A transaction that may add to the chain."""
+
+    def __init__(self, connection: Connection, key: bytes, anchor: Anchor) -> None:
+        self.connection, self._key, self._anchor = connection, key, anchor
+        self.end, self.appended = Head(), False
+
+    def lock(self) -> Head:
+        """The end of the chain, checked against the anchor; nobody else moves it until the transaction ends.
+
+        Raises:
+            LedgerError: the ledger was rolled back.
+        """
+        self.end = chain.read_head(self.connection, lock=True)
+        check_seen(self._anchor.read(), self.end, lambda sequence: chain.hash_at(self.connection, sequence))
+        return self.end
+
+    def append(self, kind: chain.Kind, content: Mapping[str, Any]) -> None:
+        """Add a record; the chain is locked."""
+        self.end = chain.append(self.connection, self._key, self.end, kind, content)
+        self.appended = True
+
+
+@contextmanager
+def changing(database: Database, key: bytes, anchor: Anchor) -> Iterator[Change]:
+    """All or nothing of a block; the anchor moves only after what it remembers is durable."""
+    with database.writing() as connection:
+        change = Change(connection, key, anchor)
+        yield change
+    if change.appended:
+        anchor.advance(change.end)

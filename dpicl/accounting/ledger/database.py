@@ -1,0 +1,127 @@
+"""One way to read and one way to write, on SQLite and on PostgreSQL.
+
+SQLite: WAL, synchronous=FULL, file mode 0600, and BEGIN IMMEDIATE, so that a writer sees what
+it will change. PostgreSQL: READ COMMITTED with row locks that the callers take. Both: a
+commit that has returned survives a power cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from dpicl.accounting.ledger.models import SCHEMA
+from dpicl.errors import LedgerError
+
+_WAIT_SECONDS = 120
+_MIGRATION_LOCK = 0x6470_6963_6C01
+"""PostgreSQL's advisory lock that migrations take."""
+
+
+class Database:
+    """An engine on one ledger, with its tables up to date.
+
+    Not to be shared with a forked child: open it again there.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            address = make_url(url)
+        except ArgumentError:
+            raise LedgerError("the ledger's address is no database URL; expected sqlite:///FILE or postgresql://…") from None
+        backend = address.get_backend_name()
+        self.name = address.render_as_string(hide_password=True)
+        if backend == "sqlite" and address.database:
+            self._engine = _sqlite(Path(address.database))
+        elif backend == "postgresql":
+            options = {"options": "-c synchronous_commit=on", "connect_timeout": 10}
+            self._engine = create_engine(address.set(drivername="postgresql+psycopg"), connect_args=options)
+        else:
+            raise LedgerError(f"{self.name}: a ledger does not live there; expected sqlite:///FILE or postgresql://…")
+        self._migrate()
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that changes nothing."""
+        with self._translated(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that is durable when the block has ended, or leaves nothing behind."""
+        with self._translated(), self._engine.connect().execution_options(writes=True) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            raise LedgerError(f"{self.name}: {reason}") from None
+
+    def _migrate(self) -> None:
+        with self.reading() as connection:
+            found = _schema(connection)
+        if found == SCHEMA:
+            return
+        with self.writing() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+            found = _schema(connection)
+            if found != SCHEMA:
+                _upgrade(connection, found, self.name)
+
+
+def _sqlite(path: Path) -> Engine:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    path.chmod(0o600)
+    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool, connect_args={"timeout": _WAIT_SECONDS})
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # sqlite3 would begin transactions by its own rules
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN")
+
+
+def _schema(connection: Connection) -> str | None:
+    """The migration that the database is at; None for an empty one."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _upgrade(connection: Connection, found: str | None, name: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    try:
+        if found:
+            ScriptDirectory.from_config(config).get_revision(found)
+    except CommandError:
+        raise LedgerError(f"{name}: schema {found} was made by a newer dpicl; expected at most {SCHEMA}") from None
+    command.upgrade(config, "head")

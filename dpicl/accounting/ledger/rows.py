@@ -1,0 +1,106 @@
+"""Between rows of the tables and the values that callers see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.ledger.keys import canonical
+from dpicl.accounting.ledger.models import accounts, entries
+from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation, State
+from dpicl.errors import LedgerError, PrivacyError
+
+
+def now() -> str:
+    """The time in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def account_row(account: Account) -> dict[str, Any]:
+    """An account as it is opened now."""
+    return {
+        "name": account.name,
+        "unit": account.unit,
+        "neighbours": account.neighbours.value,
+        "epsilon_cap": account.epsilon_cap,
+        "delta_cap": account.delta_cap,
+        "benchmark": account.benchmark,
+        "opened_utc": now(),
+    }
+
+
+def account_value(row: Row[Any]) -> Account:
+    """The account of a row."""
+    return Account(row.name, row.unit, Neighbours(row.neighbours), row.epsilon_cap, row.delta_cap, row.benchmark)
+
+
+def check_same(stored: Account, asked: Account) -> None:
+    """Refuse to go on with an account that is not the one asked for.
+
+    Raises:
+        PrivacyError: naming what differs.
+    """
+    for name, value in asdict(asked).items():
+        if (found := getattr(stored, name)) != value:
+            raise PrivacyError(f"account {asked.name!r} is open with {name}={found}, not {value}; a cap changes by set_cap, the rest never")
+
+
+def find_account(connection: Connection, name: str, *, lock: bool = False) -> Account:
+    """An open account; `lock` keeps other spenders away until the transaction ends.
+
+    Raises:
+        LedgerError: there is none of this name.
+    """
+    asked = select(accounts).where(accounts.c.name == name)
+    row = connection.execute(asked.with_for_update() if lock else asked).one_or_none()
+    if row is None:
+        raise LedgerError(f"account {name!r} is not open in this ledger")
+    return account_value(row)
+
+
+def release_row(release: Release) -> dict[str, Any]:
+    """What is stored of a release before it has a number."""
+    return {
+        "release_id": release.release_id,
+        "account": release.account,
+        "content_version": release.content_version,
+        "mechanism": release.mechanism,
+        "parameters": canonical(release.parameters),
+        "guarantee": canonical(guarantee_as_json(release.guarantee)),
+        "epsilon": release.guarantee.epsilon,
+        "delta": release.guarantee.delta,
+    }
+
+
+def entry_value(row: Row[Any]) -> Entry:
+    """The entry of a row."""
+    guarantee = guarantee_from_json(json.loads(row.guarantee))
+    parameters = json.loads(row.parameters)
+    release = Release(row.release_id, row.account, row.content_version, row.mechanism, parameters, guarantee)
+    return Entry(release, row.reserved_utc, row.artefact_sha256, row.published_utc)
+
+
+def find_entry(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any] | None:
+    """The row of a release; `lock` keeps other publishers away until the transaction ends."""
+    asked = select(entries).where(entries.c.release_id == release_id)
+    return connection.execute(asked.with_for_update() if lock else asked).one_or_none()
+
+
+def reserved_before(known: Row[Any], asked: Mapping[str, Any]) -> Reservation:
+    """The reservation of a release that is charged already.
+
+    Raises:
+        PrivacyError: it was charged for something else.
+    """
+    different = [name for name, value in asked.items() if known._mapping[name] != value]
+    if different:
+        raise PrivacyError(f"release {known.release_id} is charged already with another {' and '.join(different)}; one id is one release")
+    state: State = "reserved" if known.artefact_sha256 is None else "published"
+    return Reservation(state, known.artefact_sha256, is_new=False)

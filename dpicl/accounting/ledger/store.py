@@ -1,0 +1,195 @@
+"""The ledger: accounts, releases that are charged once, and a chain that shows tampering.
+
+Trust       holds public values only: names, parameters, costs, hashes under a secret key.
+Unit        one per account; an entry for another is refused.
+Neighbours  one relation per account; an entry for another is refused.
+Guarantee   a reservation is durable before it is answered, and all of an account's entries,
+            composed by the accountant, stay within its cap: for any number of processes,
+            after any crash, and however often a release is asked for again.
+Not covered whoever holds the key, or replaces anchor and database together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from sqlalchemy import insert, select, update
+
+from dpicl.accounting import accountant
+from dpicl.accounting.accountant import Cost
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.ledger import budget, chain
+from dpicl.accounting.ledger.anchor import Anchor, check_seen
+from dpicl.accounting.ledger.change import Change, changing
+from dpicl.accounting.ledger.database import Database
+from dpicl.accounting.ledger.models import accounts, entries
+from dpicl.accounting.ledger.rows import account_row, account_value, check_same, entry_value, find_account, find_entry
+from dpicl.accounting.ledger.rows import now, release_row, reserved_before
+from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation, check_caps
+from dpicl.errors import LedgerError, ParameterError, PrivacyError
+
+
+class Ledger:
+    """The ledger at `url`, made there on first use; `anchor_file` lies outside the database.
+
+    Threads may share one; a forked process opens its own.
+
+    Raises:
+        LedgerError: the database cannot be used, was rolled back, has another key, or was
+            made by a newer version.
+    """
+
+    def __init__(self, url: str, key: bytes, anchor_file: Path) -> None:
+        self._key, self._anchor, self._database = key, Anchor(anchor_file), Database(url)
+        seen = self._anchor.read()
+        with self._database.reading() as connection:
+            end = chain.read_head(connection)
+            check_seen(seen, end, lambda sequence: chain.hash_at(connection, sequence))
+            chain.check_end(connection, key, end)
+        self._anchor.advance(end)
+
+    @classmethod
+    @contextmanager
+    def open(cls, url: str, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
+        """A ledger for the length of a block."""
+        ledger = cls(url, key, anchor_file)
+        try:
+            yield ledger
+        finally:
+            ledger.close()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+    def ensure_account(self, account: Account) -> None:
+        """Open an account, or check that the open one is the same.
+
+        Raises:
+            PrivacyError: it protects something else, or has other caps (`set_cap` changes them).
+        """
+        with self._changing() as change:
+            change.lock()
+            stored = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one_or_none()
+            if stored is None:
+                row = account_row(account)
+                change.connection.execute(insert(accounts).values(row))
+                change.append("opened", row)
+            else:
+                check_same(account_value(stored), account)
+
+    def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
+        """Change the caps of an account; the chain keeps the old ones.
+
+        Raises:
+            LedgerError: there is no such account.
+            PrivacyError: it is a benchmark account, which has no cap.
+        """
+        check_caps(epsilon_cap, delta_cap)
+        caps = {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}
+        with self._changing() as change:
+            if find_account(change.connection, name, lock=True).benchmark:
+                raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
+            change.connection.execute(update(accounts).where(accounts.c.name == name).values(caps))
+            change.lock()
+            change.append("cap", {"account": name, **caps, "changed_utc": now()})
+
+    def reserve(self, release: Release) -> Reservation:
+        """Charge a release to its account, once; the same release again costs nothing.
+
+        Raises:
+            BudgetError: the account's total would exceed its cap.
+            PrivacyError: the id is charged for something else, the guarantee protects something
+                else than the account, or states less than its event costs.
+            LedgerError: there is no such account, or the ledger was rolled back.
+        """
+        accountant.check(release.guarantee)
+        row = release_row(release)
+        with self._changing() as change:
+            account = find_account(change.connection, release.account, lock=True)
+            known = find_entry(change.connection, release.release_id)
+            if known is not None:
+                return reserved_before(known, row)
+            budget.check_cap(change.connection, account, release.guarantee)
+            row |= {"number": change.lock().sequence + 1, "reserved_utc": now()}
+            change.connection.execute(insert(entries).values(row))
+            change.append("reserved", row)
+        return Reservation("reserved", None, is_new=True)
+
+    def publish(self, release_id: str, artefact_sha256: str) -> str:
+        """Make an artefact the release, unless one is; gives the hash of the winner.
+
+        Raises:
+            LedgerError: the release was never reserved.
+        """
+        if not re.fullmatch("[0-9a-f]{64}", artefact_sha256):
+            raise ParameterError("artefact_sha256", artefact_sha256, "64 hexadecimal digits")
+        with self._changing() as change:
+            known = find_entry(change.connection, release_id, lock=True)
+            if known is None:
+                raise LedgerError(f"release {release_id} was never reserved; expected reserve before publish")
+            if known.artefact_sha256 is not None:
+                return str(known.artefact_sha256)
+            won = {"artefact_sha256": artefact_sha256, "published_utc": now()}
+            change.lock()
+            change.connection.execute(update(entries).where(entries.c.release_id == release_id).values(won))
+            change.append("published", {"release_id": release_id, **won})
+        return artefact_sha256
+
+    def published(self, release_id: str) -> str | None:
+        """The hash of the artefact that is this release; None before one has won."""
+        with self._database.reading() as connection:
+            known = find_entry(connection, release_id)
+        return None if known is None else known.artefact_sha256
+
+    def dry_run(self, name: str, guarantees: Sequence[Guarantee]) -> Quote:
+        """What these would cost now, and what would be left; changes nothing."""
+        with self._database.reading() as connection:
+            return budget.quote(connection, find_account(connection, name), guarantees)
+
+    def spent(self, name: str) -> Cost:
+        """The cost of all entries of an account, published or not."""
+        with self._database.reading() as connection:
+            return budget.total(connection, find_account(connection, name))
+
+    def accounts(self) -> list[Account]:
+        """Every account, by name."""
+        with self._database.reading() as connection:
+            return [account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
+
+    def entries(self, name: str) -> list[Entry]:
+        """What an account has bought, in the order of its reservations."""
+        with self._database.reading() as connection:
+            find_account(connection, name)
+            asked = select(entries).where(entries.c.account == name).order_by(entries.c.number)
+            return [entry_value(row) for row in connection.execute(asked)]
+
+    def odometer(self, name: str) -> list[Reading]:
+        """The running total of an account after each of its entries; composes once per entry."""
+        with self._database.reading() as connection:
+            delta = find_account(connection, name).delta_cap
+        counts: Counter[Guarantee] = Counter()
+        readings = []
+        for entry in self.entries(name):
+            counts[entry.release.guarantee] += 1
+            readings.append(Reading(entry, accountant.compose_checked(counts, delta=delta)))
+        return readings
+
+    def verify(self) -> int:
+        """Check every record, row and the anchor; gives the number of records. Writers wait meanwhile.
+
+        Raises:
+            LedgerError: naming the first thing that was edited, or that the ledger was rolled back.
+        """
+        with self._changing() as change:
+            end = change.lock()
+            chain.verify(change.connection, self._key, end)
+        self._anchor.advance(end)
+        return end.sequence
+
+    def _changing(self) -> AbstractContextManager[Change]:
+        return changing(self._database, self._key, self._anchor)

@@ -1,0 +1,88 @@
+"""What the README shows is what the code does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpicl.contract import load_contract
+from dpicl.evaluation import measure
+from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods.common import draws_for
+from dpicl.pipeline import Cell, Options, Unit
+from dpicl.tabular.serialize import central_demonstrations
+from dpicl.tabular.source import load_source
+from dpicl.tabular.split import split_table
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+EPSILONS = (1.0, 5.0, 10.0, 50.0, float("inf"))
+
+
+def _unit(method: str, seed: int) -> Unit:
+    return Unit(method, "breast_cancer", seed, EPSILONS, (1, 2, 4, 8), (), True, Options())  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def contract():
+    return load_contract(ROOT / "data_contracts" / "breast_cancer.yaml")
+
+
+@pytest.fixture(scope="module")
+def split(contract, tmp_path_factory):
+    return split_table(load_source(contract, data_folder=None, cache_folder=tmp_path_factory.mktemp("cache")), contract)
+
+
+def test_the_quoted_demonstrations_are_what_the_demo_releases(contract, split) -> None:
+    unit, draws = _unit("gdp_tabicl", 0), draws_for(contract, 0)
+    members = gdp_tabicl.subsample_and_group(split.train, contract, unit, draws)
+    groups = gdp_tabicl.aggregate(split.train, members, contract, unit, draws)[Cell("icl", 5.0, 2)]
+    quoted = re.sub(r"\s+", " ", README.replace("\n> ", " "))
+    for text in central_demonstrations(groups, contract):
+        start, end = text.split(" Their mean area")[0], "Is this tumour malignant?" + text.split("Is this tumour malignant?")[1]
+        assert f"{start} … {end}" in quoted
+
+
+def test_the_quoted_accuracies_are_what_the_demo_measures(contract, split) -> None:
+    gdp = [gdp_tabicl.baselines(split, contract, _unit("gdp_tabicl", seed), draws_for(contract, seed)) for seed in (0, 1)]
+    ldp = []
+    for seed in (0, 1):
+        unit = _unit("ldp_tabicl", seed)
+        collections = ldp_tabicl.collect(split.train, contract, unit, draws_for(contract, seed))
+        ldp.append(ldp_tabicl.baselines(ldp_tabicl.reconstruct(collections, unit), split.test, contract, unit))
+    for title, system, runs in (("naive Bayes, diff", "gnb", gdp), ("logistic regression, diff", "lr", gdp), ("logistic regression on rec", "lr", ldp)):
+        row = next(line for line in README.splitlines() if line.startswith(f"| {title}"))
+        means = [sum(run[Cell(system, epsilon)].accuracy for run in runs) / 2 for epsilon in EPSILONS]
+        assert [cell.strip() for cell in row.split("|")[2:-1]] == [f"{mean:.3f}" for mean in means]
+    truth = gdp_tabicl.truth_of(split.queries, contract)
+    assert f"{measure(truth, truth * 0).accuracy:.3f}" in README
+
+
+def test_the_library_example_runs(tmp_path: Path) -> None:
+    example = re.search(r"```python\n(.*?)```", README, re.S)
+    assert example is not None
+    done = subprocess.run([sys.executable, "-c", example[1] + "\nprint(len(results))"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+
+
+def test_every_command_exists_with_its_options() -> None:
+    lines = [line.split("#")[0].strip() for block in re.findall(r"```\n(.*?)```", README, re.S) for line in block.splitlines()]
+    commands = [shlex.split(line) for line in lines if line.startswith("dpicl ")]
+    assert len(commands) >= 10
+    for command in commands:
+        words = [word for word in command[1:3] if word in {"list", "run", "report", "contract", "check", "show", "data", "fetch", "serve"}]
+        words = words[:2] if words[0] in {"contract", "data"} else words[:1]
+        shown = subprocess.run([str(Path(sys.executable).with_name("dpicl")), *words, "--help"], capture_output=True, text=True, timeout=60)
+        assert shown.returncode == 0
+        assert all(option in shown.stdout for option in command if option.startswith("--")), command
+
+
+def test_every_make_target_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    named = re.findall(r"make ([a-z]+)", " ".join(re.findall(r"```\n(.*?)```", README, re.S)))
+    assert {"demo", "test", "bench"} <= set(named) <= targets

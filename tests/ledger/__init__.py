@@ -1,0 +1,1 @@
+"""The privacy ledger, on SQLite and on a real PostgreSQL."""
