@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
-from flows.sweep import task_runner
-from flows.wiring import run_units
-from tasks.plan import make_plan
+from flows.sweep import on_one_dataset, task_runner
 
 
 @flow(name="ldp-tabicl", flow_run_name="ldp-tabicl {dataset}", task_runner=task_runner(), persist_result=False, retries=0)
@@ -23,7 +21,4 @@ def ldp_tabicl(
     Returns:
         The run's id.
     """
-    changes = {"datasets": [dataset], "epsilons": epsilons, "shots": shots, "seeds": seeds, "model": model}
-    run = make_plan("ldp-tabicl", changes, run_id)
-    run_units(str(run))
-    return run.name
+    return on_one_dataset("ldp-tabicl", dataset, {"epsilons": epsilons, "shots": shots, "seeds": seeds, "model": model}, run_id)

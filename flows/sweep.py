@@ -38,3 +38,10 @@ def sweep(pipeline: str, changes: dict[str, Any] | None = None, run_id: str | No
     run = make_plan(pipeline, changes or {}, run_id, resume=resume)
     run_units(str(run))
     return run.name
+
+
+def on_one_dataset(pipeline: str, dataset: str, changes: dict[str, Any], run_id: str | None) -> str:
+    """Run a method's pipeline on one data set, with what its flow was asked for."""
+    run = make_plan(pipeline, {"datasets": [dataset], **changes}, run_id)
+    run_units(str(run))
+    return run.name

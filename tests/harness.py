@@ -77,10 +77,11 @@ class Place:
         """Folder of a run."""
         return self.home / "runs" / run_id
 
-    def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
-        """The command line as a process group of its own."""
+    def start(self, *arguments: str, file_limit: int | None = None, **extra: str) -> subprocess.Popen[str]:
+        """The command line as a process group of its own; files may be limited in size."""
+        limited = [] if file_limit is None else ["prlimit", f"--fsize={file_limit}", "--"]
         return subprocess.Popen(
-            [str(DPICL), *arguments],
+            [*limited, str(DPICL), *arguments],
             env={**_bare_environment(), **self.environment, **extra},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -89,9 +90,9 @@ class Place:
             start_new_session=True,
         )
 
-    def dpicl(self, *arguments: str, timeout: float = 120, **extra: str) -> subprocess.CompletedProcess[str]:
+    def dpicl(self, *arguments: str, timeout: float = 120, file_limit: int | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
         """Run the command line to its end."""
-        process = self.start(*arguments, **extra)
+        process = self.start(*arguments, file_limit=file_limit, **extra)
         try:
             out, err = process.communicate(timeout=timeout)
         finally:

@@ -22,13 +22,11 @@ from sqlalchemy import insert, select, update
 from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import budget, chain
+from dpicl.accounting.ledger import budget, chain, rows
 from dpicl.accounting.ledger.anchor import Anchor, check_seen
 from dpicl.accounting.ledger.change import Change, changing
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, entries
-from dpicl.accounting.ledger.rows import account_row, account_value, check_same, entry_value, find_account, find_entry
-from dpicl.accounting.ledger.rows import now, release_row, reserved_before
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation, check_caps
 from dpicl.errors import LedgerError, ParameterError, PrivacyError
 
@@ -76,11 +74,11 @@ class Ledger:
             change.lock()
             stored = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one_or_none()
             if stored is None:
-                row = account_row(account)
+                row = rows.account_row(account)
                 change.connection.execute(insert(accounts).values(row))
                 change.append("opened", row)
             else:
-                check_same(account_value(stored), account)
+                rows.check_same(rows.account_value(stored), account)
 
     def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
         """Change the caps of an account; the chain keeps the old ones.
@@ -92,11 +90,11 @@ class Ledger:
         check_caps(epsilon_cap, delta_cap)
         caps = {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}
         with self._changing() as change:
-            if find_account(change.connection, name, lock=True).benchmark:
+            if rows.find_account(change.connection, name, lock=True).benchmark:
                 raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
             change.connection.execute(update(accounts).where(accounts.c.name == name).values(caps))
             change.lock()
-            change.append("cap", {"account": name, **caps, "changed_utc": now()})
+            change.append("cap", {"account": name, **caps, "changed_utc": rows.now()})
 
     def reserve(self, release: Release) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
@@ -108,14 +106,14 @@ class Ledger:
             LedgerError: there is no such account, or the ledger was rolled back.
         """
         accountant.check(release.guarantee)
-        row = release_row(release)
+        row = rows.release_row(release)
         with self._changing() as change:
-            account = find_account(change.connection, release.account, lock=True)
-            known = find_entry(change.connection, release.release_id)
+            account = rows.find_account(change.connection, release.account, lock=True)
+            known = rows.find_entry(change.connection, release.release_id)
             if known is not None:
-                return reserved_before(known, row)
+                return rows.reserved_before(known, row)
             budget.check_cap(change.connection, account, release.guarantee)
-            row |= {"number": change.lock().sequence + 1, "reserved_utc": now()}
+            row |= {"number": change.lock().sequence + 1, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
             change.append("reserved", row)
         return Reservation("reserved", None, is_new=True)
@@ -129,12 +127,12 @@ class Ledger:
         if not re.fullmatch("[0-9a-f]{64}", artefact_sha256):
             raise ParameterError("artefact_sha256", artefact_sha256, "64 hexadecimal digits")
         with self._changing() as change:
-            known = find_entry(change.connection, release_id, lock=True)
+            known = rows.find_entry(change.connection, release_id, lock=True)
             if known is None:
                 raise LedgerError(f"release {release_id} was never reserved; expected reserve before publish")
             if known.artefact_sha256 is not None:
                 return str(known.artefact_sha256)
-            won = {"artefact_sha256": artefact_sha256, "published_utc": now()}
+            won = {"artefact_sha256": artefact_sha256, "published_utc": rows.now()}
             change.lock()
             change.connection.execute(update(entries).where(entries.c.release_id == release_id).values(won))
             change.append("published", {"release_id": release_id, **won})
@@ -143,35 +141,35 @@ class Ledger:
     def published(self, release_id: str) -> str | None:
         """The hash of the artefact that is this release; None before one has won."""
         with self._database.reading() as connection:
-            known = find_entry(connection, release_id)
+            known = rows.find_entry(connection, release_id)
         return None if known is None else known.artefact_sha256
 
     def dry_run(self, name: str, guarantees: Sequence[Guarantee]) -> Quote:
         """What these would cost now, and what would be left; changes nothing."""
         with self._database.reading() as connection:
-            return budget.quote(connection, find_account(connection, name), guarantees)
+            return budget.quote(connection, rows.find_account(connection, name), guarantees)
 
     def spent(self, name: str) -> Cost:
         """The cost of all entries of an account, published or not."""
         with self._database.reading() as connection:
-            return budget.total(connection, find_account(connection, name))
+            return budget.total(connection, rows.find_account(connection, name))
 
     def accounts(self) -> list[Account]:
         """Every account, by name."""
         with self._database.reading() as connection:
-            return [account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
+            return [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
 
     def entries(self, name: str) -> list[Entry]:
         """What an account has bought, in the order of its reservations."""
         with self._database.reading() as connection:
-            find_account(connection, name)
+            rows.find_account(connection, name)
             asked = select(entries).where(entries.c.account == name).order_by(entries.c.number)
-            return [entry_value(row) for row in connection.execute(asked)]
+            return [rows.entry_value(row) for row in connection.execute(asked)]
 
     def odometer(self, name: str) -> list[Reading]:
         """The running total of an account after each of its entries; composes once per entry."""
         with self._database.reading() as connection:
-            delta = find_account(connection, name).delta_cap
+            delta = rows.find_account(connection, name).delta_cap
         counts: Counter[Guarantee] = Counter()
         readings = []
         for entry in self.entries(name):

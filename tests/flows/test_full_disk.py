@@ -1,0 +1,57 @@
+"""A disk that fills up stops a run with one sentence; with space again, the run goes on."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.flows.test_interrupted import outcome
+from tests.harness import SMALL_OPTIONS, World, complaint
+
+OPTIONS = ("demo", "--methods", "ldp_tabicl", *SMALL_OPTIONS)
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[None]:
+    """A file system of that size in the folder, where we may mount one."""
+    folder.mkdir(parents=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("only root may mount a small file system")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def grow(folder: Path, size: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(folder)], check=True)
+
+
+def test_a_full_disk_is_told_in_one_sentence_and_the_run_goes_on_with_space(world: World) -> None:
+    run = world.run("full")
+    with small_disk(run, "100k"):
+        sentence = complaint(world.dpicl("run", *OPTIONS, "--run-id", "full"))
+        assert "No space left on device" in sentence and "dpicl run --resume full" in sentence
+        assert not list(run.rglob(".*")), "a draft was left behind"
+        before = outcome(run)
+        grow(run, "64m")
+        finished = world.dpicl("run", "--resume", "full")
+        assert finished.returncode == 0, finished.stderr
+        after = outcome(run)
+    assert before.items() <= after.items()
+    assert after == outcome(world.sweep("roomy", {"methods": ["ldp_tabicl"], "model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0]}))
+
+
+def test_files_that_may_not_grow_stop_a_run_the_same_way(world: World) -> None:
+    """The same without mounting: a limit on the size of files, for the process that writes releases."""
+    begun = world.dpicl("run", *OPTIONS, "--run-id", "limited", file_limit=2000)
+    sentence = complaint(begun)
+    assert "File too large" in sentence and "dpicl run --resume limited" in sentence
+    assert not list(world.run("limited").rglob(".*"))
+    world.sweep("limited", {}, resume=True)
+    assert (world.run("limited") / "results.csv").exists()

@@ -1,0 +1,109 @@
+"""A real PostgreSQL for a test session: a server of its own on a free port, and databases in it.
+
+PostgreSQL refuses to run as root, so root starts it as an unprivileged user.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.harness import free_port, until
+
+_USERS = ("postgres", "nobody")
+
+
+def programs() -> Path | None:
+    """The folder of PostgreSQL's newest server programs: Debian's places, then PATH."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parent.parent.name))
+    on_path = shutil.which("initdb")
+    return found[-1].parent if found else Path(on_path).parent if on_path else None
+
+
+def required_programs() -> Path:
+    """The same, or skip the test; fail it where DPICL_REQUIRE_POSTGRES=1."""
+    folder = programs()
+    if folder is None:
+        sentence = "no PostgreSQL server programs here; install Debian's package postgresql"
+        if os.environ.get("DPICL_REQUIRE_POSTGRES") == "1":
+            pytest.fail(sentence)
+        pytest.skip(sentence)
+    return folder
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server."""
+
+    port: int
+    password: str
+
+    def url(self, database: str) -> str:
+        """Address of one of its databases."""
+        return f"postgresql://dpicl:{self.password}@127.0.0.1:{self.port}/{database}"
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        """Run a statement outside of any transaction."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def new_database(self, template: str = "template1") -> str:
+        """Create a database; gives its name."""
+        name = f"ledger_{secrets.token_hex(4)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return name
+
+
+def _unprivileged() -> dict[str, Any]:
+    """How to start a process that is not root."""
+    if os.geteuid() != 0:
+        return {}
+    user = next(pwd.getpwnam(name) for name in _USERS if name in {entry.pw_name for entry in pwd.getpwall()})
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+@contextmanager
+def running_postgres() -> Iterator[Server]:
+    """A server with an empty cluster of databases; stopped and removed at the end."""
+    folder, who = required_programs(), _unprivileged()
+    home = Path(tempfile.mkdtemp(prefix="dpicl-postgres-", dir="/tmp"))
+    server = Server(free_port(), secrets.token_hex(16))
+    (home / "password").write_text(server.password)
+    if who:
+        for path in (home, home / "password"):
+            os.chown(path, who["user"], who["group"])
+    initdb = [folder / "initdb", "-D", home / "data", "-U", "dpicl", "--auth=scram-sha-256", f"--pwfile={home / 'password'}", "--no-sync"]
+    subprocess.run(initdb, check=True, capture_output=True, cwd=home, **who)
+    options = {"port": server.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": 200}
+    settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+    with (home / "log").open("w") as log:
+        process = subprocess.Popen([folder / "postgres", "-D", home / "data", *settings], stdout=log, stderr=log, cwd=home, **who)
+    try:
+        until(lambda: process.poll() is not None or _answers(server), 60, "PostgreSQL")
+        assert process.poll() is None, (home / "log").read_text()
+        yield server
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        shutil.rmtree(home)
+
+
+def _answers(server: Server) -> bool:
+    try:
+        server.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return False
+    return True

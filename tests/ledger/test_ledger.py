@@ -1,0 +1,258 @@
+"""A release is charged once, stays within its account's cap, and has one artefact; on both databases."""
+
+from __future__ import annotations
+
+import math
+import stat
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dpicl.accounting.accountant import compose, price
+from dpicl.accounting.events import approximate, gaussian, poisson_sampled, pure, repeated
+from dpicl.accounting.guarantee import Event, Guarantee
+from dpicl.accounting.ledger import Account, Ledger, Reservation
+from dpicl.errors import BudgetError, LedgerError, ParameterError, PrivacyError
+from tests.ledger.workload import ADD, KEY, REPLACE, SHOP, Place, cost, release, sha256
+
+
+def test_a_release_is_charged_once_however_often_it_is_asked_for(place: Place) -> None:
+    with place.ledger() as ledger:
+        ledger.ensure_account(SHOP)
+        assert ledger.reserve(release("a")) == Reservation("reserved", None, is_new=True)
+        for _ in range(3):
+            assert ledger.reserve(release("a")) == Reservation("reserved", None, is_new=False)
+        assert ledger.spent("shop").epsilon == 1
+        ledger.publish(release("a").release_id, sha256("a"))
+    with place.ledger() as ledger:
+        assert ledger.reserve(release("a")) == Reservation("published", sha256("a"), is_new=False)
+        assert ledger.spent("shop").epsilon == 1
+
+
+def test_the_cap_is_reached_exactly_and_never_exceeded(place: Place) -> None:
+    """Ten tenths are one, as the exact sum of these numbers rounds."""
+    with place.ledger() as ledger:
+        ledger.ensure_account(Account("shop", "row", ADD, epsilon_cap=1.0))
+        for number in range(10):
+            ledger.reserve(release(f"{number}", cost(0.1)))
+        assert ledger.spent("shop").epsilon == 1
+        with pytest.raises(BudgetError, match=r"account 'shop': asked epsilon=1e-09, spent 1 of cap 1, left 0; the total would be 1"):
+            ledger.reserve(release("tiny", cost(1e-9)))
+        assert len(ledger.entries("shop")) == 10
+        assert ledger.reserve(release("free", cost(0.0))).is_new
+
+
+def test_the_refusal_says_what_was_asked_spent_and_left(place: Place) -> None:
+    with place.ledger() as ledger:
+        ledger.ensure_account(SHOP)
+        ledger.reserve(release("a", cost(3.5)))
+        expected = r"asked epsilon=2 at delta=1e-05, spent 3.5 of cap 5, left 1.5; the total would be 5.5 \(pure sum\)"
+        with pytest.raises(BudgetError, match=expected):
+            ledger.reserve(release("b", cost(2.0)))
+        with pytest.raises(BudgetError, match="the total would be inf"):
+            ledger.reserve(release("c", cost(math.inf)))
+        assert ledger.spent("shop").epsilon == 3.5
+        ledger.verify()
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        (release("a", cost(2.0)), "guarantee"),
+        (release("a", shots=3), "parameters"),
+        (release("a", Guarantee(1.0, 0.0, ADD, "row", Event("noisy-mean", (("epsilon", 1.0),)))), "guarantee"),
+    ],
+)
+def test_one_id_is_one_release(place: Place, other: object, named: str) -> None:
+    with place.ledger() as ledger:
+        ledger.ensure_account(SHOP)
+        ledger.reserve(release("a"))
+        with pytest.raises(PrivacyError, match=f"charged already with another .*{named}.*; one id is one release"):
+            ledger.reserve(other)  # type: ignore[arg-type]
+        assert ledger.reserve(release("a", shots=2.0)).is_new is False
+
+
+def test_the_first_artefact_wins(place: Place) -> None:
+    with place.ledger() as ledger:
+        ledger.ensure_account(SHOP)
+        name = release("a").release_id
+        assert ledger.published(name) is None
+        with pytest.raises(LedgerError, match="never reserved"):
+            ledger.publish(name, sha256("1"))
+        ledger.reserve(release("a"))
+        assert ledger.published(name) is None
+        assert ledger.publish(name, sha256("1")) == sha256("1")
+        assert ledger.publish(name, sha256("2")) == sha256("1")
+        assert ledger.published(name) == sha256("1")
+        with pytest.raises(ParameterError, match="64 hexadecimal digits"):
+            ledger.publish(name, "short")
+
+
+@pytest.mark.parametrize("guarantee", [cost(1.0, REPLACE), cost(1.0, ADD, "person"), cost(1.0, REPLACE, "client")])
+def test_an_account_takes_one_unit_and_one_relation(place: Place, guarantee: Guarantee) -> None:
+    with place.ledger() as ledger:
+        for account in (SHOP, Account("public", "row", ADD, benchmark=True)):
+            ledger.ensure_account(account)
+            expected = f"account '{account.name}' protects add-or-remove-one of one row; got a guarantee for {guarantee.neighbours} of one"
+            with pytest.raises(PrivacyError, match=expected):
+                ledger.reserve(release("a", guarantee, account=account.name))
+            with pytest.raises(PrivacyError, match=expected):
+                ledger.dry_run(account.name, [guarantee])
+            assert ledger.entries(account.name) == []
+
+
+def test_a_guarantee_that_states_too_little_is_refused(place: Place) -> None:
+    with place.ledger() as ledger:
+        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        for guarantee in (
+            Guarantee(0.5, 0.0, ADD, "row", pure(1.0)),
+            Guarantee(4.0, 1e-5, ADD, "row", gaussian(sigma=1.0)),
+            Guarantee(1.0, 0.0, ADD, "row", Event("magic")),
+        ):
+            with pytest.raises(PrivacyError, match="but its event|unknown to the accountant"):
+                ledger.reserve(release("a", guarantee, account="public"))
+
+
+def test_benchmark_accounts_have_no_cap(place: Place) -> None:
+    with place.ledger() as ledger:
+        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        for number, epsilon in enumerate((1e6, math.inf)):
+            assert ledger.reserve(release(f"{number}", cost(epsilon), account="public")).is_new
+        assert ledger.spent("public").epsilon == math.inf
+        quote = ledger.dry_run("public", [cost(1.0)])
+        assert (quote.allowed, quote.left, quote.cap) == (True, None, None)
+        assert ledger.entries("public")[1].release.guarantee.epsilon == math.inf
+        ledger.verify()
+        with pytest.raises(PrivacyError, match="benchmark account; it has no cap"):
+            ledger.set_cap("public", 1.0)
+
+
+def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place) -> None:
+    with place.ledger() as ledger:
+        ledger.ensure_account(SHOP)
+        ledger.ensure_account(SHOP)
+        for other, named in [
+            (Account("shop", "person", ADD, 5.0, 1e-5), "unit=row, not person"),
+            (Account("shop", "row", REPLACE, 5.0, 1e-5), "neighbours=add-or-remove-one, not replace-one"),
+            (Account("shop", "row", ADD, 6.0, 1e-5), "epsilon_cap=5.0, not 6.0"),
+            (Account("shop", "row", ADD, 5.0, 1e-6), "delta_cap=1e-05, not 1e-06"),
+            (Account("shop", "row", ADD, None, 1e-5, True), "epsilon_cap=5.0, not None"),
+        ]:
+            with pytest.raises(PrivacyError, match=f"account 'shop' is open with {named}"):
+                ledger.ensure_account(other)
+        ledger.reserve(release("a", cost(4.0)))
+        ledger.set_cap("shop", 3.0, 1e-6)
+        assert ledger.accounts() == [Account("shop", "row", ADD, 3.0, 1e-6)]
+        with pytest.raises(BudgetError, match="spent 4 of cap 3, left 0"):
+            ledger.reserve(release("b"))
+        ledger.set_cap("shop", 5.0)
+        ledger.reserve(release("b"))
+        ledger.verify()
+        assert [row.kind for row in place.execute("SELECT kind FROM records ORDER BY sequence")] == ["opened", "reserved", "cap", "cap", "reserved"]
+
+
+def test_an_unknown_account_is_named(place: Place) -> None:
+    with place.ledger() as ledger:
+        for ask in (ledger.spent, ledger.entries, ledger.odometer, lambda name: ledger.dry_run(name, []), lambda name: ledger.set_cap(name, 1)):
+            with pytest.raises(LedgerError, match="account 'nobody' is not open"):
+                ask("nobody")
+        with pytest.raises(LedgerError, match="account 'nobody' is not open"):
+            ledger.reserve(release("a", account="nobody"))
+
+
+def test_a_dry_run_charges_nothing_and_foretells_the_charge(place: Place) -> None:
+    with place.ledger() as ledger:
+        ledger.ensure_account(SHOP)
+        ledger.reserve(release("a"))
+        quote = ledger.dry_run("shop", [cost(1.0), cost(2.0)])
+        assert (quote.cost.epsilon, quote.before.epsilon, quote.after.epsilon, quote.left, quote.allowed) == (3, 1, 4, 1, True)
+        beyond = ledger.dry_run("shop", [cost(4.5)])
+        assert (beyond.left, beyond.allowed) == (-0.5, False)
+        assert ledger.dry_run("shop", []).left == 4
+        assert ledger.spent("shop").epsilon == 1 and len(ledger.entries("shop")) == 1
+
+
+def test_gaussian_and_subsampled_entries_compose_as_the_accountant_says(place: Place) -> None:
+    first = price(gaussian(sigma=2.0), neighbours=ADD, unit="row", delta=1e-6)
+    second = price(repeated(poisson_sampled(Fraction(1, 100), gaussian(sigma=1.0)), 50), neighbours=ADD, unit="row", delta=1e-6)
+    with place.ledger() as ledger:
+        ledger.ensure_account(SHOP)
+        for name, guarantee in (("a", first), ("b", second), ("c", cost(0.5))):
+            foretold = ledger.dry_run("shop", [guarantee]).after
+            ledger.reserve(release(name, guarantee))
+            assert ledger.spent("shop") == foretold
+        total = ledger.spent("shop")
+        assert total == compose([first, second, cost(0.5)], delta=1e-5)
+        assert total.method.startswith("PLD") and total.delta == 1e-5
+        assert total.epsilon < first.epsilon + second.epsilon + 0.5
+        with pytest.raises(BudgetError, match=r"at delta=1e-05.*\(PLD, interval"):
+            ledger.reserve(release("d", price(gaussian(sigma=0.7), neighbours=ADD, unit="row", delta=1e-5)))
+
+
+def test_approximate_entries_need_a_delta_to_spend(place: Place) -> None:
+    guarantee = price(approximate(0.5, 1e-6), neighbours=ADD, unit="row", delta=1e-6)
+    with place.ledger() as ledger:
+        ledger.ensure_account(Account("shop", "row", ADD, epsilon_cap=5.0))
+        with pytest.raises(BudgetError, match="the total would be inf .no delta to spend"):
+            ledger.reserve(release("a", guarantee))
+        ledger.set_cap("shop", 5.0, 1.5e-6)
+        ledger.reserve(release("a", guarantee))
+        with pytest.raises(BudgetError, match="the total would be inf"):
+            ledger.reserve(release("b", guarantee))
+
+
+def test_entries_and_odometer_say_what_each_bought(place: Place) -> None:
+    with place.ledger() as ledger:
+        ledger.ensure_account(SHOP)
+        for name, epsilon in (("a", 0.5), ("b", 1.0), ("c", 0.25)):
+            ledger.reserve(release(name, cost(epsilon), epsilon=epsilon))
+        ledger.publish(release("b").release_id, sha256("b"))
+        entries = ledger.entries("shop")
+        assert [entry.release for entry in entries] == [release(name, cost(e), epsilon=e) for name, e in (("a", 0.5), ("b", 1.0), ("c", 0.25))]
+        assert [entry.state for entry in entries] == ["reserved", "published", "reserved"]
+        assert entries[1].published_utc is not None and entries[1].published_utc >= entries[1].reserved_utc
+        readings = ledger.odometer("shop")
+        assert [reading.entry for reading in readings] == entries
+        assert [reading.total.epsilon for reading in readings] == [0.5, 1.5, 1.75]
+        assert readings[-1].total == ledger.spent("shop")
+
+
+def test_accounts_do_not_share_a_budget(place: Place) -> None:
+    with place.ledger() as ledger:
+        for name in ("one", "two"):
+            ledger.ensure_account(Account(name, "row", ADD, epsilon_cap=1.0))
+            ledger.reserve(release("a", account=name))
+        assert [ledger.spent(name).epsilon for name in ("one", "two")] == [1, 1]
+
+
+def test_the_embedded_ledger_is_the_owners_file_and_syncs_fully(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "ledger.db"
+    with Ledger.open(f"sqlite:///{file}", KEY, tmp_path / "anchor.json") as ledger:
+        ledger.ensure_account(SHOP)
+        with ledger._database.writing() as connection:
+            for pragma, expected in (("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)):
+                assert connection.exec_driver_sql(f"PRAGMA {pragma}").scalar() == expected
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
+    assert modes == {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600}
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "mysql://host/base", "nonsense"])
+def test_a_ledger_lives_in_a_file_or_on_postgresql(url: str, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="expected sqlite:///FILE or postgresql"):
+        Ledger(url, KEY, tmp_path / "anchor.json")
+
+
+def test_a_database_that_does_not_answer_is_named_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match=r"postgresql://me:\*\*\*@127.0.0.1:1/base: ") as refused:
+        Ledger("postgresql://me:secret@127.0.0.1:1/base", KEY, tmp_path / "anchor.json")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "caps", [{"epsilon_cap": None}, {"epsilon_cap": 1.0, "benchmark": True}, {"epsilon_cap": math.inf}, {"epsilon_cap": -1.0}, {"epsilon_cap": 1.0, "delta_cap": 1.0}]
+)
+def test_caps_that_cap_nothing_are_refused(caps: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match="_cap="):
+        Account("shop", "row", ADD, **caps)  # type: ignore[arg-type]

@@ -1,0 +1,62 @@
+"""What the ledger's tests do: one account, releases of known cost, and raw access to the tables."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine, make_url, text
+
+from dpicl.accounting.accountant import price
+from dpicl.accounting.events import pure
+from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.accounting.ledger import Account, Ledger, Release, keyed_hash
+
+ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
+KEY = bytes(range(32))
+SHOP = Account("shop", "row", ADD, epsilon_cap=5.0, delta_cap=1e-5)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database, and a folder for what lies outside it."""
+
+    url: str
+    folder: Path
+
+    @property
+    def anchor(self) -> Path:
+        """The anchor's file."""
+        return self.folder / "anchor.json"
+
+    def ledger(self, key: bytes = KEY, anchor: Path | None = None) -> AbstractContextManager[Ledger]:
+        """Open the ledger."""
+        return Ledger.open(self.url, key, anchor or self.anchor)
+
+    def execute(self, statement: str, **values: Any) -> list[Any]:
+        """Change or read a table behind the ledger's back."""
+        url = make_url(self.url)
+        engine = create_engine(url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url)
+        with engine.begin() as connection:
+            result = connection.execute(text(statement), values)
+            found = list(result) if result.returns_rows else []
+        engine.dispose()
+        return found
+
+
+def cost(epsilon: float, neighbours: Neighbours = ADD, unit: str = "row") -> Guarantee:
+    """A pure guarantee."""
+    return price(pure(epsilon), neighbours=neighbours, unit=unit)
+
+
+def release(name: str, guarantee: Guarantee | None = None, *, account: str = "shop", **parameters: Any) -> Release:
+    """A release of epsilon 1 unless told otherwise; the same name is the same release."""
+    return Release(keyed_hash(KEY, account, name), account, "version-1", "noisy-mean", {"shots": 2, **parameters}, guarantee or cost(1.0))
+
+
+def sha256(name: str) -> str:
+    """The hash of an artefact."""
+    return hashlib.sha256(name.encode()).hexdigest()
