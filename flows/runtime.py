@@ -33,6 +33,7 @@ LOCAL_CLUSTER: dict[str, Any] = {
 def runtime(workers: int | None = None) -> Iterator[None]:
     """An orchestrator and a cluster for the flows inside; sets both environment variables."""
     prepare_environment()
+    _check_named()
     with ExitStack() as stack:
         # The workers import what they need while the server starts.
         stack.enter_context(_cluster(workers or os.cpu_count() or 1))
@@ -43,7 +44,6 @@ def runtime(workers: int | None = None) -> Iterator[None]:
 @contextmanager
 def _orchestrator() -> Iterator[None]:
     if os.environ.get("PREFECT_API_URL"):
-        _check_server(os.environ["PREFECT_API_URL"])
         yield
         return
     from prefect.events.worker import EventsWorker
@@ -76,6 +76,14 @@ def _guard(server: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own words
 
 
+def _check_named() -> None:
+    """What the user names must answer, before anything of ours is started."""
+    if os.environ.get("PREFECT_API_URL"):
+        _check_server(os.environ["PREFECT_API_URL"])
+    if os.environ.get("DASK_SCHEDULER_ADDRESS"):
+        _check_scheduler(os.environ["DASK_SCHEDULER_ADDRESS"])
+
+
 def _check_server(url: str) -> None:
     from prefect.client.orchestration import get_client
 
@@ -90,7 +98,7 @@ def _check_scheduler(address: str) -> None:
     from distributed import Client
 
     try:
-        Client(address, timeout=10, set_as_default=False).close()
+        Client(address, timeout=5, set_as_default=False).close()
     except (OSError, ValueError):
         raise RunError(f"DASK_SCHEDULER_ADDRESS={address}: no scheduler answers there; start one, or unset it to have one made") from None
 
@@ -98,7 +106,6 @@ def _check_scheduler(address: str) -> None:
 @contextmanager
 def _cluster(workers: int) -> Iterator[None]:
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
-        _check_scheduler(os.environ["DASK_SCHEDULER_ADDRESS"])
         yield
         return
     from distributed import LocalCluster

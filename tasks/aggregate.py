@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpicl.methods import gdp_tabicl
 from dpicl.methods.common import draws_for
-from tasks.artefacts import GROUPS, read_members, read_split, write_groups
+from dpicl.pipeline import Cell
+from tasks.artefacts import GROUPS, groups_bytes, read_members, read_split, write_groups
 from tasks.doorway import unit_stage
+from tasks.releases import release_missing
 from tasks.run_folder import UnitFolder
 
 
 @unit_stage("aggregate", GROUPS)
 def aggregate(folder: UnitFolder) -> str:
-    """Average every cell's groups."""
-    draws = draws_for(folder.contract, folder.unit.seed)
-    released = gdp_tabicl.aggregate(read_split(folder).train, read_members(folder), folder.contract, folder.unit, draws)
-    write_groups(folder, released)
-    return f"{sum(len(groups.groups) for groups in released.values())} groups in {len(released)} cells"
+    """Average every cell's groups, unless they are published."""
+
+    def draw(cells: list[Cell]) -> Mapping[Cell, bytes]:
+        draws, train = draws_for(folder.contract, folder.unit.seed), read_split(folder).train
+        released = gdp_tabicl.aggregate(train, read_members(folder, cells), folder.contract, folder.unit, draws)
+        return {cell: groups_bytes(groups) for cell, groups in released.items()}
+
+    artefacts = release_missing(folder, draw)
+    write_groups(folder, artefacts)
+    return f"averages in {len(artefacts)} cells"

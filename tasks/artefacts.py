@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from dpicl.evaluation import answers
 from dpicl.methods.common import Cost
 from dpicl.methods.ldp_tabicl import Collection, encoding_of, laws_for
 from dpicl.pipeline import Cell
+from dpicl.tabular.read import rows_digest
 from dpicl.tabular.split import SplitTable
 from dpicl.types import LocalReports, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
 from tasks.files import PRIVATE_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
@@ -29,10 +33,16 @@ def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
 
 
 def write_split(folder: Path, split: SplitTable) -> None:
-    """Store the private and the held-out rows; the positions asked come last and mark the end."""
+    """Store the private rows with their digest, and the held-out rows; the positions asked come last."""
     write_table(folder / "private_train.parquet", split.train.data, mode=PRIVATE_MODE)
     write_table(folder / "queries_test.parquet", split.test.data, mode=PRIVATE_MODE)
+    write_json(folder / "private_digest.json", rows_digest(split.train.data), mode=PRIVATE_MODE)
     write_arrays(folder / "queries_asked.npz", {"asked": split.asked}, mode=PRIVATE_MODE)
+
+
+def read_content_digest(unit: UnitFolder) -> str:
+    """SHA-256 of the private rows, whatever their order: 64 hexadecimal digits, private itself."""
+    return str(read_json(table_folder(unit.settings, unit.unit.dataset, unit.run) / "private_digest.json"))
 
 
 def read_split(unit: UnitFolder) -> SplitTable:
@@ -42,9 +52,17 @@ def read_split(unit: UnitFolder) -> SplitTable:
     return SplitTable(PrivateTable(train), QueryTable(test), read_arrays(folder / "queries_asked.npz")["asked"])
 
 
-def write_collections(unit: UnitFolder, collections: dict[float, Collection]) -> None:
-    """The clients' reports at every epsilon."""
-    write_arrays(unit.path / REPORTS, {str(epsilon): c.reports.codes for epsilon, c in collections.items()})
+def reports_bytes(collection: Collection) -> bytes:
+    """The clients' reports at one epsilon, as an artefact."""
+    content = io.BytesIO()
+    np.save(content, collection.reports.codes, allow_pickle=False)
+    return content.getvalue()
+
+
+def write_reports(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
+    """The published reports at every epsilon, gathered in one file."""
+    codes = {str(cell.epsilon): np.load(io.BytesIO(content), allow_pickle=False) for cell, content in artefacts.items()}
+    write_arrays(unit.path / REPORTS, codes)
 
 
 def read_collections(unit: UnitFolder) -> dict[float, Collection]:
@@ -70,15 +88,20 @@ def write_members(unit: UnitFolder, members: dict[Cell, np.ndarray]) -> None:
     write_arrays(unit.private / MEMBERS, {cell.key: numbers for cell, numbers in members.items()}, mode=PRIVATE_MODE)
 
 
-def read_members(unit: UnitFolder) -> dict[Cell, np.ndarray]:
-    """Group numbers by cell."""
+def read_members(unit: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
+    """Group numbers of these cells."""
     stored = read_arrays(unit.private / MEMBERS)
-    return {cell: stored[cell.key] for cell in unit.unit.cells("icl")}
+    return {cell: stored[cell.key] for cell in cells}
 
 
-def write_groups(unit: UnitFolder, released: dict[Cell, ReleasedGroups]) -> None:
-    """Noisy averages by cell."""
-    write_json(unit.path / GROUPS, {cell.key: [_group_json(group) for group in groups.groups] for cell, groups in released.items()})
+def groups_bytes(groups: ReleasedGroups) -> bytes:
+    """One cell's noisy averages, as an artefact."""
+    return json.dumps([_group_json(group) for group in groups.groups], allow_nan=False).encode()
+
+
+def write_groups(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
+    """The published averages of every cell, gathered in one file."""
+    write_json(unit.path / GROUPS, {cell.key: json.loads(content) for cell, content in artefacts.items()})
 
 
 def _group_json(group: ReleasedGroup) -> dict[str, Any]:

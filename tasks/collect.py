@@ -18,10 +18,10 @@ from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.evaluation import results_frame_columns
 from dpicl.methods import METHODS
-from dpicl.methods.common import check_budget
 from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import RESULTS, cost_json
 from tasks.files import publish, read_json, write_json
+from tasks.releases import account_of, open_ledger, spending_of
 from tasks.run_folder import Plan, read_plan
 from tasks.score import scorer_of
 from tasks.settings import Settings
@@ -89,7 +89,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "versions": {name: _version(name) for name in PACKAGES},
         "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
         "command": _command(plan),
-        "budget": _budget(units, contracts),
+        "budget": _budget(folder, plan, contracts, settings),
         "energy": {"power_watts": float(os.environ.get("DPICL_POWER_WATTS", DEFAULT_POWER_WATTS)), "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": list(NOT_PROTECTED),
     }
@@ -110,18 +110,21 @@ def _command(plan: Plan) -> str:
     return " ".join(["dpicl run", plan.pipeline_name, *options, f"--model {plan.pipeline.model}"])
 
 
-def _budget(units: list[Unit], contracts: Mapping[str, Contract]) -> list[str]:
-    """One sentence per data set on what this run spent."""
+def _budget(folder: Path, plan: Plan, contracts: Mapping[str, Contract], settings: Settings) -> list[str]:
+    """One sentence per account on what this run bought and what is spent in all."""
+    spending = spending_of(folder, plan.units)
+    accounts = {account_of(contracts[unit.dataset], unit.method).name: contracts[unit.dataset] for unit in plan.units.values()}
+    if not spending:
+        return []
     sentences = []
-    for name, contract in contracts.items():
-        spent = [cost for unit in units if unit.dataset == name for cost in METHODS[unit.method].releases(contract, unit)]
-        total = check_budget(contract, spent) if spent else None
-        if total is None:
-            sentences.append(f"{name}: a public benchmark, nothing is charged.")
-        else:
-            sentences.append(
-                f"{name}: this run spent epsilon {total.epsilon:.4g} of {contract.privacy.budget.epsilon:.4g} in {len(spent)} releases."
+    with open_ledger(settings) as ledger:
+        for name, (releases, charged) in sorted(spending.items()):
+            bought = (
+                f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} bought before at no new cost"
             )
+            cap = accounts[name].privacy.budget.epsilon
+            total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
+            sentences.append(f"{bought}; {total}.")
     return sentences
 
 

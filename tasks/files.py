@@ -46,10 +46,10 @@ def publish(path: Path, write: Callable[[BinaryIO], object], *, mode: int = PUBL
     return path
 
 
-def write_json(path: Path, content: Any, *, replace: bool = False) -> Path:
+def write_json(path: Path, content: Any, *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
     """Readable JSON; infinity is not JSON and is refused."""
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    return publish(path, lambda file: file.write(text.encode()), replace=replace)
+    return publish(path, lambda file: file.write(text.encode()), mode=mode, replace=replace)
 
 
 def read_json(path: Path) -> Any:

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from dpicl.contract import Contract
 from dpicl.errors import DeclarationError, ParameterError
 from dpicl.lm.models import ModelSpec, resolve_model
-from dpicl.methods import METHODS
-from dpicl.methods.common import check_budget, check_supported
+from dpicl.methods.common import check_supported
 from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override, units_of
 from dpicl.tabular.source import find_rows
+from tasks.quote import check_budget
 from tasks.run_folder import Plan, read_plan, run_folder, write_plan
 from tasks.settings import Settings
 
@@ -42,6 +42,7 @@ def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None
     pipelines = load_pipelines(settings.pipelines)
     pipeline = override(find_pipeline(pipelines, pipeline_name), dict(changes))
     _check_grid(pipeline, settings)
+    _check_caps(pipeline, settings)
     model = resolve_model(pipeline.model, registry(pipelines, settings.pipelines.name))
     run_id = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder = run_folder(settings, run_id)
@@ -77,8 +78,14 @@ def _check_grid(pipeline: Pipeline, settings: Settings) -> None:
             _check_shots(contract, unit)
             check_supported(contract, unit)
         if units:
-            check_budget(contract, [cost for unit in units for cost in METHODS[unit.method].releases(contract, unit)])
             find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+
+
+def _check_caps(pipeline: Pipeline, settings: Settings) -> None:
+    """Refuse what passes a cap; benchmarks have none and are not asked."""
+    capped = {name for name in pipeline.datasets if not settings.contract(name).privacy.budget.benchmark}
+    if capped:
+        check_budget([unit for unit in units_of(pipeline) if unit.dataset in capped], settings)
 
 
 def _check_shots(contract: Contract, unit: Unit) -> None:

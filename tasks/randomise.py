@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpicl.methods import ldp_tabicl
 from dpicl.methods.common import check_supported, draws_for
-from tasks.artefacts import REPORTS, read_split, write_collections
+from dpicl.pipeline import Cell
+from tasks.artefacts import REPORTS, read_split, reports_bytes, write_reports
 from tasks.doorway import unit_stage
+from tasks.releases import release_missing
 from tasks.run_folder import UnitFolder
 
 
 @unit_stage("randomise", REPORTS)
 def randomise(folder: UnitFolder) -> str:
-    """Every client reports once per epsilon."""
+    """Every client reports once per epsilon, unless it has reported before."""
     check_supported(folder.contract, folder.unit)
-    train = read_split(folder).train
-    collections = ldp_tabicl.collect(train, folder.contract, folder.unit, draws_for(folder.contract, folder.unit.seed))
-    write_collections(folder, collections)
-    return f"{train.row_count} clients at {len(collections)} epsilons"
+
+    def draw(cells: list[Cell]) -> Mapping[Cell, bytes]:
+        draws, train = draws_for(folder.contract, folder.unit.seed), read_split(folder).train
+        epsilons = [cell.epsilon for cell in cells if cell.epsilon is not None]
+        collections = ldp_tabicl.collect(train, folder.contract, folder.unit, draws, epsilons=epsilons)
+        return {cell: reports_bytes(collections[cell.epsilon]) for cell in cells if cell.epsilon is not None}
+
+    artefacts = release_missing(folder, draw)
+    write_reports(folder, artefacts)
+    return f"reports at {len(artefacts)} epsilons"

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dpicl.methods import gdp_tabicl
 from dpicl.methods.common import check_supported, draws_for
+from dpicl.pipeline import Cell
 from tasks.artefacts import GROUPS, MEMBERS, read_split, write_members
 from tasks.doorway import unit_stage
+from tasks.releases import UnitReleases, open_ledger
 from tasks.run_folder import UnitFolder
 
 
 @unit_stage("subsample", MEMBERS, private=True)
 def subsample(folder: UnitFolder) -> str:
-    """Draw the subsample of every cell, unless its averages are already released."""
+    """Charge every cell's release and draw its subsample, unless it is published."""
     check_supported(folder.contract, folder.unit)
     if (folder.path / GROUPS).exists():
         return "averages are already released"
-    train = read_split(folder).train
-    members = gdp_tabicl.subsample_and_group(train, folder.contract, folder.unit, draws_for(folder.contract, folder.unit.seed))
-    write_members(folder, members)
-    return f"{len(members)} cells"
+    with open_ledger(folder.settings) as ledger:
+        missing = UnitReleases.of(folder).reserve(ledger)
+    write_members(folder, _draw(folder, missing) if missing else {})
+    return f"{len(missing)} cells to draw"
+
+
+def _draw(folder: UnitFolder, cells: list[Cell]) -> dict[Cell, np.ndarray]:
+    draws = draws_for(folder.contract, folder.unit.seed)
+    return gdp_tabicl.subsample_and_group(read_split(folder).train, folder.contract, folder.unit, draws, cells=cells)

@@ -7,12 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from dpicl.contract import Contract, load_contract
 from dpicl.tabular.split import SplitTable, split_table
 from tests.library.examples import random_table, small_contract
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# The same examples on every machine, however slow; HYPOTHESIS_PROFILE=explore draws new ones.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("explore", max_examples=2000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import os
 import shutil
 import signal
@@ -290,6 +291,7 @@ class _Session:
         place = new_place(self._root)
         url = self._enter(running_server(place))
         cluster = self._enter(running_cluster(place))
+        self._config.add_cleanup(logging.disable)  # before the cluster is closed, which it tells at length
         return World(self._root, url, cluster.scheduler_address)
 
 

@@ -79,6 +79,8 @@ def compose_sequential(guarantees: Sequence[Guarantee]) -> Guarantee:
 def compose_parallel(guarantees: Sequence[Guarantee]) -> Guarantee:
     """Cost of releases on disjoint rows, parted by a public predicate; equation (2).
 
+    Equal parts are written once: on disjoint rows their number costs nothing.
+
     Raises:
         PrivacyError: also under replace-one, where one row may leave one part and enter another.
     """
@@ -90,7 +92,7 @@ def compose_parallel(guarantees: Sequence[Guarantee]) -> Guarantee:
         max(part.delta for part in guarantees),
         neighbours,
         unit,
-        Event("parallel", parts=_merged(part.event for part in guarantees)),
+        Event("parallel", parts=tuple(dict.fromkeys(part.event for part in guarantees))),
     )
 
 

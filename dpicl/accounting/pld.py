@@ -38,8 +38,10 @@ from dpicl.errors import PrivacyError
 COARSEST = 1e-2
 """First interval tried, in nats."""
 FINEST = 1e-6
-TOLERANCE = 1e-3
-"""Refining stops when epsilon moves by less than this share: what is left is about a tenth of it."""
+_FINER = 2.9
+"""Step to the next interval; no integer, or the next grid would hold all points of this one."""
+TOLERANCE, _SHARE = 1e-3, 2e-3
+"""Refining stops when epsilon moves by less than the one and the interval is less than the other, both as shares of it."""
 _COARSE_POINTS, _MOST_POINTS = 50_000, 400_000
 """Grid sizes: of the first try for very little noise, and where refining stops."""
 _TAIL = 1e-13
@@ -58,13 +60,16 @@ def epsilon_at(events: frozenset[tuple[Event, int]], neighbours: Neighbours, del
     """
     counts = Counter(dict(events))
     reach = max((_reach(event, neighbours) for event in counts), default=0.0)
+    if math.isinf(reach):
+        return math.inf, COARSEST
     interval = max(COARSEST, reach / _COARSE_POINTS)
-    epsilon = _epsilon(counts, neighbours, interval, delta)
-    while math.isfinite(epsilon) and interval / 3 >= FINEST and 3 * (reach + epsilon) / interval <= _MOST_POINTS:
-        coarser, interval = epsilon, interval / 3
-        epsilon = min(coarser, _epsilon(counts, neighbours, interval, delta))
-        if coarser - epsilon <= TOLERANCE * epsilon:
+    epsilon, coarser = _epsilon(counts, neighbours, interval, delta), math.inf
+    while 0 < epsilon < math.inf and (coarser - epsilon > TOLERANCE * epsilon or interval > _SHARE * epsilon):
+        finer = interval / _FINER
+        if finer < FINEST or (reach + epsilon) / finer > _MOST_POINTS:
             break
+        coarser, interval = epsilon, finer
+        epsilon = min(epsilon, _epsilon(counts, neighbours, interval, delta))
     return epsilon, interval
 
 
@@ -117,8 +122,6 @@ def _sampled(event: Event, neighbours: Neighbours, interval: float) -> Any:
 
 def _two_points(epsilon: float, delta: float, interval: float) -> Any:
     """Equation (2), read at the grid points around -epsilon and epsilon: connect the dots."""
-    if math.isinf(epsilon):
-        epsilon, delta = 0.0, 1.0
     places = np.unique([way(end / interval) for end in (-epsilon, epsilon) for way in (math.floor, math.ceil)])
     losses = places * interval
     inside = np.clip(-np.expm1(losses - epsilon), 0, 1) / (1 + math.exp(-epsilon))
@@ -148,11 +151,9 @@ def _ratio(event: Event) -> float:
 
 
 def _reach(event: Event, neighbours: Neighbours) -> float:
-    """About the largest privacy loss of one event; only the grid's size depends on it."""
+    """About the largest privacy loss of one event: what the grid's size depends on; infinite without any noise."""
     if event.kind == "gaussian":
         ratio = _ratio(event) * (1 if neighbours is ADD else 2)
         return ratio**2 / 2 + 20 * ratio
-    if event.parts:
-        return max(_reach(part, neighbours) for part in event.parts)
-    stated = dict(event.parameters).get("epsilon", 0.0)
-    return float(stated) if isinstance(stated, int | float) and math.isfinite(stated) else 0.0
+    cost = number(event, "epsilon") if event.kind == "approximate" else pure_epsilon(event, neighbours)
+    return max((_reach(part, neighbours) for part in event.parts), default=0.0) if cost is None else cost

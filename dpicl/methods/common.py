@@ -5,12 +5,12 @@ Guarantee   none spent: works on released values, queries and model scores only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Guarantee, compose_sequential
+from dpicl.accounting.guarantee import Guarantee
 from dpicl.contract.models import Contract
 from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics, Result, majority, measure_scores
@@ -31,6 +31,11 @@ class Cost:
 
     nominal: Guarantee
     amplified: Guarantee | None = None
+
+    @property
+    def charged(self) -> Guarantee:
+        """What an account is charged: the cost of everything that was done, subsampling included."""
+        return self.amplified or self.nominal
 
 
 def draws_for(contract: Contract, seed: int) -> Draws:
@@ -53,27 +58,6 @@ def check_supported(contract: Contract, unit: Unit) -> None:
         raise PrivacyError(f"{contract.name}: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it")
     if unit.baselines and unit.method == "gdp_tabicl":
         raise PrivacyError(f"{contract.name}: central baselines read the rows again and are charged to no budget; run with baselines off")
-
-
-def check_budget(contract: Contract, costs: Sequence[Cost]) -> Guarantee | None:
-    """The cost of all releases of one run together, refused over the contract's cap.
-
-    Args:
-        costs: of every release on this data set, each draw once; None is returned for benchmarks.
-
-    Raises:
-        PrivacyError: over the cap, or the releases protect different units or neighbours.
-    """
-    budget = contract.privacy.budget
-    if budget.epsilon is None:
-        return None
-    total = compose_sequential([cost.amplified or cost.nominal for cost in costs])
-    if total.epsilon > budget.epsilon or total.delta > budget.delta:
-        raise PrivacyError(
-            f"{contract.name}: {len(costs)} releases would spend epsilon={total.epsilon:.4g}, delta={total.delta:.4g}; "
-            f"expected at most epsilon={budget.epsilon:.4g}, delta={budget.delta:.4g}: ask for fewer seeds, shots or epsilons"
-        )
-    return total
 
 
 def score_cells(prompts: Prompts, scorer: Scorer, *, progress: Callable[[int], None] | None = None) -> dict[Cell, np.ndarray]:

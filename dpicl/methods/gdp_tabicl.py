@@ -18,7 +18,7 @@ Not covered queries, which are sent as they are; every (epsilon, k, seed) is a r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -43,15 +43,19 @@ from dpicl.tabular.split import SplitTable
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroups
 
 CITATIONS = ("carey2024dptabicl",)
+VERSION = 1
+"""Raised when the same parameters would give another release."""
 LEFT_OUT = -1
 """Group number of a row that is not in the subsample."""
 
 
-def subsample_and_group(train: PrivateTable, contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, np.ndarray]:
-    """Steps 1 and 2 for every cell: each row's group number or `LEFT_OUT`; private."""
+def subsample_and_group(
+    train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
+) -> dict[Cell, np.ndarray]:
+    """Steps 1 and 2 for every cell (or some): each row's group number or `LEFT_OUT`; private."""
     groups = {shots: assign(train, contract, shots) for shots in unit.shots}
     members = {}
-    for cell in unit.cells("icl"):
+    for cell in unit.cells("icl") if cells is None else cells:
         assert cell.shots is not None
         kept = poisson_subsample(train.row_count, sampling_rate=rate_of(contract, cell), stream=draws.secret("subsample", cell.key))
         members[cell] = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
@@ -73,9 +77,9 @@ def options_of(unit: Unit) -> AggregateOptions:
 def aggregate(
     train: PrivateTable, members: Mapping[Cell, np.ndarray], contract: Contract, unit: Unit, draws: Draws
 ) -> dict[Cell, ReleasedGroups]:
-    """Step 3 for every cell."""
+    """Step 3 for every cell that `members` has."""
     released = {}
-    for cell in unit.cells("icl"):
+    for cell in members:
         assert cell.shots is not None and cell.epsilon is not None
         released[cell] = tabular_aggregate.aggregate(
             train,
@@ -127,9 +131,9 @@ def baselines(split: SplitTable, contract: Contract, unit: Unit, draws: Draws) -
     return measured
 
 
-def releases(contract: Contract, unit: Unit) -> list[Cost]:
+def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     """What this unit spends: every cell is a release of its own."""
-    return list(costs(contract, unit).values())
+    return costs(contract, unit)
 
 
 def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:

@@ -18,7 +18,7 @@ Not covered queries, which are sent as they are; collecting twice from one clien
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,8 @@ from dpicl.tabular.split import SplitTable
 from dpicl.types import LocalReports, PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("carey2024dptabicl",)
+VERSION = 1
+"""Raised when the same parameters would give another release."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,14 @@ def laws_for(encoding: LocalEncoding, epsilon: float) -> tuple[Response, ...]:
     return tuple(response(epsilon=epsilon / len(encoding.sizes), categories=size) for size in encoding.sizes)
 
 
-def collect(train: PrivateTable, contract: Contract, unit: Unit, draws: Draws) -> dict[float, Collection]:
-    """Step 1 at every epsilon of the unit; the only step that sees true answers."""
+def collect(
+    train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, epsilons: Sequence[float] | None = None
+) -> dict[float, Collection]:
+    """Step 1 at every epsilon (or some) of the unit; the only step that sees true answers."""
     encoding = encoding_of(contract, unit)
     truth = encode_clients(train, contract, encoding)
     collections = {}
-    for epsilon in unit.epsilons:
+    for epsilon in unit.epsilons if epsilons is None else epsilons:
         laws = laws_for(encoding, epsilon)
         stream = draws.secret("randomise", f"epsilon={epsilon}")
         reports = [randomise(truth.codes[:, i], law, stream) for i, law in enumerate(laws)]
@@ -133,16 +137,18 @@ def baselines(reconstructed: Mapping[float, ReleasedRows], test: QueryTable, con
 
 def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     """What every cell costs each client, known before any answer is given."""
-    encoding = encoding_of(contract, unit)
-    paid = {e: Cost(compose_sequential([law.guarantee() for law in laws_for(encoding, e)])) for e in unit.epsilons}
+    paid = {cell.epsilon: cost for cell, cost in releases(contract, unit).items()}
     cells = [*unit.cells("icl"), *unit.cells("raw-rows"), *(Cell(name, e) for e in unit.epsilons for name in ("lr", "gnb"))]
     return {cell: paid[cell.epsilon] for cell in cells if cell.epsilon is not None}
 
 
-def releases(contract: Contract, unit: Unit) -> list[Cost]:
+def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     """What this unit spends: every client reports once per epsilon, whatever the shots."""
-    spent = costs(contract, unit)
-    return [spent[Cell("lr", epsilon)] for epsilon in unit.epsilons]
+    encoding = encoding_of(contract, unit)
+    return {
+        Cell("reports", epsilon): Cost(compose_sequential([law.guarantee() for law in laws_for(encoding, epsilon)]))
+        for epsilon in unit.epsilons
+    }
 
 
 def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:

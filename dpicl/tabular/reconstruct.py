@@ -83,6 +83,8 @@ def _grouped(laws: Sequence[Response]) -> list[np.ndarray]:
 
 def project_on_simplex(values: np.ndarray) -> np.ndarray:
     """The nearest point of the probability simplex; equation (2)."""
+    # A common shift changes nothing, and the one in the next line must not drown in 10^18.
+    values = values - values.max()
     falling = np.sort(values)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
     level = excess[np.flatnonzero(falling > excess)[-1]]

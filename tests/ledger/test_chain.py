@@ -12,7 +12,7 @@ import pytest
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.errors import LedgerError
-from tests.ledger.workload import KEY, SHOP, Place, cost, release, sha256
+from tests.ledger.workload import SHOP, Place, cost, release, sha256
 
 
 def filled(place: Place) -> None:
@@ -134,7 +134,9 @@ def test_a_file_copied_back_is_found(tmp_path: Path) -> None:
         place.ledger().__enter__()
 
 
-@pytest.mark.parametrize("act", [lambda ledger: ledger.reserve(release("new")), lambda ledger: ledger.publish(release("a").release_id, sha256("a"))])
+@pytest.mark.parametrize(
+    "act", [lambda ledger: ledger.reserve(release("new")), lambda ledger: ledger.publish(release("a").release_id, sha256("a"))]
+)
 def test_a_ledger_rolled_back_under_an_open_one_takes_no_more_writes(place: Place, act: Callable[[Ledger], object]) -> None:
     filled(place)
     with place.ledger() as ledger:

@@ -63,7 +63,9 @@ def test_a_file_of_another_length_is_no_key(tmp_path: Path) -> None:
 
 @given(st.lists(st.one_of(st.text(), st.binary(), st.integers())), st.lists(st.one_of(st.text(), st.binary(), st.integers())))
 def test_different_parts_have_different_hashes(one: list[Any], two: list[Any]) -> None:
-    assert (keyed_hash(KEY, *one) == keyed_hash(KEY, *two)) == ([(type(part), part) for part in one] == [(type(part), part) for part in two])
+    assert (keyed_hash(KEY, *one) == keyed_hash(KEY, *two)) == (
+        [(type(part), part) for part in one] == [(type(part), part) for part in two]
+    )
 
 
 @pytest.mark.parametrize(("one", "two"), [(("ab", "c"), ("a", "bc")), (("1",), (1,)), (("a",), (b"a",)), (("a", ""), ("a",))])

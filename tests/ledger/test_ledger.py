@@ -149,12 +149,24 @@ def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place) -> Non
         ledger.set_cap("shop", 5.0)
         ledger.reserve(release("b"))
         ledger.verify()
-        assert [row.kind for row in place.execute("SELECT kind FROM records ORDER BY sequence")] == ["opened", "reserved", "cap", "cap", "reserved"]
+        assert [row.kind for row in place.execute("SELECT kind FROM records ORDER BY sequence")] == [
+            "opened",
+            "reserved",
+            "cap",
+            "cap",
+            "reserved",
+        ]
 
 
 def test_an_unknown_account_is_named(place: Place) -> None:
     with place.ledger() as ledger:
-        for ask in (ledger.spent, ledger.entries, ledger.odometer, lambda name: ledger.dry_run(name, []), lambda name: ledger.set_cap(name, 1)):
+        for ask in (
+            ledger.spent,
+            ledger.entries,
+            ledger.odometer,
+            lambda name: ledger.dry_run(name, []),
+            lambda name: ledger.set_cap(name, 1),
+        ):
             with pytest.raises(LedgerError, match="account 'nobody' is not open"):
                 ask("nobody")
         with pytest.raises(LedgerError, match="account 'nobody' is not open"):
@@ -209,7 +221,9 @@ def test_entries_and_odometer_say_what_each_bought(place: Place) -> None:
             ledger.reserve(release(name, cost(epsilon), epsilon=epsilon))
         ledger.publish(release("b").release_id, sha256("b"))
         entries = ledger.entries("shop")
-        assert [entry.release for entry in entries] == [release(name, cost(e), epsilon=e) for name, e in (("a", 0.5), ("b", 1.0), ("c", 0.25))]
+        assert [entry.release for entry in entries] == [
+            release(name, cost(e), epsilon=e) for name, e in (("a", 0.5), ("b", 1.0), ("c", 0.25))
+        ]
         assert [entry.state for entry in entries] == ["reserved", "published", "reserved"]
         assert entries[1].published_utc is not None and entries[1].published_utc >= entries[1].reserved_utc
         readings = ledger.odometer("shop")
@@ -251,7 +265,14 @@ def test_a_database_that_does_not_answer_is_named_without_its_password(tmp_path:
 
 
 @pytest.mark.parametrize(
-    "caps", [{"epsilon_cap": None}, {"epsilon_cap": 1.0, "benchmark": True}, {"epsilon_cap": math.inf}, {"epsilon_cap": -1.0}, {"epsilon_cap": 1.0, "delta_cap": 1.0}]
+    "caps",
+    [
+        {"epsilon_cap": None},
+        {"epsilon_cap": 1.0, "benchmark": True},
+        {"epsilon_cap": math.inf},
+        {"epsilon_cap": -1.0},
+        {"epsilon_cap": 1.0, "delta_cap": 1.0},
+    ],
 )
 def test_caps_that_cap_nothing_are_refused(caps: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match="_cap="):

@@ -50,7 +50,7 @@ def _spent(event: Mapping[str, Any]) -> float:
 
 
 @given(st.integers(0, 30), st.integers(0, 99), st.sampled_from([1, 2, 4, 8]), st.sampled_from([0.01, 1.0, math.inf]))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_every_public_key_is_released_in_the_same_order_whatever_the_rows(rows: int, seed: int, shots: int, epsilon: float) -> None:
     released = _release(_table(rows, seed), shots, epsilon)
     assert [group.key for group in released.groups] == [group.key for group in partition(CONTRACT, shots)]
@@ -58,7 +58,7 @@ def test_every_public_key_is_released_in_the_same_order_whatever_the_rows(rows: 
 
 
 @given(st.integers(0, 30), st.integers(0, 99), st.sampled_from([1, 2, 4, 8]), st.sampled_from([0.01, 5.0, math.inf]))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_released_values_stay_within_what_the_contract_and_the_key_say(rows: int, seed: int, shots: int, epsilon: float) -> None:
     released = _release(_table(rows, seed, beyond=1.0), shots, epsilon)
     for group, public in zip(released.groups, partition(CONTRACT, shots), strict=True):

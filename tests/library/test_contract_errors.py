@@ -289,7 +289,7 @@ def _use(content: dict[str, Any]) -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(seed: int, deeds: int) -> None:
     content, dice = tree(), random.Random(seed)
     for _ in range(deeds):
@@ -301,7 +301,7 @@ def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(seed: 
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_file_with_flipped_characters_works_or_is_refused_in_one_sentence(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     dice = random.Random(seed)
     raw = bytearray(GOOD.encode())

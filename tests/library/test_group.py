@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
@@ -74,7 +74,6 @@ def _part_count(key: Any) -> int:
 
 
 @given(_keys(), st.integers(0, 99))
-@settings(deadline=None)
 def test_any_groups_that_a_contract_may_state_agree_with_their_rows(keys: list[Any], seed: int) -> None:
     shots = prod(map(_part_count, keys))
     try:

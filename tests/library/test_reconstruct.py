@@ -38,7 +38,7 @@ def _distortion(law: Response) -> np.ndarray:
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=5).filter(lambda sizes: math.prod(sizes) <= 600), st.floats(0.3, 6), st.integers(0, 99)
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_inversion_equals_that_of_the_dense_kronecker_product(sizes: list[int], epsilon: float, seed: int) -> None:
     laws = [response(epsilon=epsilon * (1 + index / 3), categories=size) for index, size in enumerate(sizes)]
     dense = np.linalg.inv(reduce(np.kron, [_distortion(law) for law in laws]))
@@ -78,7 +78,22 @@ def test_projection_on_the_simplex_is_the_nearest_point(point: np.ndarray) -> No
     level = brentq(lambda t: np.maximum(point - t, 0).sum() - 1, point.min() - 2, point.max(), xtol=1e-14, rtol=1e-14, maxiter=500)
     projected = project_on_simplex(point)
     assert np.abs(projected - np.maximum(point - level, 0)).max() < 1e-9
-    assert (projected >= 0).all() and projected.sum() == pytest.approx(1, abs=1e-12)
+    assert (projected >= 0).all() and projected.sum() == pytest.approx(1, abs=1e-9)
+
+
+@given(arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-1e300, 1e300)))
+def test_projection_of_the_wildest_noise_is_a_distribution(point: np.ndarray) -> None:
+    """Thirteen bits at epsilon = 1 amplify noise by 10^18, beside which one is nothing."""
+    projected = project_on_simplex(point)
+    assert (projected >= 0).all() and projected.sum() == pytest.approx(1, abs=1e-9)
+    assert projected[point.argmax()] == projected.max() > 0
+
+
+@pytest.mark.parametrize("estimator", ["simplex", "clip"])
+def test_many_answers_with_hardly_any_budget_are_still_reconstructed(estimator: str) -> None:
+    laws = [response(epsilon=0.001, categories=2)] * 13
+    rows = reconstruct(_reports(np.zeros((500, 13), dtype=int), laws), laws, estimator=estimator).codes  # type: ignore[arg-type]
+    assert rows.shape == (500, 13)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -127,7 +142,6 @@ def _reports(codes: np.ndarray, laws: list[Response]) -> LocalReports:
 
 
 @given(st.integers(1, 400), st.integers(0, 99), st.sampled_from(["simplex", "clip"]))
-@settings(deadline=None)
 def test_without_noise_the_population_comes_back_cell_by_cell(row_count: int, seed: int, estimator: str) -> None:
     sizes = (2, 3, 5, 2)
     rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
@@ -48,7 +48,6 @@ def test_the_bundled_set_is_asked_about_every_test_row(contracts: dict[str, Cont
 
 
 @given(st.integers(5, 300), st.integers(0, 99), st.sampled_from([0.1, 0.2, 0.35, 0.5]), st.sampled_from([0.5, 1.0]))
-@settings(deadline=None)
 def test_parts_are_disjoint_and_complete(row_count: int, seed: int, test_fraction: float, query_fraction: float) -> None:
     contract = small_contract(lambda content: content.update(split={"test_fraction": test_fraction, "query_fraction": query_fraction}))
     table = random_table(contract, row_count, seed).set_column(1, "spent", pa.array(np.arange(row_count, dtype=float)))

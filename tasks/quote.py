@@ -1,0 +1,65 @@
+"""What a run would spend, known from contracts and ledger before any private byte is read.
+
+A release that was bought before under the same parameters is free if the data have not
+changed, and is counted as free here; that is checked again, by content, when it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+from dpicl.accounting.ledger import Ledger, Quote
+from dpicl.accounting.ledger.keys import canonical
+from dpicl.errors import BudgetError
+from dpicl.pipeline import Unit
+from tasks.releases import account_of, costs_of, open_ledger, parameters_of
+from tasks.settings import Settings
+
+
+@dataclass(frozen=True)
+class AccountQuote:
+    """What one account would be asked for."""
+
+    account: str
+    releases: int
+    bought_before: int
+    quote: Quote
+
+
+def quote_units(units: Iterable[Unit], settings: Settings) -> list[AccountQuote]:
+    """One line per account that the units spend from; opens accounts, spends nothing."""
+    by_account = sorted(units, key=lambda unit: (unit.dataset, unit.method))
+    with open_ledger(settings) as ledger:
+        return [_quote(ledger, list(group), settings) for _, group in groupby(by_account, key=lambda unit: (unit.dataset, unit.method))]
+
+
+def _quote(ledger: Ledger, units: list[Unit], settings: Settings) -> AccountQuote:
+    contract = settings.contract(units[0].dataset)
+    account = account_of(contract, units[0].method)
+    ledger.ensure_account(account)
+    bought = {(entry.release.mechanism, canonical(entry.release.parameters)) for entry in ledger.entries(account.name)}
+    asked = [
+        ((unit.method, canonical(parameters_of(contract, unit, cell))), cost.charged)
+        for unit in units
+        for cell, cost in costs_of(contract, unit).items()
+    ]
+    new = [guarantee for name, guarantee in asked if name not in bought]
+    return AccountQuote(account.name, len(asked), len(asked) - len(new), ledger.dry_run(account.name, new))
+
+
+def check_budget(units: Iterable[Unit], settings: Settings) -> None:
+    """Refuse a run that would pass a cap.
+
+    Raises:
+        BudgetError: with what was asked, spent, the cap and what is left.
+    """
+    for line in quote_units(units, settings):
+        if not line.quote.allowed:
+            quote = line.quote
+            raise BudgetError(
+                f"account {line.account!r}: {line.releases - line.bought_before} new releases ask epsilon={quote.cost.epsilon:.6g}, "
+                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
+                f"expected fewer seeds, shots or epsilons"
+            )

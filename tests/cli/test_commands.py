@@ -1,0 +1,117 @@
+"""Every command does what its help says."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, call_main, complaint, end, new_place, until
+
+Capture = pytest.CaptureFixture[str]
+CONTRACTS = ("adult", "bank", "blood", "breast_cancer", "calhousing", "car", "diabetes", "heart", "jungle")
+COMMANDS = ("", "list", "run", "report", "serve", "contract", "contract check", "contract show", "data", "data list", "data fetch")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = new_place(tmp_path / "place")
+    with place.entered():
+        yield place
+
+
+def said(capsys: Capture, *arguments: str) -> str:
+    """What a command that succeeds prints."""
+    from flows.cli import main
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
+        patch.setattr("sys.argv", ["dpicl", *arguments])
+        main()
+    out, err = capsys.readouterr()
+    assert not stopped.value.code and not err, err
+    return str(out)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(place: Place, capsys: Capture, command: str) -> None:
+    out = said(capsys, *command.split(), "--help")
+    assert out.startswith("Usage: ") and len(out.splitlines()) > 4
+
+
+def test_the_help_lists_every_command(place: Place, capsys: Capture) -> None:
+    out = "".join(said(capsys, *command.split(), "--help") for command in ("", "contract", "data"))
+    assert all(command.split()[-1] in out for command in COMMANDS if command)
+
+
+def test_list_shows_pipelines_schedules_and_models(place: Place, capsys: Capture) -> None:
+    out = said(capsys, "list")
+    assert all(name in out for name in ("demo", "table-2", "table-3-as-printed", "table-5", "0 6 * * 1", "breast_cancer"))
+    assert "tiny" in out and "org/name[@revision]" in out
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_check_and_show_know_every_contract(place: Place, capsys: Capture, name: str) -> None:
+    assert said(capsys, "contract", "check", str(place.root / "contracts" / f"{name}.yaml")).startswith(f"{name}.yaml: ok: ")
+    shown = said(capsys, "contract", "show", name)
+    assert shown.startswith(f"{name}: ") and "question" in shown and "shots" in shown and "benchmark" in shown
+
+
+def test_the_contracts_named_here_are_all_there_are(place: Place) -> None:
+    assert tuple(sorted(path.stem for path in (place.root / "contracts").glob("*.yaml"))) == CONTRACTS
+
+
+def test_data_list_tells_what_is_at_hand(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
+    lines = {line.split()[0]: line for line in said(capsys, "data", "list").splitlines() if line.split()}
+    assert set(CONTRACTS) <= set(lines)
+    assert "yes" in lines["breast_cancer"] and "no" in lines["blood"].split()
+    if (REAL_DATA / "tabular" / "blood.csv").exists():
+        monkeypatch.setenv("DPICL_DATA", str(REAL_DATA))
+        assert any(line.startswith(" blood") and "yes" in line for line in said(capsys, "data", "list").splitlines())
+
+
+def test_a_group_of_commands_without_one_shows_its_help(place: Place, capsys: Capture) -> None:
+    for group in ("", "contract", "data"):
+        code, err = call_main(group.split(), capsys)
+        assert code == 2 and "Commands:" in err
+
+
+def test_the_installed_command_refuses_in_one_sentence(place: Place) -> None:
+    assert "epsilons" in complaint(place.dpicl("run", "demo", "--epsilons", "0"))
+    assert "--nope" in complaint(place.dpicl("run", "demo", "--nope"))
+
+
+def test_run_and_report_write_the_same_report(world: World, capsys: Capture) -> None:
+    finished = world.dpicl("run", "demo", *SMALL_OPTIONS, "--run-id", "commands")
+    assert finished.returncode == 0 and not finished.stderr, finished.stderr
+    report = world.run("commands") / "report.html"
+    assert f"report: {report}" in finished.stdout
+    before = report.read_bytes()
+    with world.entered():
+        assert str(report) in said(capsys, "report", "commands")
+    assert report.read_bytes() == before
+
+
+def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
+    process = world.start("run", "demo", "--model", "tiny", "--seeds", "0", "--run-id", "interrupted")
+    try:
+        until(lambda: any(world.run("interrupted").glob("units/*/scored/*.npz")), 60, "the first scores")
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert process.returncode == 130
+    assert [line for line in err.splitlines() if line.strip()] == ["dpicl: interrupted; `dpicl run --resume RUN` goes on where it stopped"]
+
+
+def test_a_server_that_does_not_answer_is_told_in_one_sentence(place: Place) -> None:
+    refused = place.dpicl("run", "demo", *SMALL_OPTIONS, PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert "PREFECT_API_URL=http://127.0.0.1:9/api: no server answers there" in complaint(refused)
+
+
+def test_a_scheduler_that_does_not_answer_is_told_in_one_sentence(world: World) -> None:
+    refused = world.dpicl("run", "demo", *SMALL_OPTIONS, DASK_SCHEDULER_ADDRESS="tcp://127.0.0.1:9")
+    assert "DASK_SCHEDULER_ADDRESS=tcp://127.0.0.1:9: no scheduler answers there" in complaint(refused)
