@@ -62,6 +62,7 @@ def run(
     run_id: Annotated[str | None, typer.Option(help="Name of the run's folder; made from the time if left out.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run, doing only what is missing.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster; one per core if left out.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would spend, and run nothing.")] = False,
 ) -> None:
     """Run a pipeline and write its report."""
     from flows.console import run_with_progress
@@ -83,6 +84,11 @@ def run(
         pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
     if pipeline is None:
         raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
+    if dry_run:
+        from flows.budget import print_quotes
+
+        print_quotes(pipeline, changes, console)
+        return
     folder = run_with_progress(pipeline, changes, run_id, resume=resume is not None, workers=workers, console=console)
     console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
 
@@ -97,6 +103,17 @@ def report(run_id: Annotated[str, typer.Argument(help="Name of a run below runs/
     read_plan(folder)
     html, markdown = build_report(folder)
     console.print(f"report: {html}\nreport: {markdown}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def budget(account: Annotated[str | None, typer.Argument(help="Name of an account; all accounts if left out.")] = None) -> None:
+    """Show accounts, what is spent and left, and what each entry bought."""
+    from flows.budget import print_account, print_accounts
+
+    if account is None:
+        print_accounts(console)
+    else:
+        print_account(account, console)
 
 
 @app.command()

@@ -1,0 +1,67 @@
+"""What the command line shows of the ledger: quotes, accounts and entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dpicl.pipeline import find_pipeline, load_pipelines, override, units_of
+from tasks.quote import quote_units
+from tasks.releases import open_ledger
+from tasks.settings import Settings
+
+
+def print_quotes(pipeline: str, changes: dict[str, Any], console: Console) -> None:
+    """What a run would be charged, per account, before any private byte is read."""
+    settings = Settings.from_environment()
+    wanted = override(find_pipeline(load_pipelines(settings.pipelines), pipeline), changes)
+    table = Table("account", "releases", "bought before", "would cost", "spent", "cap", "left after", box=None, header_style="bold")
+    for line in quote_units(units_of(wanted), settings):
+        quote = line.quote
+        cap, left = ("none", "-") if quote.cap is None or quote.left is None else (_number(quote.cap), _number(quote.left))
+        left = left if quote.allowed else f"{left} (refused)"
+        cost, spent = _number(quote.cost.epsilon), _number(quote.before.epsilon)
+        table.add_row(line.account, str(line.releases), str(line.bought_before), cost, spent, cap, left)
+    console.print(table)
+    console.print("epsilon in nats; releases bought before are free if the data have not changed", highlight=False)
+
+
+def print_accounts(console: Console) -> None:
+    """Every account with its cap, what is spent and what is left; checks the ledger's chain."""
+    table = Table("account", "protects", "spent", "delta", "cap", "left", "entries", box=None, header_style="bold")
+    with open_ledger(Settings.from_environment()) as ledger:
+        records = ledger.verify()
+        for account in ledger.accounts():
+            spent, cap = ledger.spent(account.name), account.epsilon_cap
+            left = "-" if cap is None else _number(cap - spent.epsilon)
+            protects = f"one {account.unit}, {account.neighbours}"
+            count = str(len(ledger.entries(account.name)))
+            table.add_row(
+                account.name,
+                protects,
+                _number(spent.epsilon),
+                f"{account.delta_cap:g}",
+                "none" if cap is None else _number(cap),
+                left,
+                count,
+            )
+    console.print(table)
+    console.print(f"{records} records, chain intact; epsilon in nats", highlight=False)
+
+
+def print_account(name: str, console: Console) -> None:
+    """Every entry of one account: what it bought, what it cost, and the running total."""
+    table = Table("charged", "mechanism", "bought", "epsilon", "total", "state", box=None, header_style="bold")
+    with open_ledger(Settings.from_environment()) as ledger:
+        for reading in ledger.odometer(name):
+            release = reading.entry.release
+            bought = ", ".join(f"{key}={value}" for key, value in release.parameters.items() if value is not None)
+            cost, total = _number(release.guarantee.epsilon), _number(reading.total.epsilon)
+            table.add_row(reading.entry.reserved_utc[:19], release.mechanism, bought, cost, total, reading.entry.state)
+    console.print(table)
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
