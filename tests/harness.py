@@ -269,6 +269,7 @@ def running_cluster(place: Place, *, workers: int = 2) -> Iterator[Any]:
 
     from flows.runtime import LOCAL_CLUSTER
 
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # every connection would be told
     scratch = {"temporary-directory": str(place.root / "dask")}
     with dask.config.set(scratch), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER) as cluster:
         yield cluster
@@ -291,7 +292,6 @@ class _Session:
         place = new_place(self._root)
         url = self._enter(running_server(place))
         cluster = self._enter(running_cluster(place))
-        self._config.add_cleanup(logging.disable)  # before the cluster is closed, which it tells at length
         return World(self._root, url, cluster.scheduler_address)
 
 

@@ -51,7 +51,7 @@ def test_every_pipeline_is_a_deployment_with_its_schedule(world: World, declared
     until(lambda: set(declared) <= set(deployments(world)), 60, "the deployments")
     for name, pipeline in declared.items():
         found = deployments(world)[name]
-        assert found["parameters"] == {"pipeline": name} and found["description"] == pipeline["title"]
+        assert found["parameters"] == {"pipeline": name} and found["description"] == pipeline["title"] and not found["paused"]
         schedules = [(item["schedule"]["cron"], item["schedule"]["timezone"]) for item in found["schedules"] if item["active"]]
         wanted = pipeline.get("schedule")
         assert schedules == ([(wanted["cron"], wanted["timezone"])] if wanted else [])
@@ -68,4 +68,5 @@ def test_serve_stops_when_interrupted_and_pauses_its_schedules(world: World, ser
     os.kill(serving.pid, signal.SIGINT)
     _, err = serving.communicate(timeout=60)
     assert "Traceback" not in err, err
-    until(lambda: not [item for item in deployments(world)["every-minute"]["schedules"] if item["active"]], 20, "the pause")
+    assert serving.returncode == 0
+    assert all(found["paused"] for found in deployments(world).values())

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event, inspect, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from dpicl.accounting.ledger.models import SCHEMA
@@ -27,7 +27,8 @@ _MIGRATION_LOCK = 0x6470_6963_6C01
 class Database:
     """An engine on one ledger, with its tables up to date.
 
-    Not to be shared with a forked child: open it again there.
+    Threads share it. A forked child does not: a connection used on both sides of a fork breaks
+    the database's locks, so the child is refused and opens its own.
     """
 
     def __init__(self, url: str) -> None:
@@ -36,12 +37,12 @@ class Database:
         except ArgumentError:
             raise LedgerError("the ledger's address is no database URL; expected sqlite:///FILE or postgresql://…") from None
         backend = address.get_backend_name()
-        self.name = address.render_as_string(hide_password=True)
+        self.name, self._process = address.render_as_string(hide_password=True), os.getpid()
         if backend == "sqlite" and address.database:
             self._engine = _sqlite(Path(address.database))
         elif backend == "postgresql":
             options = {"options": "-c synchronous_commit=on", "connect_timeout": 10}
-            self._engine = create_engine(address.set(drivername="postgresql+psycopg"), connect_args=options)
+            self._engine = create_engine(address.set(drivername="postgresql+psycopg"), pool_timeout=_WAIT_SECONDS, connect_args=options)
         else:
             raise LedgerError(f"{self.name}: a ledger does not live there; expected sqlite:///FILE or postgresql://…")
         self._migrate()
@@ -64,6 +65,8 @@ class Database:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
+        if os.getpid() != self._process:
+            raise LedgerError(f"{self.name}: this ledger was opened before a fork; expected the child to open its own")
         try:
             yield
         except SQLAlchemyError as error:
@@ -87,7 +90,7 @@ def _sqlite(path: Path) -> Engine:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     path.chmod(0o600)
-    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool, connect_args={"timeout": _WAIT_SECONDS})
+    engine = create_engine(f"sqlite:///{path}", pool_timeout=_WAIT_SECONDS, connect_args={"timeout": _WAIT_SECONDS})
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine

@@ -1,0 +1,123 @@
+"""A release is charged once and published once, whatever dies, races or changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpicl.errors import BudgetError, LedgerError
+from tasks.releases import open_ledger
+from tasks.settings import Settings
+from tests.harness import SMALL, Place, install, new_place, shop, shop_rows
+from tests.tasks.protocol import STEPS, Death, join, start
+from tests.tasks.stages import make_plan, steps
+
+ACCOUNT = {"ldp_tabicl": "shop-clients", "gdp_tabicl": "shop"}
+GRID = {**SMALL, "datasets": ["shop"], "epsilons": ["1", "2"], "shots": [1], "seeds": [0]}
+
+
+def place_with(root: Path, cap: float = 1000) -> Place:
+    place, contract = new_place(root), shop(private=True)
+    contract["privacy"] = {**contract["privacy"], "budget": {"epsilon": cap}}
+    install(place, contract, shop_rows(80))
+    return place
+
+
+def run(place: Place, method: str, run_id: str = "r", death: Death | None = None, **changes: Any) -> int:
+    return join(start(place.environment, {**GRID, "methods": [method], **changes}, run_id, death))
+
+
+def here(place: Place, method: str, **changes: Any) -> None:
+    """The same run inside this process, so that its errors can be seen."""
+    with place.entered():
+        for stage, references in steps(str(make_plan("private", {**GRID, "methods": [method], **changes}, None))):
+            stage.fn(*references)
+
+
+def bought(place: Place, method: str) -> list[Any]:
+    """The account's entries; the whole ledger is verified on the way."""
+    with place.entered(), open_ledger(Settings.from_environment()) as ledger:
+        ledger.verify()
+        return ledger.entries(ACCOUNT[method])
+
+
+def artefacts(place: Place, method: str) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes() for path in (place.home / "released" / ACCOUNT[method]).glob("*") if not path.name.endswith(".draft")
+    }
+
+
+def check_once(place: Place, method: str, count: int = 2) -> None:
+    """As many entries as releases, all published, each with the artefact that won."""
+    entries, files = bought(place, method), artefacts(place, method)
+    assert len(entries) == len({entry.release.release_id for entry in entries}) == count
+    assert {entry.release.release_id: entry.artefact_sha256 for entry in entries} == {
+        name: hashlib.sha256(content).hexdigest() for name, content in files.items()
+    }
+
+
+@pytest.mark.parametrize("method", ACCOUNT)
+def test_a_run_killed_at_every_step_of_the_protocol_charges_once_and_shows_one_draw(tmp_path: Path, method: str) -> None:
+    deaths = list(product(STEPS, (0, 1), ("before", "after")))
+    for number, death in enumerate(deaths):
+        place = place_with(tmp_path / str(number))
+        assert run(place, method, death=death) == -signal.SIGKILL, death
+        seen = artefacts(place, method)
+        assert run(place, method) == 0, death
+        check_once(place, method)
+        assert seen.items() <= artefacts(place, method).items(), death
+        results = (place.run("r") / "units" / f"{method}__shop__seed0" / "results.json").read_text()
+        assert run(place, method, "again") == 0
+        check_once(place, method)
+        assert (place.run("again") / "units" / f"{method}__shop__seed0" / "results.json").read_text() == results
+
+
+@pytest.mark.parametrize("method", ACCOUNT)
+def test_runs_side_by_side_share_one_draw(tmp_path: Path, method: str) -> None:
+    place = place_with(tmp_path)
+    racers = [start(place.environment, {**GRID, "methods": [method]}, f"r{number}", None) for number in range(4)]
+    assert [join(racer) for racer in racers] == [0] * 4
+    check_once(place, method)
+    results = {(place.run(f"r{n}") / "units" / f"{method}__shop__seed0" / "results.json").read_text() for n in range(4)}
+    assert len(results) == 1
+
+
+def test_a_run_over_the_cap_is_refused_with_the_numbers_before_anything_is_written(tmp_path: Path) -> None:
+    place = place_with(tmp_path, cap=4)
+    assert run(place, "ldp_tabicl") == 0
+    with pytest.raises(BudgetError, match=r"'shop-clients'.*ask epsilon=2\.9.*spent 2\.9\d* of cap 4, left 1\.0"):
+        here(place, "ldp_tabicl", seeds=[1])
+    assert [path.name for path in (place.home / "runs").iterdir()] == ["r"]
+    assert len(bought(place, "ldp_tabicl")) == 2
+
+
+def test_changed_rows_are_another_release_and_are_refused_over_the_cap_before_noise(tmp_path: Path) -> None:
+    place = place_with(tmp_path, cap=4)
+    assert run(place, "ldp_tabicl") == 0
+    before = artefacts(place, "ldp_tabicl")
+    install(place, {**shop(private=True), "privacy": {**shop()["privacy"], "budget": {"epsilon": 4}}}, shop_rows(80, seed=1))
+    with pytest.raises(BudgetError, match="spent"):
+        here(place, "ldp_tabicl")
+    assert artefacts(place, "ldp_tabicl") == before
+
+
+@pytest.mark.parametrize(("harm", "told"), [("exchanged", "not the one that was published"), ("removed", "artefact is gone")])
+def test_only_published_bytes_are_read(tmp_path: Path, harm: str, told: str) -> None:
+    place = place_with(tmp_path)
+    assert run(place, "gdp_tabicl") == 0
+    for path in (place.home / "released" / "shop").iterdir():
+        if harm == "removed":
+            path.unlink()
+        else:
+            groups = json.loads(path.read_bytes())
+            groups[0]["label"] = 1 - groups[0]["label"]
+            path.write_text(json.dumps(groups))
+    with pytest.raises(LedgerError, match=told):
+        here(place, "gdp_tabicl")
+    assert len(bought(place, "gdp_tabicl")) == 2
