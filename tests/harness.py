@@ -308,7 +308,9 @@ def world(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
 
 def content(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, temporary ones left out."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and not is_temporary(path)}
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and not is_temporary(path)
+    }
 
 
 def is_temporary(path: Path) -> bool:

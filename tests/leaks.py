@@ -30,7 +30,9 @@ def plain(path: Path) -> bytes:
 
 def hits(contents: Mapping[str, bytes], canaries: Iterable[object]) -> list[str]:
     """Where canaries were found; empty is good."""
-    return [f"{canary!r} in {name}" for canary in canaries for name, data in contents.items() if any(form in data for form in forms(canary))]
+    return [
+        f"{canary!r} in {name}" for canary in canaries for name, data in contents.items() if any(form in data for form in forms(canary))
+    ]
 
 
 def files(folders: Iterable[Path]) -> dict[str, bytes]:

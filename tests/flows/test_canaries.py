@@ -45,7 +45,9 @@ def table(spoilt: str = "") -> str:
 
 def left_behind(world: World, *said: str) -> dict[str, bytes]:
     """Everything but the private folder and the data themselves."""
-    places = [world.root / name for name in ("prefect", "dask", "tmp", "home/runs", "home/models", "home/prefect", "home/dask", "contracts")]
+    places = [
+        world.root / name for name in ("prefect", "dask", "tmp", "home/runs", "home/models", "home/prefect", "home/dask", "contracts")
+    ]
     left = {**files(places), **api(world), "server.log": (world.root / "server.log").read_bytes(), "said": "".join(said).encode()}
     assert any(name.endswith("prefect.db") for name in left) and b"canaries-" in left["flow_runs"] and len(left["logs"]) > 1000
     return left

@@ -73,7 +73,10 @@ def test_a_sweep_over_sampling_rates_without_baselines_equals_the_function(world
 
 
 def test_the_paper_s_own_options_equal_the_function(world: World) -> None:
-    options = {"ldp_tabicl": {"encoding": "one-hot", "estimator": "clip"}, "gdp_tabicl": {"allocation": "all-columns", "sum_origin": "lower"}}
+    options = {
+        "ldp_tabicl": {"encoding": "one-hot", "estimator": "clip"},
+        "gdp_tabicl": {"allocation": "all-columns", "sum_origin": "lower"},
+    }
     run = world.sweep("equal-printed", {**SMALL, "options": options})
     assert by_flow(run) == by_function(world, run, "fake")
 

@@ -14,7 +14,7 @@ from tests.ledger.workload import Place
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     """The session's PostgreSQL."""
-    with running_postgres() as server:
+    with running_postgres(durable=False) as server:
         yield server
 
 

@@ -76,8 +76,11 @@ def _unprivileged() -> dict[str, Any]:
 
 
 @contextmanager
-def running_postgres() -> Iterator[Server]:
-    """A server with an empty cluster of databases; stopped and removed at the end."""
+def running_postgres(*, durable: bool = True) -> Iterator[Server]:
+    """A server with an empty cluster of databases; stopped and removed at the end.
+
+    Unless it shall be `durable` it does not wait for the disk; only a power cut could tell.
+    """
     folder, who = required_programs(), _unprivileged()
     home = Path(tempfile.mkdtemp(prefix="dpicl-postgres-", dir="/tmp"))
     server = Server(free_port(), secrets.token_hex(16))
@@ -87,7 +90,13 @@ def running_postgres() -> Iterator[Server]:
             os.chown(path, who["user"], who["group"])
     initdb = [folder / "initdb", "-D", home / "data", "-U", "dpicl", "--auth=scram-sha-256", f"--pwfile={home / 'password'}", "--no-sync"]
     subprocess.run(initdb, check=True, capture_output=True, cwd=home, **who)
-    options = {"port": server.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": 200}
+    options = {
+        "port": server.port,
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": "",
+        "max_connections": 200,
+        "fsync": durable,
+    }
     settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
     with (home / "log").open("w") as log:
         process = subprocess.Popen([folder / "postgres", "-D", home / "data", *settings], stdout=log, stderr=log, cwd=home, **who)
@@ -96,7 +105,7 @@ def running_postgres() -> Iterator[Server]:
         assert process.poll() is None, (home / "log").read_text()
         yield server
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGQUIT)  # nothing in it is needed any more
         process.wait(60)
         shutil.rmtree(home)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from dpicl.contract import Contract, load_contract, parse_contract
 from dpicl.contract.models import CategoryColumn, IntegerColumn
+from dpicl.errors import DeclarationError
 from dpicl.randomness import Stream
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,3 +147,12 @@ def exact_law(draw: Callable[[Stream], Any], smallest: Fraction) -> tuple[dict[A
 def words_of(text: str) -> Iterator[str]:
     """The words of a text without its punctuation."""
     return (word.strip(".,:?") for word in text.split())
+
+
+def one_sentence(error: DeclarationError, file: str) -> str:
+    """The message of a declaration error, checked to be one sentence in a reader's words."""
+    text = str(error)
+    assert text.startswith(f"{file}: ") and "\n" not in text and len(text) < 400
+    assert not re.search(r"Traceback|pydantic|Input should|validation error|function-|discriminator", text)
+    assert error.__cause__ is None and (error.__suppress_context__ or error.__context__ is None)
+    return text

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-import random
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dpicl.contract import load_contract, parse_contract
 from dpicl.errors import DeclarationError
-from dpicl.randomness import stream
-from dpicl.tabular.aggregate import AggregateOptions, aggregate
-from dpicl.tabular.encode import encode_queries
-from dpicl.tabular.group import assign, partition
-from dpicl.tabular.serialize import central_demonstrations, central_queries, local_queries
-from dpicl.types import PrivateTable, QueryTable
-from tests.library.examples import random_table, tree
-
-Path_ = tuple[str | int, ...]
+from tests.library.examples import one_sentence, tree
 
 
 def _put(*path: str | int) -> Callable[[Any], Callable[[Any], None]]:
@@ -144,14 +131,6 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
 }  # fmt: skip
 
 
-def _one_sentence(error: DeclarationError, file: str) -> str:
-    text = str(error)
-    assert text.startswith(f"{file}: ") and "\n" not in text and len(text) < 400
-    assert not re.search(r"Traceback|pydantic|Input should|validation error|function-|discriminator", text)
-    assert error.__cause__ is None and (error.__suppress_context__ or error.__context__ is None)
-    return text
-
-
 def test_the_contract_that_is_broken_below_is_whole() -> None:
     assert parse_contract(tree(), "shop.yaml").shots == (1, 2, 4, 8)
 
@@ -162,7 +141,7 @@ def test_a_broken_rule_is_one_sentence_with_its_key_and_the_expected_shape(chang
     change(content)
     with pytest.raises(DeclarationError) as caught:
         parse_contract(content, "shop.yaml")
-    text = _one_sentence(caught.value, "shop.yaml")
+    text = one_sentence(caught.value, "shop.yaml")
     assert text.startswith(f"shop.yaml: {key}: ") and phrase in text and "; expected " in text, text
     assert caught.value.key == key
 
@@ -196,22 +175,22 @@ FILES: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("raw", "phrase"), FILES.values(), ids=FILES)
-def test_a_file_that_is_no_declaration_is_one_sentence(tmp_path: Path, raw: bytes, phrase: str) -> None:
+def test_a_file_that_is_no_declaration_isone_sentence(tmp_path: Path, raw: bytes, phrase: str) -> None:
     path = tmp_path / "shop.yaml"
     path.write_bytes(raw)
     with pytest.raises(DeclarationError) as caught:
         load_contract(path)
-    assert phrase in _one_sentence(caught.value, "shop.yaml")
+    assert phrase in one_sentence(caught.value, "shop.yaml")
 
 
-def test_a_missing_file_a_folder_and_another_name_are_one_sentence(tmp_path: Path) -> None:
+def test_a_missing_file_a_folder_and_another_name_areone_sentence(tmp_path: Path) -> None:
     (tmp_path / "store.yaml").write_text(GOOD)
     for path, phrase in [
         (tmp_path / "none.yaml", "No such file"), (tmp_path, "Is a directory"), (tmp_path / "store.yaml", "expected 'store', the file's own name")
     ]:  # fmt: skip
         with pytest.raises(DeclarationError) as caught:
             load_contract(path)
-        assert phrase in _one_sentence(caught.value, path.name)
+        assert phrase in one_sentence(caught.value, path.name)
 
 
 def test_the_same_file_under_its_own_name_loads(tmp_path: Path) -> None:
@@ -224,92 +203,3 @@ def test_several_slips_are_counted() -> None:
     content["columns"]["age"]["bounds"] = ["a", "b"]
     with pytest.raises(DeclarationError, match=r"got 'a' \(and 1 more\)"):
         parse_contract(content, "shop.yaml")
-
-
-def _places(content: Any, path: Path_ = ()) -> Iterator[Path_]:
-    """Every path below the top of a YAML tree."""
-    children = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
-    for part, child in children:
-        yield (*path, part)
-        yield from _places(child, (*path, part))
-
-
-ODD = (None, True, False, 0, 1, -1, 2.5, 10**30, float("nan"), float("inf"), "", "x", "rest", "label", "age", "{age}", "{", "0", "yes",
-       [], [1], ["label"], [["no"], "rest"], [[]], {}, {"a": 1}, {"field": "age", "texts": []}, [{}], "x" * 3000)  # fmt: skip
-
-
-def _nudged(value: Any, dice: random.Random) -> Any:
-    """Something of the same kind that may still make sense."""
-    if isinstance(value, bool) or not isinstance(value, int | float | list):
-        return value
-    if isinstance(value, list):
-        return dice.sample(value, dice.randint(min(1, len(value)), len(value)))
-    return dice.choice([value + 1, value - 1, value / 2, value * 2, -value, value + 0.3])
-
-
-def _mutate(content: Any, dice: random.Random) -> None:
-    """Nudge, replace, delete, copy or rename something, at random."""
-    places = list(_places(content))
-    path = dice.choice(places)
-    parent = content
-    for part in path[:-1]:
-        parent = parent[part]
-    deed = dice.randrange(12)
-    if deed > 3:
-        parent[path[-1]] = _nudged(parent[path[-1]], dice)
-    elif deed == 0:
-        parent[path[-1]] = copy.deepcopy(dice.choice(ODD))
-    elif deed == 1:
-        del parent[path[-1]]
-    elif deed == 2:
-        source = content
-        for part in dice.choice(places):
-            source = source[part]
-        parent[path[-1]] = copy.deepcopy(source)
-    elif isinstance(parent, dict):
-        parent[dice.choice(["age", "texts", "cuts", "parts", "zz", 4, "a.b"])] = parent.pop(path[-1])
-    else:
-        parent.append(copy.deepcopy(parent[path[-1]]))
-
-
-def _use(content: dict[str, Any]) -> None:
-    """A contract that loads can be grouped by, averaged and put into words."""
-    contract = parse_contract(content, "shop.yaml")
-    table = random_table(contract, 5, 0)
-    queries, private = QueryTable(table), PrivateTable(table)
-    for shots in contract.shots:
-        if shots <= 64:
-            groups, members = partition(contract, shots), assign(private, contract, shots)
-            released = aggregate(
-                private, members, groups, contract, epsilon=1.0, options=AggregateOptions(), stream=stream(0, "fuzz", "", "")
-            )
-            assert len(central_demonstrations(released, contract)) == shots
-    texts = central_queries(queries, contract) + local_queries(encode_queries(queries, contract), contract)
-    assert len(texts) == 10
-
-
-@given(st.integers(0, 2**32), st.integers(1, 4))
-@settings(max_examples=300)
-def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(seed: int, deeds: int) -> None:
-    content, dice = tree(), random.Random(seed)
-    for _ in range(deeds):
-        _mutate(content, dice)
-    try:
-        _use(content)
-    except DeclarationError as error:
-        _one_sentence(error, "shop.yaml")
-
-
-@given(st.integers(0, 2**32))
-@settings(max_examples=150)
-def test_a_file_with_flipped_characters_works_or_is_refused_in_one_sentence(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
-    dice = random.Random(seed)
-    raw = bytearray(GOOD.encode())
-    for _ in range(dice.randrange(1, 5)):
-        raw[dice.randrange(len(raw))] = dice.choice(b"\t\n :-[]{}&*!|>'\"#%@`,?\x00\xff01az")
-    path = tmp_path_factory.getbasetemp() / "shop.yaml"
-    path.write_bytes(bytes(raw))
-    try:
-        load_contract(path)
-    except DeclarationError as error:
-        _one_sentence(error, "shop.yaml")

@@ -20,6 +20,7 @@ from dpicl.methods import gdp_tabicl, ldp_tabicl
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import GdpOptions, LdpOptions, Options, Unit
 from dpicl.tabular.encode import label_codes
+from dpicl.tabular.serialize import local_demonstrations
 from dpicl.tabular.split import SplitTable
 from tests.library.examples import private_contract, small_contract
 
@@ -178,6 +179,18 @@ def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Spli
         assert all(line.endswith((" Yes", " No")) for prompt in lines for line in prompt[:-1])
         if cell.shots == 4 and cell.epsilon == math.inf:
             assert len({tuple(prompt[:-1]) for prompt in lines}) > 30
+
+
+def test_local_rows_are_drawn_without_replacement_in_any_order(small_split: Splitter) -> None:
+    """With as many shots as rows and no noise, every prompt holds every row once."""
+    split, unit, draws = small_split(row_count=10), _unit("ldp_tabicl", epsilons=(math.inf,), shots=(8,)), draws_for(CONTRACT, 0)
+    collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
+    rows = ldp_tabicl.reconstruct(collections, unit)
+    every = local_demonstrations(rows[math.inf], ldp_tabicl.encoding_of(CONTRACT, unit).decode, CONTRACT)
+    (cell,) = unit.cells("icl")
+    prompts = ldp_tabicl.serialise(rows, collections, split.queries, CONTRACT, unit, draws)[cell]
+    shown = [text.split("\n")[:-1] for text in prompts]
+    assert all(sorted(texts) == sorted(every) for texts in shown) and shown[0] != shown[1]
 
 
 def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) -> None:

@@ -43,7 +43,7 @@ def test_system_streams_differ_and_say_so() -> None:
 def test_no_part_of_the_keystream_is_given_out_twice() -> None:
     draws = stream(*NAMES)
     pieces = []
-    for number in range(3000):
+    for number in range(6000):
         pieces.append(draws.bytes(16))
         if number % 100 == 0:
             pieces.append(draws.words(2, np.uint64).tobytes())

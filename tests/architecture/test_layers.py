@@ -1,0 +1,51 @@
+"""Who may import whom, checked statically and in a fresh interpreter."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FRAMEWORKS = ("prefect", "prefect_dask", "dask", "distributed", "great_expectations", "torch", "transformers")
+LIBRARY = "dpicl, dpicl.methods.ldp_tabicl, dpicl.methods.gdp_tabicl, dpicl.tabular.source, dpicl.lm, dpicl.published"
+
+
+def loaded(statement: str) -> set[str]:
+    """The frameworks that a fresh interpreter has loaded after a statement."""
+    program = f"{statement}\nimport sys\nprint(*[name for name in {FRAMEWORKS!r} if name in sys.modules])"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    return set(finished.stdout.split())
+
+
+def test_the_library_loads_no_framework() -> None:
+    assert loaded(f"import {LIBRARY}") == set()
+
+
+@pytest.mark.parametrize("name", ["dask", "distributed", "torch"])
+def test_a_framework_would_be_noticed(name: str) -> None:
+    assert name in loaded(f"import {LIBRARY}, {name}")
+
+
+def test_commands_that_start_nothing_load_neither_orchestrator_nor_models() -> None:
+    assert loaded("import flows.cli") == set()
+
+
+def test_the_import_contracts_hold() -> None:
+    finished = subprocess.run([str(Path(sys.executable).with_name("lint-imports"))], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert finished.returncode == 0 and "0 broken" in finished.stdout, finished.stdout
+
+
+def test_a_broken_import_contract_would_be_noticed(tmp_path: Path) -> None:
+    """The same contracts on a tree whose mechanisms import the orchestrator."""
+    for name in ("dpicl", "tasks", "flows", "infra"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    samplers = tmp_path / "dpicl" / "mechanisms" / "samplers.py"
+    samplers.write_text(samplers.read_text() + "\n\ndef leak() -> None:\n    import prefect\n")
+    program = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as c; c(['--no-cache'])"
+    finished = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert finished.returncode == 1 and "dpicl.mechanisms.samplers -> prefect" in finished.stdout, finished.stdout + finished.stderr

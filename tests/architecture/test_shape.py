@@ -1,0 +1,115 @@
+"""Heads, docstrings, sizes and names that the house rules ask for."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from dpicl.contract.schema import json_schema
+from dpicl.methods import METHODS
+from dpicl.pipeline import load_pipelines, units_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("dpicl", "tasks", "flows", "infra")
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+HEAD = ("Trust", "Unit", "Neighbours", "Guarantee", "Paper", "Symbols", "Not covered")
+HEADED = sorted(
+    [path for path in (ROOT / "dpicl" / "mechanisms").glob("*.py") if path.name != "__init__.py"]
+    + [ROOT / "dpicl" / "tabular" / "aggregate.py"]
+    + list((ROOT / "dpicl" / "methods").glob("*_tabicl.py"))
+)
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 300, 60
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def head_fields(text: str) -> list[str]:
+    """Fields of a module's head, in the order they stand."""
+    return re.findall(rf"^({'|'.join(HEAD)})\s+\S", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", HEADED, ids=name_of)
+def test_a_mechanism_states_its_terms_in_order(path: Path) -> None:
+    head = ast.get_docstring(ast.parse(path.read_text())) or ""
+    assert head_fields(head) == list(HEAD)
+
+
+def test_a_head_out_of_order_or_with_a_gap_would_be_noticed() -> None:
+    lines = [f"{field}  something" for field in HEAD]
+    assert head_fields("\n".join(lines)) == list(HEAD)
+    assert head_fields("\n".join(lines[::-1])) != list(HEAD)
+    assert head_fields("\n".join([*lines[:3], *lines[4:]])) != list(HEAD)
+
+
+def public(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Public functions, classes and their public methods."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef | Function) and not node.name.startswith("_"):
+            yield prefix + node.name, node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node, f"{prefix}{node.name}.")
+
+
+def undocumented(text: str) -> list[str]:
+    tree = ast.parse(text)
+    names = ["module"] if not ast.get_docstring(tree) else []
+    return names + [name for name, node in public(tree) if not ast.get_docstring(node)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_everything_public_has_a_docstring(path: Path) -> None:
+    assert undocumented(path.read_text()) == []
+
+
+def test_a_missing_docstring_would_be_noticed() -> None:
+    assert undocumented("class A:\n    def b(self): pass\n") == ["module", "A", "A.b"]
+
+
+def too_long(text: str) -> list[str]:
+    """Functions over the limit."""
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, Function)]
+    return [node.name for node in found if (node.end_lineno or 0) - node.lineno + 1 > MAX_FUNCTION_LINES]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_files_and_functions_are_small(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= MAX_FILE_LINES
+    assert too_long(text) == []
+
+
+def test_a_long_function_would_be_noticed() -> None:
+    assert too_long("def long():\n" + "    pass\n" * MAX_FUNCTION_LINES) == ["long"]
+    assert too_long("def short():\n" + "    pass\n" * (MAX_FUNCTION_LINES - 1)) == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_name_in_five_places(method: str) -> None:
+    """Method, flow, pipeline, tests, and the artefacts of a run."""
+    pipelines = load_pipelines(ROOT / "pipelines.yaml").pipelines
+    assert (ROOT / "dpicl" / "methods" / f"{method}.py").exists()
+    assert f"def {method}(" in (ROOT / "flows" / f"{method}.py").read_text()
+    assert pipelines[method.replace("_", "-")].methods == (method,)
+    assert any(method in path.read_text() for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__))
+    assert all(unit.key.startswith(f"{method}__") for unit in units_of(pipelines[method.replace("_", "-")]))
+
+
+def test_the_stored_schema_is_the_generated_one() -> None:
+    assert json.loads((ROOT / "data_contracts" / "schema.json").read_text()) == json_schema()
+
+
+def test_every_shipped_contract_fits_the_schema() -> None:
+    validator = jsonschema.Draft202012Validator(json.loads((ROOT / "data_contracts" / "schema.json").read_text()))
+    for path in sorted((ROOT / "data_contracts").glob("*.yaml")):
+        content = json.loads(json.dumps(yaml.safe_load(path.read_text())))  # keys of a JSON object are text
+        assert [error.message for error in validator.iter_errors(content)] == [], path.name
