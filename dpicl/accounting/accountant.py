@@ -12,7 +12,8 @@ Guarantee   (epsilon, delta) of everything composed, an upper bound. The rule is
 Paper       [DR14] sums; `pld` for the rest. `prv` gives an independent bracket.
 Symbols     epsilon in nats.
 Not covered a tighter price for many pure events at delta > 0: their sum is exact at delta = 0,
-            and with a delta to spend it is an upper bound, which `pure sum` says.
+            and with a delta to spend it is an upper bound, which `pure sum` says. The first
+            part with delta > 0 is composed with all others more tightly and may lower a total.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _composed(counts: Counter[Event], neighbours: Neighbours, interval: float) -
     return whole
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
     cost = pure_epsilon(event, neighbours)
     if cost is not None:

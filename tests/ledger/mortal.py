@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import alembic.command  # noqa: F401 - a third of a second; here the forks below share it
+import alembic.command  # noqa: F401 - loaded once, before the forks
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
@@ -76,8 +76,6 @@ def spender(place: Place, name: str, marks: Path) -> BaseProcess:
 
 
 def _started(target: Any, *arguments: Any) -> BaseProcess:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    process = context.Process(target=target, args=arguments)
+    process = multiprocessing.get_context("forkserver").Process(target=target, args=arguments)
     process.start()
     return process

@@ -39,7 +39,7 @@ def test_the_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
 
 
 def test_of_many_processes_that_make_a_key_all_get_the_first(tmp_path: Path) -> None:
-    with multiprocessing.get_context("fork").Pool(8) as pool:
+    with multiprocessing.get_context("forkserver").Pool(8) as pool:
         keys = pool.map(load_key, [tmp_path / "secret.key"] * 32, chunksize=1)
     assert len(set(keys)) == 1
     assert [file.name for file in tmp_path.iterdir()] == ["secret.key"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import stat
 from fractions import Fraction
 from pathlib import Path
@@ -252,10 +253,19 @@ def test_the_embedded_ledger_is_the_owners_file_and_syncs_fully(tmp_path: Path) 
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "mysql://host/base", "nonsense"])
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://host/base", "nonsense"])
 def test_a_ledger_lives_in_a_file_or_on_postgresql(url: str, tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="expected sqlite:///FILE or postgresql"):
         Ledger(url, KEY, tmp_path / "anchor.json")
+
+
+def test_a_place_where_no_file_can_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(LedgerError, match="taken: Is a directory; expected a file that the ledger can own"):
+        Ledger(f"sqlite:///{tmp_path / 'taken'}", KEY, tmp_path / "anchor.json")
+    (tmp_path / "text").write_text("not a database, but long enough to be read as the head of one" * 10)
+    with pytest.raises(LedgerError, match="text: file is not a database"):
+        Ledger(f"sqlite:///{tmp_path / 'text'}", KEY, tmp_path / "anchor.json")
 
 
 def test_a_database_that_does_not_answer_is_named_without_its_password(tmp_path: Path) -> None:
@@ -277,3 +287,17 @@ def test_a_database_that_does_not_answer_is_named_without_its_password(tmp_path:
 def test_caps_that_cap_nothing_are_refused(caps: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match="_cap="):
         Account("shop", "row", ADD, **caps)  # type: ignore[arg-type]
+
+
+def test_a_ledger_is_not_used_on_both_sides_of_a_fork(place: Place) -> None:
+    with place.ledger() as ledger:
+        ledger.ensure_account(SHOP)
+        child = os.fork()
+        if child == 0:
+            try:
+                ledger.spent("shop")
+            except LedgerError as refused:
+                os._exit(7 if "opened before a fork; expected the child to open its own" in str(refused) else 1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert ledger.reserve(release("a")).is_new

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from pathlib import Path
 
 import pytest
@@ -13,21 +12,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 import dpicl.accounting.ledger as package
-from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.models import SCHEMA, metadata
 from dpicl.errors import LedgerError
-from tests.ledger.workload import KEY, SHOP, Place
-
-
-def open_and_ask(url: str, anchor: Path) -> tuple[int, int]:
-    """Open a ledger, open the account, and count the records."""
-    with Ledger.open(url, KEY, anchor) as ledger:
-        ledger.ensure_account(SHOP)
-        return os.getpid(), ledger.verify()
+from tests.ledger.workload import Place, open_and_ask
 
 
 def test_many_processes_make_one_ledger(place: Place) -> None:
-    with multiprocessing.get_context("fork").Pool(12) as pool:
+    with multiprocessing.get_context("forkserver").Pool(12) as pool:
         answers = pool.starmap(open_and_ask, [(place.url, place.anchor)] * 24, chunksize=1)
     assert len({process for process, _ in answers}) > 1
     assert {records for _, records in answers} == {1}

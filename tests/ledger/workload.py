@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,3 +61,10 @@ def release(name: str, guarantee: Guarantee | None = None, *, account: str = "sh
 def sha256(name: str) -> str:
     """The hash of an artefact."""
     return hashlib.sha256(name.encode()).hexdigest()
+
+
+def open_and_ask(url: str, anchor: Path) -> tuple[int, int]:
+    """Open a ledger, open the account, and count the records."""
+    with Ledger.open(url, KEY, anchor) as ledger:
+        ledger.ensure_account(SHOP)
+        return os.getpid(), ledger.verify()

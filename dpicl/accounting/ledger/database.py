@@ -38,11 +38,13 @@ class Database:
             raise LedgerError("the ledger's address is no database URL; expected sqlite:///FILE or postgresql://…") from None
         backend = address.get_backend_name()
         self.name, self._process = address.render_as_string(hide_password=True), os.getpid()
-        if backend == "sqlite" and address.database:
-            self._engine = _sqlite(Path(address.database))
+        if backend == "sqlite" and address.database not in (None, "", ":memory:"):
+            self._engine = _sqlite(Path(str(address.database)))
         elif backend == "postgresql":
             options = {"options": "-c synchronous_commit=on", "connect_timeout": 10}
-            self._engine = create_engine(address.set(drivername="postgresql+psycopg"), pool_timeout=_WAIT_SECONDS, connect_args=options)
+            self._engine = create_engine(
+                address.set(drivername="postgresql+psycopg"), pool_pre_ping=True, pool_timeout=_WAIT_SECONDS, connect_args=options
+            )
         else:
             raise LedgerError(f"{self.name}: a ledger does not live there; expected sqlite:///FILE or postgresql://…")
         self._migrate()
@@ -87,9 +89,12 @@ class Database:
 
 
 def _sqlite(path: Path) -> Engine:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    path.chmod(0o600)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        path.chmod(0o600)
+    except OSError as error:
+        raise LedgerError(f"{path}: {error.strerror}; expected a file that the ledger can own") from None
     engine = create_engine(f"sqlite:///{path}", pool_timeout=_WAIT_SECONDS, connect_args={"timeout": _WAIT_SECONDS})
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)

@@ -1,0 +1,13 @@
+"""Audits: how much an attacker really tells two neighbours apart, against what is stated.
+
+An audit runs a mechanism many times on two worst-case neighbours and bounds its epsilon from
+below; a bound above the stated epsilon is a bug. It is run again on mutants, which must be
+caught: an audit that catches nothing would prove nothing.
+"""
+
+from dpicl.audit.bounds import SURE, epsilon_at_least
+from dpicl.audit.case import AuditCase, Mutant
+from dpicl.audit.cases import CASES, find_case
+from dpicl.audit.run import AuditResult, MutantResult, run_audit
+
+__all__ = ["CASES", "SURE", "AuditCase", "AuditResult", "Mutant", "MutantResult", "epsilon_at_least", "find_case", "run_audit"]

@@ -1,0 +1,39 @@
+"""What an audit is: a mechanism, what is stated of it, and mutants that must be caught."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.audit.bounds import Run
+
+LESS_NOISE = Fraction(5, 4)
+"""A mechanism given this many times its epsilon has 0.8 times its noise."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The mechanism with one mistake."""
+
+    name: str
+    what_is_wrong: str
+    run: Run
+
+
+@dataclass(frozen=True)
+class AuditCase:
+    """One mechanism on two worst-case neighbours; epsilon in nats."""
+
+    name: str
+    mechanism: str
+    stated_epsilon: float
+    neighbours: Neighbours
+    unit: str
+    run: Run
+    mutants: tuple[Mutant, ...]
+
+
+def less_noise(run: Run) -> Mutant:
+    """The mutant that every mechanism has."""
+    return Mutant("less-noise", "noise of 0.8 times the scale", run)

@@ -1,0 +1,31 @@
+"""All audits by name, in the order they are run."""
+
+from __future__ import annotations
+
+from dpicl.audit import counts, local, means, releases
+from dpicl.audit.case import AuditCase
+from dpicl.errors import ParameterError
+
+_ALL = (
+    *(local.randomised_response(categories) for categories in (2, 3, 7, 200)),
+    local.client_collection(),
+    counts.count_case(),
+    counts.mode_case(),
+    means.mean_case("centre"),
+    means.mean_case("lower"),
+    releases.subsampled_case(),
+    releases.one_column_case(),
+    releases.two_columns_case(),
+)
+CASES: dict[str, AuditCase] = {case.name: case for case in _ALL}
+
+
+def find_case(name: str) -> AuditCase:
+    """The audit of that name.
+
+    Raises:
+        ParameterError: there is none; the message lists the names.
+    """
+    if name not in CASES:
+        raise ParameterError("audit", repr(name[:60]), "one of " + ", ".join(CASES))
+    return CASES[name]

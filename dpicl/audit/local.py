@@ -1,0 +1,90 @@
+"""Audits of what a client sends: one report, and all reports of one client together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.audit.bounds import Run, bound
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.audit.neighbours import contract_of, rows
+from dpicl.mechanisms.randomised_response import randomise, response
+from dpicl.methods.ldp_tabicl import collect
+from dpicl.pipeline import Options, Unit
+from dpicl.randomness import Draws, Stream
+
+CLIENTS = 100
+"""Clients per run: their noise is drawn in one go."""
+ANSWERS = 4
+"""What one client of the collection reports: three attributes and the label."""
+_ONE, _OTHER = (0, 0, 0, 0), (1, 1, 1, 1)
+
+
+def _report(epsilon: float, categories: int, *, lie_left_out: bool = False) -> Run:
+    """A client whose answer is 1, or 0; the events are those two reports."""
+    law = response(epsilon=epsilon, categories=categories)
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        truth = np.full(count, int(which))
+        reports = randomise(truth, law, stream)
+        return np.where(reports == 1, truth, reports) if lie_left_out else reports
+
+    return bound(draw, {"report is 0": lambda reports: reports == 0, "report is 1": lambda reports: reports == 1}, per_run=CLIENTS)
+
+
+def randomised_response(categories: int) -> AuditCase:
+    """One report of one answer."""
+    return AuditCase(
+        f"randomised-response-{categories}",
+        f"randomised response over {categories} categories",
+        1.0,
+        Neighbours.REPLACE_ONE,
+        "client",
+        _report(1.0, categories),
+        (
+            less_noise(_report(float(LESS_NOISE), categories)),
+            Mutant(
+                "lie-left-out",
+                "no lie is ever the second category, so that this report is always true",
+                _report(1.0, categories, lie_left_out=True),
+            ),
+        ),
+    )
+
+
+def _collection(epsilon: float) -> Run:
+    """A client who differs in every answer; the events are that all reports fit one neighbour."""
+    declared = {"type": "category", "categories": ["no", "yes"]}
+    contract = contract_of({f"column_{number}": declared for number in range(ANSWERS - 1)})
+    unit = Unit("ldp_tabicl", contract.name, 0, (epsilon,), (1,), (), False, Options())
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        table = rows(contract, dict.fromkeys(contract.columns, "yes" if which else "no"), count)
+        draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
+        return collect(table, contract, unit, draws)[epsilon].reports.codes
+
+    return bound(
+        draw,
+        {
+            "all reports fit the one": lambda codes: (codes == _ONE).all(axis=1),
+            "all fit the other": lambda codes: (codes == _OTHER).all(axis=1),
+        },
+        per_run=CLIENTS,
+    )
+
+
+def client_collection() -> AuditCase:
+    """All reports of one client, label included."""
+    stated = 2.0
+    return AuditCase(
+        "client-collection",
+        "all reports of one client",
+        stated,
+        Neighbours.REPLACE_ONE,
+        "client",
+        _collection(stated),
+        (
+            less_noise(_collection(stated * float(LESS_NOISE))),
+            Mutant("label-for-free", "the budget is shared among all answers but the label", _collection(stated * ANSWERS / (ANSWERS - 1))),
+        ),
+    )

@@ -1,0 +1,47 @@
+"""`dpicl audit` shows, writes and exits by what it found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    from flows.cli import main
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
+        patch.setattr("sys.argv", ["dpicl", "audit", *arguments])
+        main()
+    out, err = capsys.readouterr()
+    return int(stopped.value.code or 0), str(out), str(err)
+
+
+def test_an_audit_that_passes_writes_what_it_found(tmp_path: Path, capsys: Capture) -> None:
+    code, out, err = run(capsys, "randomised-response-2", "--runs", "5000", "--out", str(tmp_path / "out"))
+    assert code == 0 and not err
+    assert "randomised-response-2" in out and "less-noise: caught" in out and "NOT" not in out
+    (record,) = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert 0.9 < record["epsilon_at_least"] <= record["stated_epsilon"] == 1.0
+    assert record["passed"] and all(mutant["caught"] for mutant in record["mutants"])
+    assert "<svg" in (tmp_path / "out" / "audit.svg").read_text()
+
+
+def test_a_mutant_that_is_not_caught_exits_with_1_and_the_default_folder_is_used(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPICL_HOME", str(tmp_path))
+    code, out, err = run(capsys, "noisy-count", "--runs", "5")
+    assert code == 1 and "less-noise: NOT CAUGHT" in out and not err
+    assert (tmp_path / "audit" / "audit.json").exists()
+
+
+@pytest.mark.parametrize("arguments", [("unheard-of",), (), ("noisy-count", "--all")])
+def test_a_wrong_name_gets_one_sentence_with_the_names(tmp_path: Path, capsys: Capture, arguments: tuple[str, ...]) -> None:
+    code, out, err = run(capsys, *arguments, "--out", str(tmp_path / "out"))
+    assert code == 2 and not out and err.count("\n") == 1
+    assert "noisy-count" in err and "randomised-response-200" in err
+    assert not (tmp_path / "out").exists()
