@@ -9,7 +9,7 @@ import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.bounds import Event, Run, bound, low_bits
-from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.audit.case import CHEAP, LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.mechanisms.noisy_count import noisy_counts, noisy_mode
 from dpicl.randomness import Stream
 
@@ -79,7 +79,7 @@ def _mode(mode: Callable[[list[int], Fraction, Stream], int], epsilon: Fraction 
         counts = [0] * (CATEGORIES - 1) + [int(which)]
         return np.fromiter((mode(counts, epsilon, stream) for _ in range(count)), dtype=np.int64, count=count)
 
-    return bound(draw, {"the last": lambda modes: modes == CATEGORIES - 1})
+    return bound(draw, {"the last": lambda modes: modes == CATEGORIES - 1}, per_run=CHEAP)
 
 
 def mode_case() -> AuditCase:

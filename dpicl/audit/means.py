@@ -13,7 +13,7 @@ import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.bounds import Event, Run, bound, low_bits
-from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.audit.case import CHEAP, LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.mechanisms.noisy_mean import Grid, Origin, noisy_mean
 from dpicl.randomness import Stream
 
@@ -93,7 +93,7 @@ def _mean(grid: Grid, epsilon: Fraction = Fraction(1)) -> Run:
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         return np.array([noisy_mean(values[which], grid, epsilon=epsilon, stream=stream) for _ in range(count)])
 
-    return bound(draw, _events(grid.zero))
+    return bound(draw, _events(grid.zero), per_run=CHEAP)
 
 
 def mean_case(origin: Origin) -> AuditCase:

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Run, bound, low_bits
-from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.audit.bounds import Draw, Run, bound, low_bits
+from dpicl.audit.case import CHEAP, LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.audit.counts import plain_mode, present_only
 from dpicl.audit.means import BEYOND, ROWS, VALUE, NoClip, NoiseOf, halved, points_to_more
 from dpicl.audit.neighbours import CATEGORIES, category, joined, numbers, rows
@@ -27,7 +27,7 @@ LARGEST = {"a": 100, "b": 400}
 GRIDS = {name: Grid(-largest, largest, 1, "centre") for name, largest in LARGEST.items()}
 
 
-def _means(columns: Sequence[str], draw: Callable[[bool, int, Stream], np.ndarray]) -> Run:
+def _means(columns: Sequence[str], draw: Draw, *, per_run: int = 1) -> Run:
     """Every column at once points to one row more."""
 
     def more(means: np.ndarray, beyond: int) -> np.ndarray:
@@ -78,7 +78,7 @@ def _averages(columns: Sequence[str], grids: Sequence[Grid], shares: Sequence[Fr
             means[run] = [noisy_mean(column, grid, epsilon=share, stream=stream) for column, grid, share in paid]
         return means
 
-    return _means(columns, draw)
+    return _means(columns, draw, per_run=CHEAP)
 
 
 def one_column_case() -> AuditCase:
