@@ -19,7 +19,7 @@ from dpicl.randomness import Stream
 
 SURE = 1e-6
 """How often a right mechanism would be called wrong, if streams were named afresh."""
-_BLOCK = 1 << 16
+_BLOCK = 1 << 14
 
 Draw = Callable[[bool, int, Stream], np.ndarray]
 """Outputs of some runs on one neighbour (`True`: the one with the row more), one per row of the array."""

@@ -11,7 +11,7 @@ from dpicl.audit.bounds import Run
 LESS_NOISE = Fraction(5, 4)
 """A mechanism given this many times its epsilon has 0.8 times its noise."""
 
-CHEAP = 2
+CHEAP = 3
 """Draws per run where the slight mutant is harder to tell than elsewhere and a draw is cheap."""
 
 

@@ -20,7 +20,7 @@ from dpicl.randomness import Stream
 ROWS, VALUE, LARGEST = 100, -37, 100
 """Rows of one value, in bounds -100 .. 100: no noisy mean is clipped, not even by half a
 sensitivity; and 101 is prime, so that a sum over one row more rarely loses a factor to its count."""
-BEYOND = 3
+BEYOND = 5
 """The row more lies at this many times the upper bound."""
 _COUNTS = np.array(sorted(range(ROWS // 2, 2 * ROWS), key=lambda count: abs(count - ROWS)))
 """Noisy counts that are tried, likeliest first."""

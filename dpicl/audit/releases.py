@@ -41,6 +41,7 @@ def _means(columns: Sequence[str], draw: Draw, *, per_run: int = 1) -> Run:
             "a row more, as it is": lambda means: more(means, BEYOND),
             "last bit": _last_bit,
         },
+        per_run=per_run,
     )
 
 
@@ -48,7 +49,7 @@ def _last_bit(means: np.ndarray) -> np.ndarray:
     return low_bits(np.ascontiguousarray(means[:, -1]))
 
 
-def release(columns: Sequence[str], epsilon: float) -> Run:
+def _release(columns: Sequence[str], epsilon: float) -> Run:
     """Both groups of a whole release; all rows are in the first."""
     contract = numbers({name: LARGEST[name] for name in columns})
     few = rows(contract, dict.fromkeys(columns, VALUE) | {"bought": "yes"}, ROWS)
@@ -90,7 +91,7 @@ def one_column_case() -> AuditCase:
         1.0,
         Neighbours.ADD_OR_REMOVE_ONE,
         "row",
-        release("a", 1.0),
+        _release("a", 1.0),
         (
             less_noise(_averages("a", [grid], [LESS_NOISE])),
             Mutant(
@@ -112,7 +113,7 @@ def two_columns_case() -> AuditCase:
         2.0,
         Neighbours.ADD_OR_REMOVE_ONE,
         "row",
-        release("ab", 2.0),
+        _release("ab", 2.0),
         (
             Mutant("whole-budget-each", "each column spends the whole epsilon", _averages("ab", [a, b], [Fraction(2)] * 2)),
             Mutant("shifted-bounds", "the second column's noise is for the first column's bounds", _averages("ab", [a, shifted], shares)),

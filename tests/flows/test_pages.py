@@ -60,7 +60,13 @@ def test_the_task_run_s_page_counts_the_attempts(world: World, retried: Path, pa
 
 
 def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page: Page) -> None:
-    page("/artifacts", "results-retried", "report-retried", "Checks of breast_cancer: counts, never values")
-    (artifact,) = world.ask("artifacts/filter", {"artifacts": {"key": {"any_": ["results-retried"]}}})
     accuracies = [row["accuracy"] for row in rows(retried / "results.csv")]
-    page(f"/artifacts/artifact/{artifact['id']}", "balanced_accuracy", "zero-shot", "majority", *accuracies[:10])
+    shown = {
+        "results-retried": ("balanced_accuracy", "zero-shot", "majority", *accuracies[:10]),
+        "checks-breast-cancer": ("Checks of breast_cancer: counts, never values", "no_missing"),
+        "released-ldp-tabicl--breast-cancer--seed0": ("share", "attribute", "smoothness"),
+        "report-retried": ("Report of retried",),
+    }
+    for key, words in shown.items():
+        artifact = world.ask("artifacts/filter", {"artifacts": {"key": {"any_": [key]}}})[0]
+        page(f"/artifacts/artifact/{artifact['id']}", *words)

@@ -17,8 +17,8 @@ DRAWS = 30_000
 """Draws of a sampler per law."""
 CLIENTS = 2_000_000
 """Reports per neighbour, of clients who all have the same answer."""
-RUNS = 20_000
-"""Runs per neighbour of a mechanism whose noise is drawn one by one."""
+RUNS = 12_000
+"""Runs of an audit per neighbour; a run is several draws where they are cheap."""
 FEW_RUNS = 6_000
 """The same where a run is a whole release and its mutants are far off."""
 LEAST_EXPECTED = 10

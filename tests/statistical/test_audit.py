@@ -58,7 +58,7 @@ def test_an_output_that_tells_nothing_gives_zero_and_one_that_tells_all_grows_wi
 
 
 def test_sum_and_count_are_read_off_a_mean() -> None:
-    sums, counts = np.array([3700, 3838, 5151, -4001]), np.array([100, 101, 101, 103])
+    sums, counts = np.array([3700, 3839, 5152, -4001]), np.array([100, 101, 101, 103])
     read = sums_and_counts(sums / counts - 100, -100)
     assert read[0].tolist() == sums.tolist() and read[1].tolist() == counts.tolist()
 

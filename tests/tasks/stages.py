@@ -53,6 +53,8 @@ def work(environment: Mapping[str, str], pipeline: str, changes: Mapping[str, An
 
     `torn`     at the second new file, with half of it written under its temporary name
     `placed`   at the first new file, right after it got its name
+
+    Drafts of releases do not count: every try draws another one. `protocol` kills around those.
     """
     os.environ.update(environment)
     if end != "finished":
@@ -66,12 +68,12 @@ def work(environment: Mapping[str, str], pipeline: str, changes: Mapping[str, An
 def _die(end: End) -> None:
     link, new = os.link, []
 
-    def deadly(source: Path, target: Path, **options: Any) -> None:
-        if target.exists():
-            link(source, target, **options)
+    def deadly(source: os.PathLike[str], target: os.PathLike[str], **options: Any) -> None:
+        if Path(target).exists() or Path(target).suffix == ".draft":
+            return link(source, target, **options)
         new.append(target)
         if end == "torn" and len(new) == 2:
-            os.truncate(source, source.stat().st_size // 2)
+            os.truncate(source, Path(source).stat().st_size // 2)
             os.kill(os.getpid(), signal.SIGKILL)
         link(source, target, **options)
         if end == "placed":

@@ -23,7 +23,7 @@ def write_beyond_the_limit(path: Path, limit: int) -> None:
 
 
 def test_a_write_that_finds_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
-    process = multiprocessing.get_context("forkserver").Process(target=write_beyond_the_limit, args=(tmp_path / "big", 1000))
+    process = multiprocessing.get_context("spawn").Process(target=write_beyond_the_limit, args=(tmp_path / "big", 1000))
     process.start()
     process.join(60)
     assert process.exitcode == 1
