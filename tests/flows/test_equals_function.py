@@ -66,18 +66,12 @@ def test_a_sweep_equals_the_function(world: World, dataset: str) -> None:
     assert len(rows(run / "results.csv")) == sum(map(len, by_flow(run).values()))
 
 
-def test_a_sweep_over_sampling_rates_without_baselines_equals_the_function(world: World) -> None:
-    changes = {**SMALL, "methods": ["gdp_tabicl"], "sampling_rates": ["1/10", "3/4"], "baselines": False}
-    run = world.sweep("equal-rates", changes)
-    assert by_flow(run) == by_function(world, run, "fake")
-
-
-def test_the_paper_s_own_options_equal_the_function(world: World) -> None:
+def test_the_paper_s_own_options_over_sampling_rates_without_baselines_equal_the_function(world: World) -> None:
     options = {
         "ldp_tabicl": {"encoding": "one-hot", "estimator": "clip"},
         "gdp_tabicl": {"allocation": "all-columns", "sum_origin": "lower"},
     }
-    run = world.sweep("equal-printed", {**SMALL, "options": options})
+    run = world.sweep("equal-printed", {**SMALL, "options": options, "sampling_rates": ["1/10", "3/4"], "baselines": False})
     assert by_flow(run) == by_function(world, run, "fake")
 
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import dask
 import pytest
 
 from tasks.releases import SPENDING
@@ -137,16 +136,23 @@ def under_way(world: World, run_id: str, sign: str) -> Iterator[None]:
     assert not thread.is_alive() and not problems, problems
 
 
+@pytest.fixture(scope="module")
+def mortal_cluster(world: World) -> Iterator[Any]:
+    """A cluster whose workers may be killed."""
+    with running_cluster(world) as cluster:
+        yield cluster
+
+
 @pytest.mark.parametrize(("failures", "run_id"), [(3, "worker-dies"), (0, "worker-dies-for-good")])
-def test_a_killed_worker_changes_no_result(world: World, expected: dict[str, Any], failures: int, run_id: str) -> None:
+def test_a_killed_worker_changes_no_result(world: World, mortal_cluster: Any, expected: dict[str, Any], failures: int, run_id: str) -> None:
     """First Dask itself tries again; where it gives up at once, the flow hands the unit in again."""
-    with dask.config.set({"distributed.scheduler.allowed-failures": failures}), running_cluster(world) as cluster:
-        own = World(world.root, world.url, cluster.scheduler_address)
-        with under_way(own, run_id, "units/*/scored/[0-9]*.npz"):
-            busy = [worker.pid for worker in cluster.scheduler.workers.values() if worker.processing]
-            assert busy and not (world.run(run_id) / "results.csv").exists()
-            for pid in busy:
-                os.kill(pid, signal.SIGKILL)
+    mortal_cluster.scheduler.allowed_failures = failures
+    own = World(world.root, world.url, mortal_cluster.scheduler_address)
+    with under_way(own, run_id, "units/*/scored/[0-9]*.npz"):
+        busy = [worker.pid for worker in mortal_cluster.scheduler.workers.values() if worker.processing]
+        assert busy and not (world.run(run_id) / "results.csv").exists()
+        for pid in busy:
+            os.kill(pid, signal.SIGKILL)
     assert outcome(world.run(run_id)) == expected["slow"]
     scored = [task for task in world.task_runs(run_id) if task["name"].startswith("score")]
     assert (len(scored) > PARTS) == (failures == 0)

@@ -70,7 +70,8 @@ def _die(end: End) -> None:
 
     def deadly(source: os.PathLike[str], target: os.PathLike[str], **options: Any) -> None:
         if Path(target).exists() or Path(target).suffix == ".draft":
-            return link(source, target, **options)
+            link(source, target, **options)
+            return
         new.append(target)
         if end == "torn" and len(new) == 2:
             os.truncate(source, Path(source).stat().st_size // 2)
