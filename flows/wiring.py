@@ -145,7 +145,8 @@ def _raise(run: str, failures: dict[str, Exception]) -> None:
     name, first = next(iter(failures.items()))
     if len(failures) == 1 and isinstance(first, DpiclError):
         raise first
+    told = "its workers were killed, perhaps for lack of memory" if isinstance(first, KilledWorker) else first
     raise RunError(
         f"run {Path(run).name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, first {name}: "
-        f"{first or type(first).__name__}; the rest is done and `dpicl run --resume {Path(run).name}` does what is missing"
+        f"{told}; the rest is done and `dpicl run --resume {Path(run).name}` does what is missing"
     ) from None

@@ -24,7 +24,7 @@ from tasks.files import publish, read_json, write_json
 from tasks.releases import account_of, open_ledger, spending_of
 from tasks.run_folder import Plan, read_plan
 from tasks.score import scorer_of
-from tasks.settings import Settings
+from tasks.settings import Settings, power_watts
 
 PACKAGES = ("numpy", "pyarrow", "scikit-learn", "diffprivlib", "prefect", "dask", "great-expectations", "torch", "transformers")
 NOT_PROTECTED = (
@@ -32,7 +32,6 @@ NOT_PROTECTED = (
     "Labels of held-out rows: accuracy is measured on them without noise.",
     "Timing, memory use and which checks fail.",
 )
-DEFAULT_POWER_WATTS = 100.0
 KG_CO2_PER_KWH = 0.3633
 """The paper's figure for its local grid (appendix B1)."""
 
@@ -90,7 +89,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
         "command": _command(plan),
         "budget": _budget(folder, plan, contracts, settings),
-        "energy": {"power_watts": float(os.environ.get("DPICL_POWER_WATTS", DEFAULT_POWER_WATTS)), "kg_co2_per_kwh": KG_CO2_PER_KWH},
+        "energy": {"power_watts": power_watts(), "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": list(NOT_PROTECTED),
     }
 

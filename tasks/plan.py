@@ -17,7 +17,7 @@ from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipeli
 from dpicl.tabular.source import find_rows
 from tasks.quote import check_budget
 from tasks.run_folder import Plan, read_plan, run_folder, write_plan
-from tasks.settings import Settings
+from tasks.settings import Settings, power_watts
 
 
 def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None, *, resume: bool = False) -> Path:
@@ -35,6 +35,7 @@ def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None
         DpiclError: a name, value or file breaks a rule; nothing was written.
     """
     settings = Settings.from_environment()
+    power_watts()
     if resume and run_id is not None:
         folder = run_folder(settings, run_id)
         read_plan(folder)

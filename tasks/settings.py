@@ -4,10 +4,12 @@ DPICL_HOME        state: runs, private files, caches, models        default ./.d
 DPICL_DATA        folder of data files that contracts name          default none
 DPICL_CONTRACTS   folder of contracts                               default ./data_contracts, else the packaged ones
 DPICL_PIPELINES   pipelines.yaml                                    default ./pipelines.yaml, else the packaged one
+DPICL_POWER_WATTS power that running time is turned into energy with  default 100
 """
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,22 @@ def _resource(variable: str, name: str) -> Path:
         return Path(os.environ[variable]).resolve()
     candidates = (Path.cwd() / name, _REPOSITORY / name, _PACKAGED / name)
     return next((path for path in candidates if path.exists()), candidates[-1])
+
+
+def power_watts() -> float:
+    """Power of the machine, to turn time into energy.
+
+    Raises:
+        ParameterError: DPICL_POWER_WATTS is no positive number.
+    """
+    text = os.environ.get("DPICL_POWER_WATTS") or "100"
+    try:
+        watts = float(text)
+    except ValueError:
+        watts = math.nan
+    if not 0 < watts < math.inf:
+        raise ParameterError("DPICL_POWER_WATTS", repr(text[:40]), "a positive number of watts")
+    return watts
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def refused(place: Place, capsys: Capture, *arguments: str) -> str:
     """The sentence of a refused command that leaves the runs as they were."""
-    before = content(place.home)
+    before = content(place.home / "runs")
     sentence = complaint(call_main(arguments, capsys))
-    assert content(place.home) == before
+    assert content(place.home / "runs") == before
     return sentence
 
 
@@ -88,6 +88,9 @@ COMMANDS = {
     "checking a folder": (("contract", "check", "."), "cannot be read"),
     "fetching an unknown data set": (("data", "fetch", "nope"), "dataset='nope'"),
     "fetching what no repository has": (("data", "fetch", "shop"), "shop: no public repository is named"),
+    "an unknown account": (("budget", "nope"), "account 'nope'"),
+    "an unknown audit": (("audit", "nope"), "audit='nope': expected one of"),
+    "no audit": (("audit",), "--all"),
     "serving without a server": (("serve",), "serve needs a Prefect server"),
 }
 
@@ -151,6 +154,33 @@ def test_a_state_folder_that_cannot_be_written_is_refused(capsys: Capture, monke
     """Nobody, not even root, may make folders in /sys."""
     monkeypatch.setenv("DPICL_HOME", "/sys/dpicl")
     assert "set DPICL_HOME" in complaint(call_main(["run", "demo"], capsys))
+
+
+@pytest.mark.parametrize("watts", ["much", "0", "-5", "nan", "inf"])
+def test_a_power_that_is_no_number_of_watts_is_refused(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, watts: str) -> None:
+    monkeypatch.setenv("DPICL_POWER_WATTS", watts)
+    assert f"DPICL_POWER_WATTS='{watts}': expected a positive number" in refused(place, capsys, "run", "demo")
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("nonsense", "no database URL"),
+        ("mysql://127.0.0.1/x", "expected sqlite:///FILE or postgresql://"),
+        ("postgresql://user:secret@127.0.0.1:9/x", "postgresql://user:***@127.0.0.1:9/x"),
+    ],
+)
+def test_a_ledger_that_is_not_there_is_refused(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, address: str, told: str
+) -> None:
+    monkeypatch.setenv("DPICL_LEDGER", address)
+    for arguments in (("budget",), ("run", "private", "--datasets", "secret", "--epsilons", "1")):
+        assert told in refused(place, capsys, *arguments)
+
+
+def test_a_ledger_that_is_no_database_is_refused(place: Place, capsys: Capture) -> None:
+    (place.home / "ledger.db").write_text("garbage")
+    assert "file is not a database" in refused(place, capsys, "budget")
 
 
 def plan(run_id: str) -> Path:

@@ -13,7 +13,21 @@ from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, call_main, com
 
 Capture = pytest.CaptureFixture[str]
 CONTRACTS = ("adult", "bank", "blood", "breast_cancer", "calhousing", "car", "diabetes", "heart", "jungle")
-COMMANDS = ("", "list", "run", "report", "serve", "contract", "contract check", "contract show", "data", "data list", "data fetch")
+COMMANDS = (
+    "",
+    "list",
+    "run",
+    "report",
+    "budget",
+    "audit",
+    "serve",
+    "contract",
+    "contract check",
+    "contract show",
+    "data",
+    "data list",
+    "data fetch",
+)
 
 
 @pytest.fixture
@@ -71,6 +85,13 @@ def test_data_list_tells_what_is_at_hand(place: Place, capsys: Capture, monkeypa
     if (REAL_DATA / "tabular" / "blood.csv").exists():
         monkeypatch.setenv("DPICL_DATA", str(REAL_DATA))
         assert any(line.startswith(" blood") and "yes" in line for line in said(capsys, "data", "list").splitlines())
+
+
+def test_a_dry_run_prints_what_a_run_would_spend_and_begins_none(place: Place, capsys: Capture) -> None:
+    out = said(capsys, "run", "demo", "--dry-run", *SMALL_OPTIONS)
+    assert "breast_cancer" in out and "spent" in out
+    assert not (place.home / "runs").exists()
+    assert not (place.home / "released").exists()
 
 
 def test_a_group_of_commands_without_one_shows_its_help(place: Place, capsys: Capture) -> None:
