@@ -6,6 +6,8 @@ Everything set here can be overridden from outside.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from dpicl.errors import RunError
 from tasks.settings import Settings
@@ -47,3 +49,13 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise RunError(f"state folder {home}: {error.strerror}; expected a folder that can be written, set DPICL_HOME to one") from None
+
+
+@contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """An environment variable for what is started inside."""
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dpicl.errors import RunError
-from flows.environment import prepare_environment
+from flows.embedded_server import embedded_server
+from flows.environment import prepare_environment, variable
 
-DRAIN_SECONDS = 10
 # The HTTP pages of the scheduler stay on this machine, at any free port.
 LOCAL_CLUSTER: dict[str, Any] = {
     "threads_per_worker": 1,
@@ -34,46 +32,20 @@ def runtime(workers: int | None = None) -> Iterator[None]:
     """An orchestrator and a cluster for the flows inside; sets both environment variables."""
     prepare_environment()
     _check_named()
-    with ExitStack() as stack:
-        # The workers import what they need while the server starts.
-        stack.enter_context(_cluster(workers or os.cpu_count() or 1))
-        stack.enter_context(_orchestrator())
+    # The server starts while the workers import what they need, and stops after their last log.
+    with _orchestrator() as ready, _cluster(workers or os.cpu_count() or 1):
+        ready()
         yield
 
 
 @contextmanager
-def _orchestrator() -> Iterator[None]:
+def _orchestrator() -> Iterator[Callable[[], None]]:
+    """The named server, or one of our own; the function inside waits until it answers."""
     if os.environ.get("PREFECT_API_URL"):
-        yield
+        yield lambda: None
         return
-    from prefect.events.worker import EventsWorker
-    from prefect.logging.handlers import APILogWorker
-    from prefect.server.api.server import SubprocessASGIServer
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
-    server = SubprocessASGIServer()
-    try:
-        server.start(timeout=120)
-    except Exception as error:
-        raise RunError(f"the embedded Prefect server did not start ({type(error).__name__}); set PREFECT_API_URL to use your own") from None
-    guard = _guard(server.server_process.pid) if server.server_process else None
-    try:
-        with temporary_settings({PREFECT_API_URL: server.api_url}), _variable("PREFECT_API_URL", server.api_url):
-            yield
-    finally:
-        # What is still queued must leave first: at exit it would be retried against a dead server for a minute.
-        APILogWorker.drain_all(timeout=DRAIN_SECONDS)
-        EventsWorker.drain_all(timeout=DRAIN_SECONDS)
-        if guard:
-            guard.kill()
-            guard.wait()
-        server.stop()
-
-
-def _guard(server: int) -> subprocess.Popen[bytes]:
-    """A process that stops the server once this one is gone, even if it was killed."""
-    script = f"import os, signal, sys; sys.stdin.read(); os.kill({server}, signal.SIGTERM)"
-    return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own words
+    with embedded_server() as server:
+        yield server.wait
 
 
 def _check_named() -> None:
@@ -112,16 +84,6 @@ def _cluster(workers: int) -> Iterator[None]:
 
     with (
         LocalCluster(n_workers=workers, **LOCAL_CLUSTER) as cluster,
-        _variable("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address),
+        variable("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address),
     ):
         yield
-
-
-@contextmanager
-def _variable(name: str, value: str) -> Iterator[None]:
-    """An environment variable for the processes started inside."""
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        os.environ.pop(name, None)

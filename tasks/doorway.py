@@ -24,6 +24,7 @@ from tasks.files import write_json
 from tasks.run_folder import UnitFolder, open_unit
 
 log = logging.getLogger("dpicl.tasks")
+log.setLevel(logging.INFO)  # the orchestrator keeps what is logged here, but sets no level of its own
 RETRIES = 2
 
 
@@ -66,10 +67,22 @@ def _worth_retrying(_task: Any, _run: Any, state: Any) -> bool:
     return not isinstance(error, DpiclError)
 
 
-def doorway(stage: str, run_name: str, function: Callable[..., Any]) -> Task[..., Any]:
-    """A function of references as a retryable task that keeps nothing of its result."""
+def _told(stage: str, function: Callable[..., str]) -> Callable[..., str]:
+    """Log the line of counts that a stage ends with."""
+
+    @functools.wraps(function)
+    def telling(*arguments: Any, **options: Any) -> str:
+        counts = function(*arguments, **options)
+        log.info("%s: %s", stage, counts)
+        return counts
+
+    return telling
+
+
+def doorway(stage: str, run_name: str, function: Callable[..., str]) -> Task[..., Any]:
+    """A function of references as a retryable task that logs its line of counts and keeps nothing of it."""
     return task(
-        clean_errors(stage, function),
+        clean_errors(stage, _told(stage, function)),
         name=stage,
         task_run_name=run_name,
         retries=RETRIES,
@@ -94,9 +107,7 @@ def unit_stage(stage: str, output: str, *, private: bool = False) -> Callable[[C
             if ((folder.private if private else folder.path) / output).exists():
                 return "already done"
             with timed(folder.run, unit_key, stage):
-                counts = function(folder)
-            log.info("%s %s: %s", stage, unit_key, counts)
-            return counts
+                return function(folder)
 
         door.__doc__ = function.__doc__
         return doorway(stage, stage + " {unit_key}", door)

@@ -28,6 +28,8 @@ from typing import Any
 import pytest
 import yaml
 
+from flows.embedded_server import stop_with_parent
+from flows.runtime import LOCAL_CLUSTER
 from tests.library.examples import random_table, small_contract, tree
 
 REPOSITORY = Path(__file__).parent.parent
@@ -254,10 +256,13 @@ def running_server(place: Place) -> Iterator[str]:
     environment = {**_bare_environment(), **place.environment, "PREFECT_SERVER_UI_API_URL": f"{url}/api"}
     with (place.root / "server.log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, text=True, start_new_session=True)
+    guard = stop_with_parent(server.pid)
     try:
         until(lambda: answers(f"{url}/api/health"), 120, "the Prefect server")
         yield url
     finally:
+        guard.kill()
+        guard.wait()
         end(server)
 
 
@@ -266,8 +271,6 @@ def running_cluster(place: Place, *, workers: int = 2) -> Iterator[Any]:
     """A Dask cluster of processes that work in the place; gives the cluster."""
     import dask
     from distributed import LocalCluster
-
-    from flows.runtime import LOCAL_CLUSTER
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # every connection would be told
     scratch = {"temporary-directory": str(place.root / "dask")}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -116,11 +118,23 @@ def test_run_and_report_write_the_same_report(world: World, capsys: Capture) -> 
     assert report.read_bytes() == before
 
 
+def test_the_pages_tell_what_every_stage_counted(world: World) -> None:
+    """Of the run above, whose log the flow's process and the workers sent."""
+    logs = world.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [world.flow_run("commands")["id"]]}}, "limit": 200})
+    told = [entry["message"] for entry in logs]
+    assert "ingest: 569 rows" in told
+    assert all(any(line.startswith(f"{stage}: ") for line in told) for stage in ("validate", "randomise", "aggregate", "score", "evaluate"))
+
+
 def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
-    process = world.start("run", "demo", "--model", "tiny", "--seeds", "0", "--run-id", "interrupted")
+    process = world.start("run", "demo", "--model", "tiny", "--run-id", "interrupted")
     try:
         until(lambda: any(world.run("interrupted").glob("units/*/scored/*.npz")), 60, "the first scores")
         os.killpg(process.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=20)
+        if process.poll() is None:  # Python drops an interrupt that falls into a destructor; a user types it again
+            os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=60)
     finally:
         end(process)

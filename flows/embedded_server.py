@@ -1,0 +1,110 @@
+"""A Prefect server for the length of one run, on this machine only, behind a secret of its own.
+
+Prefect's own ephemeral server would be started by importing the whole server into this
+process first; here it starts at once, and the imports of the run go on beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from dpicl.errors import RunError
+from flows.environment import variable
+
+START_SECONDS = 120
+DRAIN_SECONDS = 10
+_SERVE = ("-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--log-level", "error")
+
+
+@dataclass(frozen=True)
+class EmbeddedServer:
+    """A server that has been started and may not answer yet."""
+
+    process: subprocess.Popen[bytes]
+    api_url: str
+
+    def wait(self) -> None:
+        """Until the server answers.
+
+        Raises:
+            RunError: it ended, or took too long.
+        """
+        until = time.monotonic() + START_SECONDS
+        while not _answers(self.api_url):
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise RunError("the embedded Prefect server did not start; set PREFECT_API_URL to use your own")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End the process, by force if it lingers."""
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def embedded_server() -> Iterator[EmbeddedServer]:
+    """Start a server; inside, `PREFECT_API_URL` and the secret that opens it are set for all children."""
+    port, secret = _free_port(), f"dpicl:{secrets.token_urlsafe(32)}"
+    api_url = f"http://127.0.0.1:{port}/api"
+    with ExitStack() as stack:
+        # Set first: every client process that is started from here on inherits the secret, the server demands it.
+        stack.enter_context(variable("PREFECT_SERVER_API_AUTH_STRING", secret))
+        stack.enter_context(variable("PREFECT_API_AUTH_STRING", secret))
+        process = subprocess.Popen([sys.executable, *_SERVE, "--port", str(port)], env={**os.environ, "PREFECT_SERVER_UI_ENABLED": "false"})  # noqa: S603 - our own words
+        server = EmbeddedServer(process, api_url)
+        stack.callback(server.stop)
+        stack.callback(_end, stop_with_parent(process.pid))
+        stack.enter_context(variable("PREFECT_API_URL", api_url))
+        stack.callback(_drain)
+        from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+
+        stack.enter_context(temporary_settings({PREFECT_API_URL: api_url, PREFECT_API_AUTH_STRING: secret}))
+        yield server
+
+
+def stop_with_parent(process: int) -> subprocess.Popen[bytes]:
+    """A guard that stops a process once this one is gone, even if it was killed."""
+    script = f"import os, signal, sys; sys.stdin.read(); os.kill({process}, signal.SIGTERM)"
+    return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own words
+
+
+def _end(guard: subprocess.Popen[bytes]) -> None:
+    guard.kill()
+    guard.wait()
+
+
+def _drain() -> None:
+    """What is still queued must leave first: at exit it would be retried against a dead server for a minute."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    APILogWorker.drain_all(timeout=DRAIN_SECONDS)
+    EventsWorker.drain_all(timeout=DRAIN_SECONDS)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _answers(api_url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{api_url}/health", timeout=5) as answer:  # noqa: S310 - our own server
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.HTTPError):
+        return False
