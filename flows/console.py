@@ -128,8 +128,9 @@ def contract_table(contract: Contract, console: Console) -> None:
     )
     console.print(f"{contract.name}: {contract.description}", style="bold", highlight=False)
     console.print(f"source     {contract.source.title}, {contract.source.licence}", highlight=False)
+    most = f" (column {privacy.person.id_column}, at most {privacy.person.max_rows} rows each)" if privacy.person else ""
     console.print(
-        f"unit       one {privacy.unit}, neighbours {privacy.neighbours}; subsample rate {privacy.sampling_rate}", highlight=False
+        f"unit       one {privacy.unit}{most}, neighbours {privacy.neighbours}; subsample rate {privacy.sampling_rate}", highlight=False
     )
     console.print(f"budget     {budget}", highlight=False)
     console.print(f"question   {contract.label.question}", highlight=False)

@@ -29,9 +29,14 @@ class AccountQuote:
 
 
 def quote_units(units: Iterable[Unit], settings: Settings) -> list[AccountQuote]:
-    """One line per account that the units spend from; opens accounts, spends nothing."""
+    """One line per account that the units spend from; opens accounts, spends nothing.
+
+    Raises:
+        LedgerError: the ledger was edited or rolled back; told before anything is read.
+    """
     by_account = sorted(units, key=lambda unit: (unit.dataset, unit.method))
     with open_ledger(settings) as ledger:
+        ledger.verify()
         return [_quote(ledger, list(group), settings) for _, group in groupby(by_account, key=lambda unit: (unit.dataset, unit.method))]
 
 

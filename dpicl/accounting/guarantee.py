@@ -109,6 +109,18 @@ def to_replace_one(guarantee: Guarantee) -> Guarantee:
     return Guarantee(2 * guarantee.epsilon, 0.0, Neighbours.REPLACE_ONE, guarantee.unit, Event("replaced", parts=(guarantee.event,)))
 
 
+def to_person(guarantee: Guarantee, max_rows: int) -> Guarantee:
+    """A release on rows, stated for a person who holds at most `max_rows` of them: group privacy.
+
+    Raises:
+        PrivacyError: delta > 0, where group privacy needs more than a factor.
+    """
+    if guarantee.delta > 0:
+        raise PrivacyError("an approximate guarantee for rows is not multiplied into one for persons")
+    event = Event("grouped", (("rows", max_rows),), (guarantee.event,))
+    return Guarantee(max_rows * guarantee.epsilon, 0.0, guarantee.neighbours, "person", event)
+
+
 def _common(guarantees: Sequence[Guarantee]) -> tuple[Neighbours, str]:
     relations = {(part.neighbours, part.unit) for part in guarantees}
     if len(relations) != 1:

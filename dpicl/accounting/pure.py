@@ -9,8 +9,10 @@ Paper       [DR14] composition; [LQS12] amplification; [KBR16] randomised respon
     (1)  sequential   sum of epsilon_i              (2)  repeated   n epsilon
     (3)  parallel     max of epsilon_i              (4)  sampled    ln(1 + q (e^epsilon - 1))
     (5)  replaced     2 epsilon                     (6)  response   ln(p / p')
+    (7)  grouped      m epsilon
 
-Symbols     p, p' the weights of the truth and of one lie; q the sampling rate.
+Symbols     p, p' the weights of the truth and of one lie; q the sampling rate; m the
+            most rows of one person.
 Not covered events with delta > 0: `pld` prices them.
 """
 
@@ -49,6 +51,8 @@ LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
 """Pure kinds: the relation that each is stated for (None: the guarantee's), and its cost."""
 
 _APPROXIMATE = ("gaussian", "approximate")
+_MULTIPLES = {"sequential": None, "repeated": "count", "grouped": "rows"}
+"""Sums of the parts under any relation, and the parameter that says how many times."""
 _COMPOSITE = {"parallel": ADD, "poisson-sampled": ADD, "replaced": REPLACE}
 
 
@@ -60,17 +64,16 @@ def pure_epsilon(event: Event, neighbours: Neighbours) -> float | None:
     """
     if event.kind in _APPROXIMATE:
         return None
-    if event.kind in ("sequential", "repeated"):
-        times = number(event, "count") if event.kind == "repeated" else 1
-        parts = _parts(event, neighbours)
-        return None if parts is None else times * math.fsum(parts)
+    if event.kind in _MULTIPLES:
+        parts, times = _parts(event, neighbours), _MULTIPLES[event.kind]
+        return None if parts is None else math.fsum(parts) * (number(event, times) if times else 1)
     if event.kind in LEAVES:
         relation, cost = LEAVES[event.kind]
         _check_relation(event, relation, neighbours)
         return cost(event)
     if event.kind in _COMPOSITE:
         return _composite(event, neighbours)
-    known = ", ".join((*LEAVES, *_APPROXIMATE, "sequential", "repeated", *_COMPOSITE))
+    known = ", ".join((*LEAVES, *_APPROXIMATE, *_MULTIPLES, *_COMPOSITE))
     raise PrivacyError(f"event {event.kind!r} is unknown to the accountant; expected one of {known}")
 
 

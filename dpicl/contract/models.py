@@ -32,7 +32,11 @@ class Budget(Frozen):
 
 
 class Person(Frozen):
-    """People as the unit of protection: an id column and how many rows one person may hold."""
+    """People as the unit of protection: who a row is about, and how many rows of one person enter a release.
+
+    The id column is read beside the contract's columns and kept as a hash; it is never
+    shown, grouped, asked or released.
+    """
 
     id_column: Name
     max_rows: Annotated[int, Field(ge=1)]
@@ -266,6 +270,12 @@ class Contract(Frozen):
     def features(self) -> tuple[str, ...]:
         """Columns that a central prompt may show: all but the label's and the split's."""
         return tuple(name for name in self.columns if name not in (self.label.column, self.split.column))
+
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """Columns that a source must have: the declared ones, and the id of the person."""
+        person = self.privacy.person
+        return (*self.columns, *([person.id_column] if person else []))
 
     @property
     def shots(self) -> tuple[int, ...]:

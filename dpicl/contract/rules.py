@@ -24,6 +24,7 @@ def check_references(contract: Contract, file: str) -> None:
         _check_rule(rule, _column(contract, column, f"{key}.column", file), key, file)
     if contract.split.column is not None:
         _check_split(contract, file)
+    _check_person(contract, file)
     _check_groups(contract, file)
     _check_attributes(contract, file)
     _check_templates(contract, file)
@@ -86,6 +87,17 @@ def _check_split(contract: Contract, file: str) -> None:
     column = _column(contract, str(split.column), "split.column", file)
     if not isinstance(column, CategoryColumn) or not {split.train, split.test} <= set(column.categories):
         raise DeclarationError(file, "split.column", "does not hold both parts", "a category column with the train and test values")
+
+
+def _check_person(contract: Contract, file: str) -> None:
+    person = contract.privacy.person
+    if person and (person.id_column in contract.columns or person.id_column in contract.source.ignore):
+        raise DeclarationError(
+            file,
+            "privacy.person.id_column",
+            "is also declared or ignored",
+            "a column of the source that stands nowhere else in the contract",
+        )
 
 
 def _check_groups(contract: Contract, file: str) -> None:

@@ -47,11 +47,11 @@ def check_supported(contract: Contract, unit: Unit) -> None:
     """Refuse what this version cannot guarantee, before any private row is read.
 
     Raises:
-        PrivacyError: no noise, a repeated release or a person as the unit, on a table that is
-            not a benchmark.
+        PrivacyError: no noise or central baselines on a table that is not a benchmark, or
+            central baselines where persons are protected.
     """
-    if contract.privacy.unit != "row":
-        raise PrivacyError(f"{contract.name}: unit {contract.privacy.unit!r} is not protected by {unit.method}; expected unit: row")
+    if contract.privacy.person and unit.baselines and unit.method == "gdp_tabicl":
+        raise PrivacyError(f"{contract.name}: central baselines protect rows, not persons; run with baselines off")
     if contract.privacy.budget.benchmark:
         return
     if any(np.isinf(epsilon) for epsilon in unit.epsilons):

@@ -1,18 +1,20 @@
 """GDP-TabICL: noisy averages of public groups of a secret subsample.
 
 Trust       Central: a curator holds the rows; only noisy averages leave.
-Unit        One row.
+Unit        One row; or one person, of whom at most m rows enter.
 Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice.
+            A person costs m rows: group privacy of the amplified release.
 Guarantee   epsilon-DP before and ln(1 + q (e^epsilon - 1))-DP after amplification; delta = 0.
             The demonstrations answer any number of queries.
 Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 2.
 
+    0  D <- at most m rows of every person (where persons are protected)
     1  S <- every row of D enters with probability q
     2  S_1 ... S_k <- GROUP BY public keys; every group is kept, empty or not
     3  (x^_i, y^_i) <- noisy averages of S_i
     4  E <- serialise((x^_1, y^_1) ... (x^_k, y^_k));  ask the model with (E, query)
 
-Symbols     q public sampling rate, k shots.
+Symbols     q public sampling rate, k shots, m the contract's most rows per person.
 Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own.
 """
 
@@ -24,7 +26,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpicl.accounting.amplification import amplify
-from dpicl.accounting.guarantee import Neighbours, to_replace_one
+from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person, to_replace_one
 from dpicl.baselines import central_baselines
 from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, Result
@@ -36,6 +38,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular import aggregate as tabular_aggregate
 from dpicl.tabular.aggregate import AggregateOptions
+from dpicl.tabular.contribution import contributing_rows
 from dpicl.tabular.encode import label_codes
 from dpicl.tabular.group import assign, partition
 from dpicl.tabular.serialize import central_demonstrations, central_queries
@@ -52,12 +55,14 @@ LEFT_OUT = -1
 def subsample_and_group(
     train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
 ) -> dict[Cell, np.ndarray]:
-    """Steps 1 and 2 for every cell (or some): each row's group number or `LEFT_OUT`; private."""
+    """Steps 0 to 2 for every cell (or some): each row's group number or `LEFT_OUT`; private."""
     groups = {shots: assign(train, contract, shots) for shots in unit.shots}
+    bounded = contributing_rows(train, contract, draws)
     members = {}
     for cell in unit.cells("icl") if cells is None else cells:
         assert cell.shots is not None
-        kept = poisson_subsample(train.row_count, sampling_rate=rate_of(contract, cell), stream=draws.secret("subsample", cell.key))
+        stream = draws.secret("subsample", cell.key)
+        kept = bounded[poisson_subsample(len(bounded), sampling_rate=rate_of(contract, cell), stream=stream)]
         members[cell] = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
         members[cell][kept] = groups[cell.shots][kept]
     return members
@@ -103,9 +108,15 @@ def _cost(contract: Contract, unit: Unit, cell: Cell) -> Cost:
     groups = partition(contract, cell.shots)
     nominal = tabular_aggregate.guarantee(groups, contract, epsilon=cell.epsilon, options=options_of(unit))
     amplified = amplify(nominal, rate_of(contract, cell))
-    if Neighbours(contract.privacy.neighbours) is Neighbours.REPLACE_ONE:
-        return Cost(to_replace_one(nominal), to_replace_one(amplified))
-    return Cost(nominal, amplified)
+    return Cost(_for_unit(nominal, contract), _for_unit(amplified, contract))
+
+
+def _for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:
+    """A guarantee for added or removed rows, stated for the contract's unit and neighbours."""
+    if contract.privacy.person:
+        guarantee = to_person(guarantee, contract.privacy.person.max_rows)
+    replaced = Neighbours(contract.privacy.neighbours) is Neighbours.REPLACE_ONE
+    return to_replace_one(guarantee) if replaced else guarantee
 
 
 def serialise(released: Mapping[Cell, ReleasedGroups], queries: QueryTable, contract: Contract) -> dict[Cell, list[str]]:

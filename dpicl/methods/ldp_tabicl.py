@@ -1,8 +1,9 @@
 """LDP-TabICL: randomised at the client, reconstructed, sampled afresh for every query.
 
 Trust       Local: nobody but the client sees a true answer.
-Unit        One client, who reports every attribute and the label once.
-Neighbours  REPLACE_ONE of that client's row.
+Unit        One client, who reports every attribute and the label once; where the contract
+            protects persons, a client is a person and reports m rows of their own.
+Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling
             and prompting are post-processing.
 Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 1.
@@ -12,7 +13,7 @@ Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 1.
     3  z  <- k rows of D~, drawn afresh for each query
     4  E  <- serialise(z);  ask the model with (E, query)
 
-Symbols     d reported answers, k shots.
+Symbols     d reported answers, k shots, m the contract's most rows per person.
 Not covered queries, which are sent as they are; collecting twice from one client.
 """
 
@@ -35,6 +36,7 @@ from dpicl.methods.common import ZERO_SHOT, Cost, Prompts, check_supported, draw
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular import reconstruct as tabular_reconstruct
+from dpicl.tabular.contribution import reporting_rows
 from dpicl.tabular.encode import LocalEncoding, encode_clients, encode_queries
 from dpicl.tabular.serialize import local_demonstrations, local_queries
 from dpicl.tabular.split import SplitTable
@@ -52,11 +54,6 @@ class Collection:
     reports: LocalReports
     laws: tuple[Response, ...]
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """Cost to one client: all its reports in sequence."""
-        return compose_sequential([law.guarantee() for law in self.laws])
-
 
 def laws_for(encoding: LocalEncoding, epsilon: float) -> tuple[Response, ...]:
     """Step 1's distortion matrices: epsilon split equally over the answers of one client."""
@@ -69,11 +66,12 @@ def collect(
     """Step 1 at every epsilon (or some) of the unit; the only step that sees true answers."""
     encoding = encoding_of(contract, unit)
     truth = encode_clients(train, contract, encoding)
+    reported = truth.codes[reporting_rows(train, contract, draws)]
     collections = {}
     for epsilon in unit.epsilons if epsilons is None else epsilons:
         laws = laws_for(encoding, epsilon)
         stream = draws.secret("randomise", f"epsilon={epsilon}")
-        reports = [randomise(truth.codes[:, i], law, stream) for i, law in enumerate(laws)]
+        reports = [randomise(reported[:, i], law, stream) for i, law in enumerate(laws)]
         collections[epsilon] = Collection(LocalReports(np.stack(reports, axis=1)), laws)
     return collections
 
@@ -144,11 +142,14 @@ def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
 
 def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     """What this unit spends: every client reports once per epsilon, whatever the shots."""
-    encoding = encoding_of(contract, unit)
-    return {
-        Cell("reports", epsilon): Cost(compose_sequential([law.guarantee() for law in laws_for(encoding, epsilon)]))
-        for epsilon in unit.epsilons
-    }
+    laws = {epsilon: laws_for(encoding_of(contract, unit), epsilon) for epsilon in unit.epsilons}
+    return {Cell("reports", epsilon): Cost(client_guarantee(laws[epsilon], contract)) for epsilon in laws}
+
+
+def client_guarantee(laws: Sequence[Response], contract: Contract) -> Guarantee:
+    """Cost to one client: every answer on every row they report, in sequence."""
+    person = contract.privacy.person
+    return compose_sequential([law.guarantee() for law in laws] * (person.max_rows if person else 1))
 
 
 def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:

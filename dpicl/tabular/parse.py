@@ -7,11 +7,13 @@ of the contract were found in it: a file without a header has a row of values th
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import reduce
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,12 +31,12 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
     Raises:
         DataError: a column is missing, stands twice, or is unknown.
     """
-    missing = [name for name in contract.columns if name not in names]
+    missing = [name for name in contract.read_columns if name not in names]
     if missing:
-        rule = f"is not among the columns{_more(missing)}; expected all {len(contract.columns)} of the contract"
+        rule = f"is not among the columns{_more(missing)}; expected all {len(contract.read_columns)} of the contract"
         raise DataError(where, rule, column=missing[0])
     check_distinct(names, where)
-    extra = [name for name in names if name not in contract.columns and name not in contract.source.ignore]
+    extra = [name for name in names if name not in contract.read_columns and name not in contract.source.ignore]
     if extra:
         rule = f"is not in the contract{_more(extra)}; expected its columns and those under `ignore`"
         raise DataError(where, rule, column=_short(extra[0]))
@@ -60,7 +62,7 @@ def _short(name: str) -> str:
 
 
 def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
-    """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>.
+    """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash.
 
     Rows that hold the contract's `missing` marker are dropped first. Values are taken as
     they stand, blanks included. Numbers outside their bounds are let through: a check
@@ -72,13 +74,17 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     Raises:
         DataError: the first broken rule, in the contract's order of columns.
     """
-    text = pa.table({name: _as_text(columns.column(name), name, where) for name in contract.columns})
+    text = pa.table({name: _as_text(columns.column(name), name, where) for name in contract.read_columns})
     if contract.source.missing is not None:
         marked = [pc.equal(column, contract.source.missing) for column in text.columns]
         text = text.filter(pc.invert(reduce(pc.or_, marked)))
     if not text.num_rows:
         raise DataError(where, "has no rows; expected at least one without a missing value")
-    return pa.table({name: _parse(text.column(name), column, name, where) for name, column in contract.columns.items()})
+    typed = {name: _parse(text.column(name), column, name, where) for name, column in contract.columns.items()}
+    if contract.privacy.person:
+        name = contract.privacy.person.id_column
+        typed[name] = _persons(text.column(name), name, where)
+    return pa.table(typed)
 
 
 def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
@@ -135,3 +141,11 @@ def _categories(text: pa.ChunkedArray, column: CategoryColumn, name: str, where:
     codes = pc.index_in(text, value_set=pa.array(column.categories)).combine_chunks()
     _refuse(codes.is_null(), f"is not one of the {len(column.categories)} categories", name, where)
     return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(column.categories))])
+
+
+def _persons(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    """Ids as 64-bit hashes: the same person has the same number in every source and order of rows."""
+    _refuse(pc.equal(text, ""), "is empty", name, where)
+    coded = text.combine_chunks().dictionary_encode()
+    hashes = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in coded.dictionary.to_pylist()]
+    return pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])

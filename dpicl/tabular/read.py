@@ -75,7 +75,7 @@ def _parquet_columns(data: bytes, contract: Contract, where: str) -> pa.Table:
     try:
         file = pa_parquet.ParquetFile(pa.BufferReader(data))
         check_columns(file.schema_arrow.names, contract, where)
-        return file.read(columns=list(contract.columns))
+        return file.read(columns=list(contract.read_columns))
     except (pa.ArrowException, OSError):
         raise DataError(where, "is not a complete Parquet file") from None
 

@@ -113,13 +113,6 @@ def test_central_baselines_are_refused_where_something_is_at_stake(small_split: 
     assert _run("ldp_tabicl", small_split(), PRIVATE, epsilons=(1.0,))
 
 
-@every_method
-def test_people_as_the_unit_are_refused(method: str, small_split: Splitter) -> None:
-    person = small_contract(lambda content: content["privacy"].update(unit="person", person={"id_column": "age", "max_rows": 3}))
-    with pytest.raises(PrivacyError, match="unit 'person' is not protected by"):
-        _run(method, small_split(), person)
-
-
 def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
     unit = _unit("ldp_tabicl", epsilons=(1.0,))
     return ldp_tabicl.collect(split.train, contract, unit, draws_for(contract, 0))[1.0].reports.codes
