@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class NoiseOf(Grid):
 
     noise: Grid
 
-    @property
+    @cached_property
     def sensitivity(self) -> int:
         """What the noise is scaled to."""
         return self.noise.sensitivity

@@ -18,10 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import islice
 
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.errors import ParameterError
-from dpicl.mechanisms.samplers import discrete_laplace
+from dpicl.mechanisms.samplers import discrete_laplaces
 from dpicl.randomness import Stream
 
 CITATIONS = ("ghosh2009universally",)
@@ -42,13 +43,23 @@ def noisy_counts(counts: Sequence[int], *, epsilon: Fraction | None, stream: Str
     """Equation (1) on every count; exact counts at epsilon = infinity (None)."""
     if epsilon is None:
         return list(counts)
-    return [count + discrete_laplace(1 / epsilon, stream) for count in counts]
+    noise = discrete_laplaces(1 / epsilon, len(counts), stream)
+    return [count + more for count, more in zip(counts, noise, strict=True)]
 
 
 def noisy_mode(counts: Sequence[int], *, epsilon: Fraction | None, stream: Stream) -> int:
     """Index of the largest noisy count; the first of equals."""
-    noisy = noisy_counts(counts, epsilon=epsilon, stream=stream)
-    return noisy.index(max(noisy))
+    return noisy_modes([counts], epsilon=epsilon, stream=stream)[0]
+
+
+def noisy_modes(histograms: Sequence[Sequence[int]], *, epsilon: Fraction | None, stream: Stream) -> list[int]:
+    """`noisy_mode` of every histogram, each at the cost of epsilon."""
+    noisy = iter(noisy_counts([count for counts in histograms for count in counts], epsilon=epsilon, stream=stream))
+    modes = []
+    for counts in histograms:
+        largest = list(islice(noisy, len(counts)))
+        modes.append(largest.index(max(largest)))
+    return modes
 
 
 def guarantee(epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -29,7 +30,7 @@ import numpy as np
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.noisy_count import noisy_counts
-from dpicl.mechanisms.samplers import discrete_laplace
+from dpicl.mechanisms.samplers import discrete_laplaces
 from dpicl.randomness import Stream
 
 CITATIONS = ("carey2024dptabicl", "ghosh2009universally")
@@ -53,22 +54,23 @@ class Grid:
         if not (0 < self.step <= self.high - self.low <= self.step * _MAX_STEPS):
             raise ParameterError("step", self.step, f"a positive number that parts the bounds' width into 1 to {_MAX_STEPS} steps")
 
-    @property
+    @cached_property
     def zero(self) -> float:
         """The value that a sum counts as nothing; a whole number of steps from the lower bound."""
         steps = 0 if self.origin == "lower" else round((self.high - self.low) / self.step / 2)
         return self.low + self.step * steps
 
-    @property
+    @cached_property
     def sensitivity(self) -> int:
         """D of equation (2): the largest |u| that a clipped value can have."""
         return max(abs(round((bound - self.zero) / self.step)) for bound in (self.low, self.high))
 
     def units(self, values: np.ndarray) -> np.ndarray:
-        """Equation (1): shape (rows,), int64; NaN counts as the origin."""
-        clipped = np.clip(np.nan_to_num(values.astype(np.float64), nan=self.zero), self.low, self.high)
+        """Equation (1): int64, of the same shape; NaN counts as the origin."""
+        known = np.where(np.isnan(values), self.zero, values)
+        clipped = np.minimum(np.maximum(known, self.low), self.high)
         units = np.rint((clipped - self.zero) / self.step).astype(np.int64)
-        return np.clip(units, -self.sensitivity, self.sensitivity)
+        return np.minimum(np.maximum(units, -self.sensitivity), self.sensitivity)
 
 
 def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> float:
@@ -76,18 +78,34 @@ def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stre
 
     An empty column gives the origin plus noise, clipped to the bounds.
     """
-    total, count = _exact_sum(grid.units(values)), len(values)
+    return noisy_means(values[np.newaxis], grid, epsilon=epsilon, stream=stream)[0]
+
+
+def noisy_means(columns: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
+    """`noisy_mean` of every column, each at the cost of epsilon.
+
+    Args:
+        columns: shape (columns, rows).
+    """
+    totals, counts = _exact_sums(grid.units(columns)), [columns.shape[1]] * len(columns)
     if epsilon is not None:
-        total += discrete_laplace(2 * grid.sensitivity / epsilon, stream)
-        count = noisy_counts([count], epsilon=epsilon / 2, stream=stream)[0]
+        noise = discrete_laplaces(2 * grid.sensitivity / epsilon, len(totals), stream)
+        totals = [total + more for total, more in zip(totals, noise, strict=True)]
+        counts = noisy_counts(counts, epsilon=epsilon / 2, stream=stream)
+    return [_mean(total, count, grid) for total, count in zip(totals, counts, strict=True)]
+
+
+def _mean(total: int, count: int, grid: Grid) -> float:
+    """Equation (4)."""
     largest = grid.sensitivity * max(count, 1)
     mean = grid.zero + grid.step * (min(max(total, -largest), largest) / max(count, 1))
     return float(min(max(mean, grid.low), grid.high))
 
 
-def _exact_sum(units: np.ndarray) -> int:
+def _exact_sums(units: np.ndarray) -> list[int]:
     """In two halves: a sum that wraps round at 2^64 would have no bounded sensitivity."""
-    return (int((units >> 32).sum()) << 32) + int((units & 0xFFFFFFFF).sum())
+    upper, lower = (units >> 32).sum(axis=1).tolist(), (units & 0xFFFFFFFF).sum(axis=1).tolist()
+    return [(high << 32) + low for high, low in zip(upper, lower, strict=True)]
 
 
 def guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:

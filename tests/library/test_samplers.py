@@ -1,21 +1,20 @@
-"""Exact samplers: walking through all outcomes of the bits gives the stated probabilities."""
+"""Exact samplers: the bits' outcomes have the stated probabilities, whatever word decides."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dpicl.errors import ParameterError
-from dpicl.mechanisms.samplers import bernoulli_exp, discrete_laplace
-from dpicl.randomness import stream
+from dpicl.mechanisms import samplers
+from dpicl.mechanisms.samplers import bernoulli_exp, discrete_laplace, discrete_laplaces
+from dpicl.randomness import Stream, stream
 from tests.library.examples import exact_law
 
-
-def _laplace(value: int, scale: Fraction) -> float:
-    decay = math.exp(-1 / float(scale))
-    return (1 - decay) / (1 + decay) * decay ** abs(value)
+ONES = 2**64 - 1
 
 
 @pytest.mark.parametrize(("numerator", "denominator"), [(0, 1), (1, 1), (1, 2), (2, 3), (1, 7), (3, 5)])
@@ -25,22 +24,87 @@ def test_bernoulli_exp_has_probability_e_to_the_minus_x(numerator: int, denomina
     assert abs(float(law[True]) - math.exp(-numerator / denominator)) <= float(missing) + 1e-15
 
 
-@pytest.mark.parametrize("scale", [Fraction(1), Fraction(1, 2), Fraction(2)])
-def test_discrete_laplace_has_its_law(scale: Fraction) -> None:
-    law, missing = exact_law(lambda draws: discrete_laplace(scale, draws), Fraction(1, 10**5))
-    assert missing < Fraction(1, 4)
-    for value in range(-2, 3):
-        assert float(law[value]) <= _laplace(value, scale) + 1e-15 <= float(law[value] + missing) + 2e-15
-    assert all(law[value] == law[-value] for value in range(1, 3))
+class Words(Stream):
+    """Gives these words of 64 bits, then ones."""
+
+    def __init__(self, *words: int) -> None:
+        super().__init__(bytes(32), simulated=True)
+        self._words = list(words)
+
+    def words(self, count: int, dtype: type[np.unsignedinteger]) -> np.ndarray:
+        given, self._words = self._words[:count], self._words[count:]
+        return np.array(given + [ONES] * (count - len(given)), dtype=dtype)
 
 
-def test_neighbouring_outcomes_of_discrete_laplace_differ_by_the_stated_factor() -> None:
-    """Above the unwalked mass, P[z] / P[z + 1] = e^(1 / scale): what a count's epsilon rests on."""
-    law, missing = exact_law(lambda draws: discrete_laplace(Fraction(1), draws), Fraction(1, 10**5))
-    for value in range(3):
-        low = float(law[value] / (law[value + 1] + missing))
-        high = float((law[value] + missing) / law[value + 1])
-        assert low <= math.e <= high
+def exponential(rate: Fraction) -> tuple[Fraction, Fraction]:
+    """Rational numbers on both sides of e^rate, 2^-300 apart or less: the series of e^(rate / 2^n), squared n times."""
+    halvings = max(0, math.ceil(rate).bit_length())
+    x, term, total, k = rate / 2**halvings, Fraction(1), Fraction(1), 0
+    while term > Fraction(1, 2**600):
+        k += 1
+        term *= x / k
+        total += term
+    low = Fraction(math.floor(total * 2**600), 2**600)
+    high = low + Fraction(1, 2**590)
+    for _ in range(halvings):
+        low, high = low * low, high * high
+    return low, high
+
+
+@pytest.mark.parametrize("plus", [0, 1])
+@pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 3), Fraction(1, 2**40), Fraction(181, 4), Fraction(1, 2**200), Fraction(0.15)])
+def test_leading_digits_are_those_of_the_real_probability(rate: Fraction, plus: int) -> None:
+    for digits in (64, 128, 192):
+        low, high = exponential(rate)
+        assert (1 << digits) // (plus + high) == (1 << digits) // (plus + low) == samplers._leading(rate, plus, digits)
+
+
+@pytest.mark.parametrize("scale", [Fraction(1), Fraction(1, 2), Fraction(7, 3), Fraction(1 / 0.15), Fraction(40)])
+def test_digits_make_a_geometric_law(scale: Fraction) -> None:
+    """The product of its digits' probabilities, first words for the rest, is each number's probability."""
+    first, worths = samplers._first_words(scale)
+    ones = [Fraction(int(word), 1 << 64) for word in first[:-1]]
+    ratio = math.exp(-1 / scale)
+    for number in range(min(60, 1 << len(worths))):
+        chance = math.prod(one if number >> digit & 1 else 1 - one for digit, one in enumerate(ones))
+        assert float(chance) == pytest.approx((1 - ratio) * ratio**number, rel=1e-13, abs=1e-18)
+
+
+def test_a_word_below_a_digit_s_first_word_makes_it_one() -> None:
+    first, worths = samplers._first_words(Fraction(1))
+    for digit, worth in enumerate(worths.tolist()):
+        before = [ONES] * digit
+        assert discrete_laplaces(Fraction(1), 1, Words(*before, int(first[digit]) - 1)) == [worth]
+        assert discrete_laplaces(Fraction(1), 1, Words(*before, int(first[digit]) + 1)) == [0]
+        assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * len(first), *before, int(first[digit]) - 1)) == [-worth]
+
+
+def test_equal_words_are_decided_by_the_next_ones() -> None:
+    first, _ = samplers._first_words(Fraction(1))
+    half = int(first[0]), samplers._leading(Fraction(1), 1, 128) % 2**64, samplers._leading(Fraction(1), 1, 192) % 2**64
+    others = [ONES] * (2 * len(first) - 1)
+    assert discrete_laplaces(Fraction(1), 1, Words(half[0], *others, half[1] - 1)) == [1]
+    assert discrete_laplaces(Fraction(1), 1, Words(half[0], *others, half[1] + 1)) == [0]
+    assert discrete_laplaces(Fraction(1), 1, Words(half[0], *others, half[1], half[2] - 1)) == [1]
+    assert discrete_laplaces(Fraction(1), 1, Words(half[0], *others, half[1], half[2] + 1)) == [0]
+
+
+def test_a_last_word_of_zeros_may_lead_beyond_the_digits() -> None:
+    """At scale 1 six digits are drawn one by one; numbers from 64 on have a chance of e^-64."""
+    first, worths = samplers._first_words(Fraction(1))
+    assert len(worths) == 6
+    next_word = samplers._leading(Fraction(64), 0, 128)
+    others = [ONES] * len(first)
+    assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word + 1)) == [0]
+    assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word - 1, 1)) == [64]
+    assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word - 1, 0, next_word - 1, 1)) == [128]
+
+
+def test_one_number_is_many_of_one_and_many_differ() -> None:
+    many = discrete_laplaces(Fraction(1000), 50, stream(0, "test", "", ""))
+    assert discrete_laplace(Fraction(1000), stream(0, "test", "", "")) == discrete_laplaces(Fraction(1000), 1, stream(0, "test", "", ""))[0]
+    assert len(set(many)) > 40
+    assert discrete_laplaces(Fraction(1000), 0, stream(0, "test", "", "")) == []
 
 
 def test_a_tiny_scale_gives_no_noise_and_a_huge_one_hardly_ever_zero() -> None:

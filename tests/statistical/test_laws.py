@@ -11,7 +11,7 @@ import pytest
 from dpicl.mechanisms.noisy_count import noisy_counts
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.randomised_response import randomise, response
-from dpicl.mechanisms.samplers import bernoulli_exp, discrete_laplace
+from dpicl.mechanisms.samplers import bernoulli_exp, discrete_laplaces
 from dpicl.randomness import stream
 from dpicl.tabular.reconstruct import invert, report_counts
 from dpicl.types import LocalReports
@@ -30,11 +30,21 @@ def _laplace_law(scale: float, reach: int) -> np.ndarray:
 def test_discrete_laplace(scale: Fraction) -> None:
     reach = math.ceil(8 * scale)
     draws = stream(0, "discrete laplace", str(scale), "")
-    drawn = np.clip([discrete_laplace(scale, draws) for _ in range(DRAWS)], -reach, reach)
+    drawn = np.clip(discrete_laplaces(scale, DRAWS, draws), -reach, reach)
     counts = np.bincount(drawn + reach, minlength=2 * reach + 1)
     assert not law_rejected(counts, _laplace_law(float(scale), reach))
     assert law_rejected(counts, _laplace_law(float(scale) * 1.3, reach))
     assert law_rejected(counts, _laplace_law(float(scale) * 0.77, reach))
+
+
+def test_discrete_laplaces_of_one_call_are_independent() -> None:
+    """Pairs of successive numbers, by whether they are zero."""
+    drawn = np.array(discrete_laplaces(Fraction(1), 2 * DRAWS, stream(0, "laplace pairs", "", "")))
+    zero = (drawn == 0).astype(int)
+    p = float(_laplace_law(1.0, 8)[8])
+    law = [(1 - p) ** 2, (1 - p) * p, p * (1 - p), p * p]
+    for pairs in (2 * zero[::2] + zero[1::2], 2 * zero[:DRAWS] + zero[DRAWS:]):
+        assert not law_rejected(np.bincount(pairs, minlength=4), law)
 
 
 def test_a_noisy_count_s_noise_has_scale_one_over_epsilon() -> None:
