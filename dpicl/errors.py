@@ -4,9 +4,33 @@ Every message names the file, key or column, the rule, and the expected shape; f
 it gives a count. The command line prints the sentence and exits with code 2.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
+_SHOWN_CHARACTERS = 300
+
 
 class DpiclError(Exception):
-    """Base of everything the command line reports as a user's mistake (exit code 2)."""
+    """Base of everything the command line reports as a user's mistake (exit code 2).
+
+    Control and direction marks in a message are escaped: it may reach a terminal, a log or a page.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__("".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in message))
+
+    def __reduce__(self) -> Any:
+        """Errors cross processes; pickle's own way would call the constructor with the message alone."""
+        return _again, (type(self), *self.args), vars(self)
+
+
+def _again(kind: type[DpiclError], *message: str) -> DpiclError:
+    return kind.__new__(kind, *message)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
 class DeclarationError(DpiclError):
@@ -16,6 +40,7 @@ class DeclarationError(DpiclError):
     """
 
     def __init__(self, file: str, key: str, rule: str, expected: str = "") -> None:
+        file, key, rule, expected = map(_short, (file, key, rule, expected))
         self.file, self.key, self.rule, self.expected = file, key, rule, expected
         where = f"{file}: {key}: " if key else f"{file}: "
         super().__init__(where + rule + (f"; expected {expected}" if expected else ""))
@@ -40,7 +65,7 @@ class ParameterError(DpiclError):
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         self.name, self.value, self.expected = name, value, expected
-        super().__init__(f"{name}={value}: expected {expected}")
+        super().__init__(f"{name}={_short(str(value))}: expected {_short(expected)}")
 
 
 class SourceError(DpiclError):

@@ -32,7 +32,7 @@ def parse_epsilon(value: object) -> float:
     """
     try:
         epsilon = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         epsilon = math.nan
     if not epsilon > 0:
         raise ValueError(f"got {str(value)[:40]!r}; expected a number > 0, or inf")

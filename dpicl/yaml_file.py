@@ -1,8 +1,14 @@
-"""Reading a declaration file: safe YAML, no duplicate keys, no aliases, one-sentence errors."""
+"""Reading a declaration file: safe YAML, no duplicate keys, no aliases, one-sentence errors.
+
+A scalar without quotes is a number only where it is written as JSON writes one, and a truth
+value only as `true` or `false`: `010`, `1_000`, `12:30`, `0x1f`, `yes` and `2020-01-01` are
+the text that stands there, not the 8, 1000, 750, 31, yes and day of YAML 1.1.
+"""
 
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from dpicl.errors import DeclarationError
 
 MAX_BYTES = 1 << 20
+MAX_VALUES, MAX_DEPTH = 20_000, 20
 _PLAIN = {
     "Value error, ": "",
     "Input should be ": "",
@@ -31,12 +38,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses duplicate keys, aliases and tags, and keeps `yes` and `no` as text."""
+    """SafeLoader that refuses duplicate keys, aliases, tags and depth, and takes odd scalars as text."""
 
-    yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    _values = _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
@@ -44,17 +49,25 @@ class _Loader(yaml.SafeLoader):
             raise _problem(event, "an anchor or alias; expected the value written out")
         if getattr(event, "tag", None) is not None:
             raise _problem(event, "a tag; expected a plain value")
-        return super().compose_node(parent, index)
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise _problem(event, f"one value too many; expected at most {MAX_VALUES} in a file")
+        if self._depth == MAX_DEPTH:
+            raise _problem(event, f"nested too deep; expected at most {MAX_DEPTH} levels")
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
+        seen: set[str] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str | int):
                 raise _problem(key_node, "a key is not a word; expected `word: value`")
-            if key in seen:
-                raise _problem(key_node, f"key {key!r} stands twice; expected every key once")
-            seen.add(key)
+            if str(key) in seen:  # 1 and "1" would meet where keys are text
+                raise _problem(key_node, f"key {str(key)[:60]!r} stands twice; expected every key once")
+            seen.add(str(key))
         return super().construct_mapping(node, deep)
 
 
@@ -63,13 +76,16 @@ def _problem(place: Any, rule: str) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(None, None, rule, place.start_mark)
 
 
-def _bool_constructor(loader: _Loader, node: yaml.ScalarNode) -> bool | str:
-    """Only `true` and `false` are booleans: `no` is a category in many tables."""
-    text = str(node.value)
-    return text.lower() == "true" if text.lower() in ("true", "false") else text
-
-
-_Loader.add_constructor("tag:yaml.org,2002:bool", _bool_constructor)
+_SCALARS = {
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    "int": (r"0|-?[1-9][0-9]*", list("-0123456789")),
+    "float": (r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", list("-+.0123456789")),
+    "merge": (r"<<", ["<"]),
+}
+"""What a scalar without quotes is read as: pattern of the whole, and its possible first characters."""
+for _kind, (_pattern, _first) in _SCALARS.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
 def read_yaml(path: Path) -> Any:
@@ -79,18 +95,24 @@ def read_yaml(path: Path) -> Any:
         DeclarationError: the file is missing, too large, not UTF-8 or not valid YAML.
     """
     try:
-        raw = path.read_bytes()
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise DeclarationError(path.name, "", "cannot be read (not a file)", "a YAML file")
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise DeclarationError(path.name, "", f"cannot be read ({error.strerror})", "a YAML file") from None
+    except ValueError:
+        raise DeclarationError(path.name, "", "is no path", "a name without NUL") from None
     if len(raw) > MAX_BYTES:
-        raise DeclarationError(path.name, "", f"has {len(raw)} bytes", f"at most {MAX_BYTES}")
+        raise DeclarationError(path.name, "", f"has {max(status.st_size, len(raw))} bytes", f"at most {MAX_BYTES}")
     try:
         return yaml.load(raw.decode("utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader, hardened
     except UnicodeDecodeError:
         raise DeclarationError(path.name, "", "is not UTF-8", "text in UTF-8") from None
     except yaml.YAMLError as error:
         raise DeclarationError(path.name, *_yaml_problem(error)) from None
-    except (RecursionError, ValueError, OverflowError):
+    except (ValueError, OverflowError):
         raise DeclarationError(path.name, "", "cannot be parsed", "plain, flat YAML") from None
 
 
@@ -136,6 +158,8 @@ def _explain(error: Any, total: int) -> tuple[str, str]:
         return "missing" + more, "this key"
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
         return f"has no known {error['ctx']['discriminator']}" + more, error["ctx"].get("expected_tags", "this key")
+    if error["type"] == "string_type" and not isinstance(error["input"], dict | list):
+        return f"got {str(error['input'])[:60]!r} without quotes" + more, 'text; put it in quotes, "as it is to stand"'
     message = _PYDANTIC.sub(lambda found: _PLAIN[found[0]], error["msg"])
     rule, _, expected = message.partition("; expected ")
     if expected:

@@ -12,7 +12,7 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
 def _as_category(value: Any) -> Any:
-    """YAML reads `0` as a number; a category is always text."""
+    """A whole number as `yaml_file` reads it is what is written; nothing else but text is taken."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

@@ -168,8 +168,10 @@ FILES: dict[str, tuple[bytes, str]] = {
     "UTF-16": ("version: 1\n".encode("utf-16"), "is not UTF-8; expected text in UTF-8"),
     "Latin-1": ("description: naïve\n".encode("latin-1"), "is not UTF-8"),
     "huge": (b"# " + b"x" * (1 << 20), "has 1048578 bytes; expected at most 1048576"),
-    "deep": (b"a: " + b"[" * 5000 + b"]" * 5000, "cannot be parsed; expected plain, flat YAML"),
-    "deep and open": (b"{" * 50_000, "cannot be parsed; expected plain, flat YAML"),
+    "deep": (b"a: " + b"[" * 5000 + b"]" * 5000, "line 1: nested too deep; expected at most 20 levels"),
+    "deep and open": (b"{" * 50_000, "line 1: nested too deep; expected at most 20 levels"),
+    "long": (b"a: [" + b"a," * 30_000 + b"]", "line 1: one value too many; expected at most 20000 in a file"),
+    "one key as number and text": (b'1: a\n"1": b\n', "line 2: key '1' stands twice"),
     "number of many digits": (b"version: " + b"9" * 5000, "cannot be parsed; expected plain, flat YAML"),
 }
 
@@ -186,7 +188,7 @@ def test_a_file_that_is_no_declaration_isone_sentence(tmp_path: Path, raw: bytes
 def test_a_missing_file_a_folder_and_another_name_areone_sentence(tmp_path: Path) -> None:
     (tmp_path / "store.yaml").write_text(GOOD)
     for path, phrase in [
-        (tmp_path / "none.yaml", "No such file"), (tmp_path, "Is a directory"), (tmp_path / "store.yaml", "expected 'store', the file's own name")
+        (tmp_path / "none.yaml", "No such file"), (tmp_path, "cannot be read (not a file)"), (tmp_path / "store.yaml", "expected 'store', the file's own name")
     ]:  # fmt: skip
         with pytest.raises(DeclarationError) as caught:
             load_contract(path)
