@@ -94,3 +94,17 @@ class ReleasedGroups:
     """The noisy averages of one partition, in the partition's public order."""
 
     groups: tuple[ReleasedGroup, ...]
+
+
+@dataclass(frozen=True)
+class ReleasedPrompts:
+    """Texts of released demonstrations and queries: any model may be told them."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PrivatePrompts:
+    """Texts that hold rows without noise: only a model on a machine that may see the rows is told them."""
+
+    texts: tuple[str, ...]

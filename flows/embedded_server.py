@@ -23,6 +23,7 @@ from flows.environment import variable
 
 START_SECONDS = 120
 DRAIN_SECONDS = 10
+_ASKED_OF_SERVER = {"PREFECT_SERVER_UI_ENABLED": "false", "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true"}
 _SERVE = ("-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--log-level", "error")
 
 
@@ -64,7 +65,7 @@ def embedded_server() -> Iterator[EmbeddedServer]:
         # Set first: every client process that is started from here on inherits the secret, the server demands it.
         stack.enter_context(variable("PREFECT_SERVER_API_AUTH_STRING", secret))
         stack.enter_context(variable("PREFECT_API_AUTH_STRING", secret))
-        process = subprocess.Popen([sys.executable, *_SERVE, "--port", str(port)], env={**os.environ, "PREFECT_SERVER_UI_ENABLED": "false"})  # noqa: S603 - our own words
+        process = subprocess.Popen([sys.executable, *_SERVE, "--port", str(port)], env={**os.environ, **_ASKED_OF_SERVER})  # noqa: S603 - our own words
         server = EmbeddedServer(process, api_url)
         stack.callback(server.stop)
         stack.callback(_end, stop_with_parent(process.pid))

@@ -23,6 +23,9 @@ _DEFAULTS = {
     # Private frames must not reach a disk in plain.
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
+    # The pages of scheduler and workers ask nobody who he is: all but the heartbeat are off.
+    "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "['distributed.http.health']",
+    "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "['distributed.http.health']",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }

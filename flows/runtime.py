@@ -2,6 +2,9 @@
 
 With `PREFECT_API_URL` and `DASK_SCHEDULER_ADDRESS` set, both are used as they are. Without,
 one server process and one local cluster are started for the run and stopped after it.
+
+Whoever can speak to a Dask scheduler runs code as its owner, so the cluster asks everybody
+for a certificate that is made for it and exists in the memory of its processes only.
 """
 
 from __future__ import annotations
@@ -10,11 +13,15 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpicl.errors import RunError
 from flows.embedded_server import embedded_server
 from flows.environment import prepare_environment, variable
+
+if TYPE_CHECKING:
+    from distributed import LocalCluster
+    from distributed.security import Security
 
 # The HTTP pages of the scheduler stay on this machine, at any free port.
 LOCAL_CLUSTER: dict[str, Any] = {
@@ -57,6 +64,7 @@ def _check_named() -> None:
 
 
 def _check_server(url: str) -> None:
+    import httpx
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
@@ -64,6 +72,12 @@ def _check_server(url: str) -> None:
             raise RunError(
                 f"PREFECT_API_URL={url}: no server answers there; start one with `prefect server start`, or unset it to have one made"
             )
+        try:
+            client.read_flows(limit=1)  # the health check needs no secret
+        except httpx.HTTPStatusError as error:
+            raise RunError(
+                f"PREFECT_API_URL={url}: the server answers {error.response.status_code}; expected its secret in PREFECT_API_AUTH_STRING"
+            ) from None
 
 
 def _check_scheduler(address: str) -> None:
@@ -73,6 +87,8 @@ def _check_scheduler(address: str) -> None:
         Client(address, timeout=5, set_as_default=False).close()
     except (OSError, ValueError):
         raise RunError(f"DASK_SCHEDULER_ADDRESS={address}: no scheduler answers there; start one, or unset it to have one made") from None
+    except TypeError:  # what Dask says where a certificate is needed and none is named
+        raise RunError(f"DASK_SCHEDULER_ADDRESS={address}: needs a certificate; expected Dask's settings distributed.comm.tls") from None
 
 
 @contextmanager
@@ -80,10 +96,28 @@ def _cluster(workers: int) -> Iterator[None]:
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
         yield
         return
-    from distributed import LocalCluster
+    import dask
 
     with (
-        LocalCluster(n_workers=workers, **LOCAL_CLUSTER) as cluster,
+        local_cluster(workers) as cluster,
+        dask.config.set(_client_settings(cluster.security)),
         variable("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address),
     ):
         yield
+
+
+def local_cluster(workers: int) -> LocalCluster:
+    """Worker processes on this machine, behind a certificate of their own."""
+    from distributed import LocalCluster
+
+    return LocalCluster(n_workers=workers, security=True, **LOCAL_CLUSTER)
+
+
+def _client_settings(security: Security) -> dict[str, Any]:
+    """What a client that knows only the address needs besides."""
+    return {
+        "distributed.comm.require-encryption": True,
+        "distributed.comm.tls.ca-file": security.tls_ca_file,
+        "distributed.comm.tls.client.cert": security.tls_client_cert,
+        "distributed.comm.tls.client.key": security.tls_client_key,
+    }

@@ -9,7 +9,7 @@ from prefect import flow
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
-from flows.runtime import LOCAL_CLUSTER
+from flows.runtime import local_cluster
 from flows.wiring import run_units
 from tasks.plan import make_plan
 
@@ -19,7 +19,7 @@ def task_runner() -> TaskRunner[Any]:
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     if address:
         return DaskTaskRunner(address=address)
-    return DaskTaskRunner(cluster_kwargs={"n_workers": os.cpu_count() or 1, **LOCAL_CLUSTER})
+    return DaskTaskRunner(cluster_class=local_cluster, cluster_kwargs={"workers": os.cpu_count() or 1})
 
 
 @flow(name="sweep", flow_run_name="{pipeline}", task_runner=task_runner(), persist_result=False, retries=0)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from dpicl.contract import Contract
 from dpicl.errors import DeclarationError, ParameterError
+from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods.common import check_supported
 from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override, units_of
@@ -42,9 +43,9 @@ def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None
         return folder
     pipelines = load_pipelines(settings.pipelines)
     pipeline = override(find_pipeline(pipelines, pipeline_name), dict(changes))
-    _check_grid(pipeline, settings)
-    _check_caps(pipeline, settings)
     model = resolve_model(pipeline.model, registry(pipelines, settings.pipelines.name))
+    _check_grid(pipeline, model, settings)
+    _check_caps(pipeline, settings)
     run_id = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder = run_folder(settings, run_id)
     write_plan(folder, Plan(run_id, pipeline_name, pipeline, model))
@@ -70,13 +71,14 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
     return models
 
 
-def _check_grid(pipeline: Pipeline, settings: Settings) -> None:
-    """Every data set has a contract, and every contract allows what the grid asks of it."""
+def _check_grid(pipeline: Pipeline, model: ModelSpec, settings: Settings) -> None:
+    """Every data set has a contract, and every contract allows what the grid asks of it and tells the model."""
     for name in pipeline.datasets:
         contract = settings.contract(name)
         units = [unit for unit in units_of(pipeline) if unit.dataset == name]
         for unit in units:
             _check_shots(contract, unit)
+            check_egress(contract, unit, model)
             check_supported(contract, unit)
         if units:
             find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)

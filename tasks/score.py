@@ -12,9 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dpicl.lm.egress import ask, check_egress, prompts_of
 from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer
+from dpicl.methods.common import ZERO_SHOT
+from dpicl.pipeline import Cell
 from tasks.artefacts import read_prompts
 from tasks.corpus import public_corpus
 from tasks.doorway import doorway, timed
@@ -36,9 +39,16 @@ def _cell_file(folder: UnitFolder, number: int) -> Path:
     return folder.path / "scored" / f"{number:04d}.npz"
 
 
+def _cells(folder: UnitFolder) -> dict[str, Cell]:
+    """Every cell that a unit may have prompts for, by key."""
+    return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.cells("icl"), *folder.unit.cells("raw-rows"))}
+
+
 def _score(run: str, unit_key: str, part: int) -> str:
-    """Score every cell of this part that has no scores yet."""
+    """Score every cell of this part that has no scores yet; the model is opened for what it may be told only."""
     folder = open_unit(run, unit_key)
+    check_egress(folder.contract, folder.unit, read_plan(folder.run).model)
+    known = _cells(folder)
     cells = [(number, key, texts) for number, (key, texts) in enumerate(read_prompts(folder).items())]
     mine = sorted(cells, key=lambda cell: -sum(map(len, cell[2])))[part::PARTS]
     missing = [cell for cell in mine if not _cell_file(folder, cell[0]).exists()]
@@ -46,7 +56,8 @@ def _score(run: str, unit_key: str, part: int) -> str:
         with timed(folder.run, unit_key, "score", part=str(part)):
             scorer = scorer_of(folder.run, folder.settings)
             for number, key, texts in missing:
-                write_arrays(_cell_file(folder, number), {key: scorer.score(texts, CONTINUATIONS)})
+                prompts = prompts_of(texts, folder.contract, known[key])
+                write_arrays(_cell_file(folder, number), {key: ask(scorer, prompts, CONTINUATIONS)})
     return f"{len(missing)} of {len(mine)} cells now"
 
 

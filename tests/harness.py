@@ -5,6 +5,7 @@ Real parts, started once and stopped at the end. A test that wants to break one 
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import logging
@@ -160,15 +161,17 @@ def _bare_environment() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class World(Place):
-    """A place with a running server and cluster."""
+    """A place with a running server and cluster; the server may want a secret."""
 
     url: str
     scheduler: str
+    secret: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
         """As a place's, with server and cluster."""
-        return {**super().environment, "PREFECT_API_URL": self.api_url, "DASK_SCHEDULER_ADDRESS": self.scheduler}
+        named = {"PREFECT_API_URL": self.api_url, "DASK_SCHEDULER_ADDRESS": self.scheduler}
+        return {**super().environment, **named, **({"PREFECT_API_AUTH_STRING": self.secret} if self.secret else {})}
 
     @property
     def api_url(self) -> str:
@@ -197,9 +200,17 @@ class World(Place):
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """One request to the server's API; POST with a body, else GET."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.api_url}/{path}", data, {"Content-Type": "application/json"})
+        request = urllib.request.Request(f"{self.api_url}/{path}", data, {"Content-Type": "application/json", **self._passport()})
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.loads(answer.read() or "null")
+
+    def _passport(self) -> dict[str, str]:
+        """What a server with a secret and protection against cross-site requests wants to see."""
+        if not self.secret:
+            return {}
+        who = {"Authorization": f"Basic {base64.b64encode(self.secret.encode()).decode()}"}
+        with urllib.request.urlopen(urllib.request.Request(f"{self.api_url}/csrf-token?client=tests", headers=who), timeout=30) as answer:
+            return {**who, "Prefect-Csrf-Client": "tests", "Prefect-Csrf-Token": json.loads(answer.read())["token"]}
 
     def flow_run(self, run_id: str) -> dict[str, Any]:
         """The newest flow run whose parameters name the run."""
@@ -249,11 +260,11 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 @contextmanager
-def running_server(place: Place) -> Iterator[str]:
+def running_server(place: Place, **extra: str) -> Iterator[str]:
     """A Prefect server with its pages on a free port; gives its address."""
     url = f"http://127.0.0.1:{(port := free_port())}"
     command = [str(DPICL.with_name("prefect")), "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    environment = {**_bare_environment(), **place.environment, "PREFECT_SERVER_UI_API_URL": f"{url}/api"}
+    environment = {**_bare_environment(), **place.environment, "PREFECT_SERVER_UI_API_URL": f"{url}/api", **extra}
     with (place.root / "server.log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, text=True, start_new_session=True)
     guard = stop_with_parent(server.pid)

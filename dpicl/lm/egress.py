@@ -1,0 +1,60 @@
+"""What may be sent to which model: released demonstrations to any, true rows to local ones only.
+
+A model that others run (`trust: remote`) keeps what it is told. Without noise (epsilon = inf)
+a demonstration is a true row, and only a table that is public anyway may send one there. The
+plan asks before a row is read, and every stage that asks a model before it opens the model.
+
+Not covered queries, which are sent as they are, wherever the model runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpicl.contract.models import Contract
+from dpicl.errors import PrivacyError
+from dpicl.lm.models import ModelSpec
+from dpicl.lm.requests import Progress, Scorer
+from dpicl.pipeline import Cell, Unit
+from dpicl.types import PrivatePrompts, ReleasedPrompts
+
+
+def prompts_of(texts: Sequence[str], contract: Contract, cell: Cell) -> ReleasedPrompts | PrivatePrompts:
+    """Texts with their trust: those of a noiseless cell are private unless the table is public."""
+    noiseless = cell.epsilon is not None and math.isinf(cell.epsilon)
+    kind = PrivatePrompts if noiseless and not contract.privacy.budget.benchmark else ReleasedPrompts
+    return kind(tuple(texts))
+
+
+def check_egress(contract: Contract, unit: Unit, model: ModelSpec) -> None:
+    """Refuse a unit that would send private rows to a model that others run.
+
+    Raises:
+        PrivacyError: names the table and the model; nothing was read, nothing was opened.
+    """
+    private = sum(isinstance(prompts_of((), contract, cell), PrivatePrompts) for cell in unit.cells("icl"))
+    if private and model.trust != "local":
+        raise PrivacyError(
+            f"{contract.name}: model {model.name!r} has trust {model.trust!r}, and epsilon=inf sends it rows without noise "
+            f"({private} cells); expected a finite epsilon, a local model, or a contract with `benchmark: true`"
+        )
+
+
+def ask(
+    scorer: Scorer, prompts: ReleasedPrompts | PrivatePrompts, continuations: Sequence[str], *, progress: Progress | None = None
+) -> np.ndarray:
+    """`Scorer.score` for texts that say what they hold; shape (prompts, continuations), in nats.
+
+    Raises:
+        PrivacyError: the texts hold private rows and the model is not local, or they do not say what they hold.
+    """
+    allowed = ReleasedPrompts | PrivatePrompts if scorer.description.trust == "local" else ReleasedPrompts
+    if not isinstance(prompts, allowed):
+        raise PrivacyError(
+            f"model {scorer.description.name!r} has trust {scorer.description.trust!r} and may not be told {type(prompts).__name__}; "
+            f"expected released prompts, or private ones for a local model"
+        )
+    return scorer.score(prompts.texts, continuations, progress=progress)
