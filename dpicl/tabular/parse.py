@@ -1,8 +1,8 @@
 """From columns of text to the types of a contract, or one sentence on what is wrong.
 
 Every source is turned into text first, so that CSV, Parquet and downloads obey one set of
-rules. Messages name columns and counts. Names from a file are shown only once all columns
-of the contract were found in it: a file without a header has a row of values there.
+rules. Messages name columns of the contract and counts. A name that only the file has is
+told by its place: where a line break is lost, the header ends in a row of values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpicl.errors import DataError
 
 _WHOLE = r"^-?\d+(\.0+)?$"
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_SHOWN_CHARACTERS = 40
+_LONGEST_TEXT = 1 << 16
 
 
 def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
@@ -36,10 +36,10 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
         rule = f"is not among the columns{_more(missing)}; expected all {len(contract.read_columns)} of the contract"
         raise DataError(where, rule, column=missing[0])
     check_distinct(names, where)
-    extra = [name for name in names if name not in contract.read_columns and name not in contract.source.ignore]
+    extra = [place for place, name in enumerate(names, 1) if name not in contract.read_columns and name not in contract.source.ignore]
     if extra:
         rule = f"is not in the contract{_more(extra)}; expected its columns and those under `ignore`"
-        raise DataError(where, rule, column=_short(extra[0]))
+        raise DataError(where, f"column {extra[0]} of {len(names)} {rule}")
 
 
 def check_distinct(names: Sequence[str], where: str) -> None:
@@ -48,17 +48,15 @@ def check_distinct(names: Sequence[str], where: str) -> None:
     Raises:
         DataError: one does.
     """
-    twice = [name for name, count in Counter(names).items() if count > 1]
+    counts = Counter(names)
+    twice = [place for place, name in enumerate(names, 1) if counts.pop(name, 1) > 1]
     if twice:
-        raise DataError(where, f"stands twice in the header{_more(twice)}; expected distinct names", column=_short(twice[0]))
+        rule = f"has a name that stands twice in the header{_more(twice)}; expected distinct names"
+        raise DataError(where, f"column {twice[0]} of {len(names)} {rule}")
 
 
-def _more(names: Sequence[str]) -> str:
-    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-
-
-def _short(name: str) -> str:
-    return name[:_SHOWN_CHARACTERS]
+def _more(named: Sequence[object]) -> str:
+    return f" (and {len(named) - 1} more)" if len(named) > 1 else ""
 
 
 def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
@@ -88,14 +86,24 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
 
 
 def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if pa.types.is_floating(column.type):
-        column = _plain_floats(column)
     try:
-        return pc.fill_null(column.cast(pa.string()), "")
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if pa.types.is_dictionary(column.type):
+            for chunk in column.chunks:
+                _refuse_long(chunk.dictionary, name, where)
+            column = column.cast(column.type.value_type)
+        if pa.types.is_floating(column.type):
+            column = _plain_floats(column)
+        text = pc.fill_null(column.cast(pa.string()), "")
+    except pa.ArrowException:
         raise DataError(where, "holds neither numbers nor text", column=name) from None
+    _refuse_long(text, name, where)
+    return text
+
+
+def _refuse_long(values: pa.Array, name: str, where: str) -> None:
+    """In a dictionary one long text may stand for a million rows."""
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type) or pa.types.is_large_string(values.type):
+        _refuse(pc.greater(pc.binary_length(values), _LONGEST_TEXT), f"has more than {_LONGEST_TEXT} bytes", name, where)
 
 
 def _plain_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -125,7 +133,8 @@ def _integers(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     try:
         return digits.cast(pa.int64())
     except pa.ArrowInvalid:
-        beyond = sum(not -(2**63) <= Decimal(value) < 2**63 for value in digits.to_pylist())
+        long = digits.filter(pc.greater(pc.binary_length(digits), 18))
+        beyond = sum(not -(2**63) <= Decimal(value) < 2**63 for value in long.to_pylist())
         raise DataError(where, "is beyond 64 bits", column=name, count=beyond) from None
 
 

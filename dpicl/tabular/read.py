@@ -6,20 +6,18 @@ A row digest tells whether two files hold the same rows, whatever their order an
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
 import io
 import json
-import zlib
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pa_parquet
 
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
+from dpicl.tabular.bounded import read_bytes, read_parquet
 from dpicl.tabular.parse import check_columns, check_distinct, typed_table
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
@@ -37,7 +35,7 @@ def read_table(path: Path, contract: Contract) -> pa.Table:
     """
     if not path.name.endswith(SUFFIXES):
         raise DataError(path.name, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
-    data = _read_bytes(path)
+    data = read_bytes(path)
     columns = _parquet_columns(data, contract, path.name) if path.suffix == ".parquet" else _csv_columns(data, contract, path.name)
     return typed_table(columns, contract, path.name)
 
@@ -48,39 +46,22 @@ def read_text_table(path: Path) -> pa.Table:
     Raises:
         DataError: as for `read_table`, without the rules of a contract.
     """
-    data = _read_bytes(path)
+    data = read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
     names = _header(data, path.name)
     check_distinct(names, path.name)
     return _csv_text(data, names, path.name)
 
 
-def _read_bytes(path: Path) -> bytes:
-    """Content of a file, unpacked; never empty."""
-    if path.is_dir():
-        raise DataError(path.name, "is a folder; expected a file")
-    try:
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(path.name, "is not a complete gzip file") from None
-    except OSError as error:
-        raise DataError(path.name, f"cannot be read ({error.strerror})") from None
-    if not data:
-        raise DataError(path.name, "has 0 bytes; expected a header and rows")
-    return data.removeprefix(_BYTE_ORDER_MARK)
-
-
 def _parquet_columns(data: bytes, contract: Contract, where: str) -> pa.Table:
-    try:
-        file = pa_parquet.ParquetFile(pa.BufferReader(data))
-        check_columns(file.schema_arrow.names, contract, where)
-        return file.read(columns=list(contract.read_columns))
-    except (pa.ArrowException, OSError):
-        raise DataError(where, "is not a complete Parquet file") from None
+    def wanted(names: list[str]) -> list[str]:
+        check_columns(names, contract, where)
+        return list(contract.read_columns)
+
+    return read_parquet(data, wanted, where)
 
 
 def _csv_columns(data: bytes, contract: Contract, where: str) -> pa.Table:
+    data = data.removeprefix(_BYTE_ORDER_MARK)
     names = _header(data, where)
     check_columns(names, contract, where)
     return _csv_text(data, names, where)

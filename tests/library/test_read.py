@@ -75,8 +75,11 @@ BAD_CSV = [
     ("missing column", _csv("31,1.75,red", header="age,height,colour"), "column 'y': is not among the columns; expected all 4"),
     ("two missing columns", _csv("31,red", header="age,colour"), "column 'height': is not among the columns (and 1 more)"),
     ("no header", _csv(header=ROWS[0]), "column 'age': is not among the columns (and 3 more)"),
-    ("extra column", _csv("31,1.75,red,no,1", header=HEADER + ",shoe"), "column 'shoe': is not in the contract"),
-    ("duplicated header", _csv("31,1.75,red,no,31", header=HEADER + ",age"), "column 'age': stands twice"),
+    ("extra column", _csv("31,1.75,red,no,1", header=HEADER + ",shoe"), "column 5 of 5 is not in the contract"),
+    ("duplicated header", _csv("31,1.75,red,no,31", header=HEADER + ",age"), "column 1 of 5 has a name that stands twice"),
+    ("lost line break", _csv(*ROWS, header=HEADER + ",31,1.75,red,no"), "column 5 of 8 is not in the contract (and 3 more)"),
+    ("lost line break, twice", _csv(*ROWS, header=HEADER + ",red,red"), "column 5 of 6 has a name that stands twice"),
+    ("a text of 100 KiB", _csv(f"31,1.75,{'x' * 100_000},no"), "column 'colour': has more than 65536 bytes (1 value)"),
     ("blank in a header", _csv(*ROWS, header="age, height,colour,y"), "column 'height': is not among the columns"),
     ("text as integer", _csv("x,1.75,red,no", *ROWS), "column 'age': is not a whole number (1 value)"),
     ("fraction as integer", _csv("1.5,1.75,red,no", "2.25,1.75,red,no"), "column 'age': is not a whole number (2 values)"),
@@ -171,7 +174,7 @@ def test_parquet_of_any_plain_type_reads_as_its_csv_does(tmp_path: Path) -> None
         ("height", pa.array([1.0, math.nan, math.inf]), "column 'height': is not a finite number (2 values)"),
         ("height", pa.array([True, False, True]), "column 'height': is not a finite number (3 values)"),
         ("colour", pa.array(["red", "mauve", "red"]), "column 'colour': is not one of the 3 categories (1 value)"),
-        ("shoe", pa.array([1, 2, 3]), "column 'shoe': is not in the contract"),
+        ("shoe", pa.array([1, 2, 3]), "column 5 of 5 is not in the contract"),
     ],
 )
 def test_bad_parquet_is_refused_with_the_same_rules(tmp_path: Path, name: str, values: pa.Array, message: str) -> None:

@@ -15,7 +15,30 @@ from dpicl.errors import DataError, DeclarationError, DpiclError, ParameterError
 from dpicl.yaml_file import read_yaml
 from tests.library.examples import ROOT, one_sentence, tree
 
-AS_WRITTEN = "010 12:30 0x1f 0o17 0b1 1_000 yes No on OFF y 2020-01-01 1:30.5 +5 .5 5. = 1e 0 7 -7 12".split()
+AS_WRITTEN = [
+    "010",
+    "12:30",
+    "0x1f",
+    "0o17",
+    "0b1",
+    "1_000",
+    "yes",
+    "No",
+    "on",
+    "OFF",
+    "y",
+    "2020-01-01",
+    "1:30.5",
+    "+5",
+    ".5",
+    "5.",
+    "=",
+    "1e",
+    "0",
+    "7",
+    "-7",
+    "12",
+]
 """Most of these are something else to a YAML 1.1 reader."""
 NOT_TEXT = ["~", "null", "", "1.50", "1e5", "-0", "true", "False", ".inf", ".NaN", "-.inf"]
 
