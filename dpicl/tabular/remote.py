@@ -1,7 +1,7 @@
 """Downloading one file from a server that may be slow, broken or lying.
 
 A download either ends as a complete, synced file or raises one sentence. It is bounded in
-time, size, attempts and redirects. What may pass by itself is tried again: no connection,
+time, size, attempts and redirects, and goes to public addresses only. What may pass by itself is tried again: no connection,
 no answer, a cut answer, 429 and 5xx. Everything else is final.
 
 Needs the extra `endpoint`; nothing else in this package imports httpx.
@@ -26,6 +26,7 @@ import tenacity
 
 from dpicl import __version__
 from dpicl.errors import SourceError
+from dpicl.tabular.addresses import guarded_transport, is_public
 from dpicl.tabular.visit import FetchLimits, Visit, host_of
 
 logger = logging.getLogger(__name__)
@@ -52,8 +53,8 @@ class _Download:
 def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) -> None:
     """Write what `url` holds to `target`.
 
-    Every request goes to https, or, when `visit.base` is http on this machine, to the host
-    and port of `visit.base`. `md5` is the digest that the content must have.
+    Every request, redirected ones too, goes to https at a public address, or, when
+    `visit.base` is http on this machine, to the host and port of `visit.base`. `md5` is the digest that the content must have.
 
     Raises:
         SourceError: names the host and what happened; `target` may then hold a part.
@@ -61,11 +62,8 @@ def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) ->
     limits = visit.limits
     retrying = _retrying(limits)
     job = _Download(url, target, visit, time.monotonic() + limits.deadline_seconds)
-    timeout = httpx.Timeout(limits.read_seconds, connect=limits.connect_seconds)
-    headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity"}
     try:
-        with httpx.Client(verify=_trusted_roots(), timeout=timeout, headers=headers, follow_redirects=False) as client:
-            digest = retrying(_attempt, client, job)
+        digest = retrying(_attempt, job)
     except _Transient as problem:
         attempts = retrying.statistics["attempt_number"]
         raise SourceError(f"{host_of(url)}: {problem}; gave up after {attempts} {'attempt' if attempts == 1 else 'attempts'}") from None
@@ -93,18 +91,30 @@ def _retrying(limits: FetchLimits) -> tenacity.Retrying:
     return tenacity.Retrying(retry=tenacity.retry_if_exception_type(_Transient), stop=stop, wait=wait, reraise=True)
 
 
-def _attempt(client: httpx.Client, job: _Download) -> str:
+def _client(url: str, job: _Download) -> httpx.Client:
+    """A client for one request: every hop of a redirect is connected to, and checked, anew."""
+    limits, base = job.visit.limits, httpx.URL(job.visit.base)
+    own = (base.host, base.port or 80) if base.scheme == "http" and _is_loopback(base.host) else None
+    transport = guarded_transport(httpx.URL(url), roots=_trusted_roots(), own=own, deadline=job.deadline)
+    timeout = httpx.Timeout(limits.read_seconds, connect=limits.connect_seconds)
+    headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity"}
+    return httpx.Client(transport=transport, timeout=timeout, headers=headers, follow_redirects=False)
+
+
+def _attempt(job: _Download) -> str:
     """Follow redirects to a file and save it; returns its md5."""
     url = job.url
     try:
         for _ in range(job.visit.limits.redirects + 1):
             _refuse_address(url, job.visit.base)
-            with client.stream("GET", url) as response:
+            with _client(url, job) as client, client.stream("GET", url) as response:
                 if not response.has_redirect_location:
                     _refuse_status(response)
                     return _save(response, job)
                 url = str(response.url.join(response.headers["location"]))
     except httpx.TimeoutException:
+        if time.monotonic() >= job.deadline:
+            raise SourceError(f"{host_of(url)}: needs more than {job.visit.limits.deadline_seconds:g} seconds") from None
         raise _Transient("did not answer in time") from None
     except httpx.RemoteProtocolError:
         raise _Transient("broke off or garbled its answer") from None
@@ -121,17 +131,24 @@ def _refuse_address(url: str, origin: str) -> None:
     except httpx.InvalidURL:
         raise SourceError(f"{host_of(origin)}: leads to an invalid address") from None
     if asked.scheme == "https" and asked.host:
+        if _is_literal(asked.host) and not is_public(asked.host):
+            raise SourceError(f"{host_of(origin)}: leads to {asked.host}, which is not public; expected a public repository")
         return
     if asked.scheme == "http" and _is_loopback(asked.host) and asked.netloc == trusted.netloc:
         return
     raise SourceError(f"{host_of(origin)}: leads to {asked.scheme or 'no scheme'} on {asked.host or 'no host'}; expected https")
 
 
-def _is_loopback(host: str) -> bool:
+def _is_literal(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        ipaddress.ip_address(host)
     except ValueError:
-        return host == "localhost"
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host).is_loopback if _is_literal(host) else host == "localhost"
 
 
 def _refuse_status(response: httpx.Response) -> None:
@@ -164,8 +181,6 @@ def _save(response: httpx.Response, job: _Download) -> str:
             received += len(chunk)
             if max(received, total or 0) > limits.max_bytes:
                 raise SourceError(f"{host}: sends more than {limits.max_bytes} bytes")
-            if time.monotonic() > job.deadline:
-                raise SourceError(f"{host}: needs more than {limits.deadline_seconds:g} seconds")
             digest.update(chunk)
             file.write(chunk)
             if job.visit.progress is not None:

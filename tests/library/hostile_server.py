@@ -130,6 +130,18 @@ def drip(seconds: float) -> Reply:
     return reply
 
 
+def drip_headers(seconds: float) -> Reply:
+    """One byte of a header at a time, and never the body."""
+
+    def reply(server: HostileServer, request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(b"HTTP/1.0 200 OK\r\nX-Long: ")
+        while not server.stopping.is_set():
+            _write(server, request, b"x")
+            time.sleep(seconds)
+
+    return reply
+
+
 def endless(stop_bytes: int = 1 << 30) -> Reply:
     """A stream of up to 1 GiB without a stated length."""
 

@@ -13,7 +13,7 @@ from dpicl.errors import SourceError
 from dpicl.tabular.remote import download
 from dpicl.tabular.visit import Visit
 
-from .hostile_server import HostileServer, Reply, drip, endless, good, hang_up, redirect, stall, status, truncated
+from .hostile_server import HostileServer, Reply, drip, drip_headers, endless, good, hang_up, redirect, stall, status, truncated
 from .repositories import ARFF, DESCRIPTION, FILE, LIMITS, UCI, fetch_from, md5, refused, serve, serve_uci
 
 
@@ -84,6 +84,12 @@ def test_a_dripping_server_meets_the_deadline(server: HostileServer, tmp_path: P
     assert server.count(FILE) == 1
 
 
+def test_a_server_that_drips_its_headers_meets_the_deadline_too(server: HostileServer, tmp_path: Path) -> None:
+    serve(server, drip_headers(0.02))
+    assert "needs more than 0.4 seconds" in refused(server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=0.4))
+    assert server.count(FILE) == 1
+
+
 def test_an_endless_stream_is_cut_at_the_size_cap(server: HostileServer, tmp_path: Path) -> None:
     serve(server, endless())
     assert "sends more than 1048576 bytes" in refused(server, tmp_path / "cache")
@@ -122,12 +128,13 @@ def test_redirects_stay_on_the_trusted_host(server: HostileServer, tmp_path: Pat
     assert "redirects more than 5 times" in refused(server, tmp_path / "cache")
 
 
-def test_an_https_redirect_is_followed_even_to_another_port(server: HostileServer, tmp_path: Path) -> None:
-    """Followed into a server that speaks no TLS: the failure shows that it was tried."""
+def test_an_https_redirect_to_this_machine_is_refused_unasked(server: HostileServer, tmp_path: Path) -> None:
     with HostileServer() as other:
-        serve(server, redirect(other.url.replace("http:", "https:") + FILE))
-        assert "the connection failed; gave up after 3 attempts" in refused(server, tmp_path / "cache")
-    assert server.count(FILE) == 3
+        port = other.url.rpartition(":")[2]
+        for host in ("127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "0", "169.254.169.254", "[::ffff:10.0.0.1]"):
+            serve(server, redirect(f"https://{host}:{port}{FILE}"))
+            assert "not public; expected a public repository" in refused(server, tmp_path / "cache", starts="people: ")
+        assert other.requests == []
 
 
 def test_plain_http_to_another_machine_is_refused_before_any_request(tmp_path: Path) -> None:
