@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import os
 import platform
@@ -20,7 +18,8 @@ from dpicl.evaluation import results_frame_columns
 from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import RESULTS, cost_json
-from tasks.files import publish, read_json, write_json
+from tasks.csv_file import write_csv
+from tasks.files import read_json, write_json
 from tasks.releases import account_of, open_ledger, spending_of
 from tasks.run_folder import Plan, read_plan
 from tasks.score import scorer_of
@@ -41,8 +40,8 @@ def collect(run: str) -> str:
     folder = Path(run)
     plan, settings = read_plan(folder), Settings.from_environment()
     rows = [row for key in plan.units for row in _results(folder / "units" / key / RESULTS)]
-    _write_csv(folder / "results.csv", results_frame_columns(), rows)
-    _write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), _timings(folder, plan))
+    write_csv(folder / "results.csv", results_frame_columns(), rows)
+    write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), _timings(folder, plan))
     write_json(folder / "manifest.json", _manifest(folder, plan, settings), replace=True)
     return f"{len(rows)} results"
 
@@ -58,14 +57,6 @@ def _timings(folder: Path, plan: Plan) -> Iterable[dict[str, Any]]:
         unit = units.get(timing["owner"])
         owner = {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed} if unit else {"dataset": timing["owner"]}
         yield {**owner, "stage": timing["stage"], "seconds": round(timing["seconds"], 6)}
-
-
-def _write_csv(path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    publish(path, lambda file: file.write(text.getvalue().encode()), replace=True)
 
 
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:

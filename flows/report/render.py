@@ -17,6 +17,7 @@ from flows.report.guarantees import guarantee_table, relevant_errata
 from flows.report.load import Demonstrations, Run, load_run
 from flows.report.plots import epsilon_figure, rate_figure, time_figure
 from flows.report.tables import METRICS, has_several_rates, metric_tables
+from tasks.csv_file import harmless
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 _MARKDOWN_SPECIAL = str.maketrans(
@@ -138,8 +139,8 @@ def _environment(*, html: bool) -> jinja2.Environment:
 
 
 def _to_markdown(value: object) -> object:
-    """Nothing printed can open a tag, a link, a table cell or a line."""
-    return value if isinstance(value, Markup) else str(value).translate(_MARKDOWN_SPECIAL)
+    """Nothing printed can open a tag, a link, a table cell or a line, or be a formula where a table is pasted."""
+    return value if isinstance(value, Markup) else str(harmless(value)).translate(_MARKDOWN_SPECIAL)
 
 
 def _code_block(text: str) -> Markup:
