@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,3 +125,13 @@ def test_a_cache_that_cannot_be_written_is_named(server: HostileServer, tmp_path
     (tmp_path / "cache").write_text("a file")
     with pytest.raises(SourceError, match="people: the cache cannot be written"):
         fetch_from(server, tmp_path / "cache")
+
+
+def test_a_download_is_for_its_owner_only_whatever_the_umask(server: HostileServer, tmp_path: Path) -> None:
+    serve(server, good(ARFF))
+    before = os.umask(0)
+    try:
+        path = fetch_from(server, tmp_path / "cache")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(place.stat().st_mode) for place in (path, path.parent)] == [0o600, 0o700]
