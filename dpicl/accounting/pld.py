@@ -11,16 +11,18 @@ Paper       [KJH20] privacy loss distributions; [DGKKM22] connect the dots (arXi
 
     (1)  Gaussians in sequence are one Gaussian:  1/sigma^2 = sum 1/sigma_i^2
     (2)  a pure event has the curve  delta(x) = (1 - e^(x - eps)) / (1 + e^-eps),  |x| <= eps
-    (3)  parts on disjoint rows have the curve  delta(x) = max_i delta_i(x)
+    (3)  parts on disjoint rows, and rows that can do one of several things, have the
+         curve  delta(x) = max_i delta_i(x)
 
 Symbols     x the privacy loss in nats; the distribution lives on multiples of an interval.
-Not covered samples of a fixed size; subsampling of anything but one Gaussian or pure event.
+Not covered samples of a fixed size; subsampling of anything but one Gaussian (discrete or not) or pure event.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +32,7 @@ from dp_accounting.pld import pld_pmf  # type: ignore[import-untyped]
 from dp_accounting.pld import privacy_loss_distribution as distributions
 
 from dpicl.accounting.amplification import amplified_epsilon
+from dpicl.accounting.discrete_gaussian import KIND, as_gaussian, has_own_price, squared_sensitivity_of, sums_of_squares, variance_of
 from dpicl.accounting.events import leaves, number, sampling_rate
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.accounting.pure import ADD, pure_epsilon
@@ -79,14 +82,22 @@ def _epsilon(counts: Counter[Event], neighbours: Neighbours, interval: float, de
 
 def _composed(counts: Counter[Event], neighbours: Neighbours, interval: float) -> Any:
     whole = distributions.identity(interval)
-    gaussians = {event: count for event, count in counts.items() if event.kind == "gaussian"}
-    if gaussians:
-        ratio = math.sqrt(math.fsum(count * _ratio(event) ** 2 for event, count in gaussians.items()))
+    ratios = {event: _ratio(_continuous(event, neighbours)) for event in counts if _is_gaussian(event, neighbours)}
+    if ratios:
+        ratio = math.sqrt(math.fsum(counts[event] * one**2 for event, one in ratios.items()))
         whole = whole.compose(_gaussian(ratio, 1.0, neighbours, interval))
     for event, count in counts.items():
-        if event not in gaussians:
+        if event not in ratios:
             whole = whole.compose(_of_leaf(event, neighbours, interval).self_compose(count))
     return whole
+
+
+def _is_gaussian(event: Event, neighbours: Neighbours) -> bool:
+    return event.kind == "gaussian" or (event.kind == KIND and not has_own_price(event, neighbours))
+
+
+def _continuous(event: Event, neighbours: Neighbours) -> Event:
+    return as_gaussian(event, neighbours) if event.kind == KIND else event
 
 
 @lru_cache(maxsize=32)
@@ -99,7 +110,9 @@ def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
     if event.kind == "poisson-sampled":
         return _sampled(event, neighbours, interval)
     if event.kind == "parallel":
-        return _parallel(event, neighbours, interval)
+        return _largest([_composed(leaves(part), neighbours, interval) for part in dict.fromkeys(event.parts)], interval)
+    if event.kind == KIND:
+        return _discrete_gaussian(event, neighbours, interval)
     raise PrivacyError(f"event {event.kind!r} holds a part with delta > 0, for which no price is known")
 
 
@@ -112,8 +125,8 @@ def _gaussian(ratio: float, rate: float, neighbours: Neighbours, interval: float
 
 def _sampled(event: Event, neighbours: Neighbours, interval: float) -> Any:
     rate, (part,) = sampling_rate(event), event.parts
-    if part.kind == "gaussian":
-        return _gaussian(_ratio(part), float(rate), neighbours, interval)
+    if part.kind in ("gaussian", KIND):
+        return _gaussian(_ratio(_continuous(part, ADD)), float(rate), neighbours, interval)
     if part.kind == "approximate" and neighbours is ADD:
         epsilon = amplified_epsilon(number(part, "epsilon"), rate)
         return _two_points(epsilon, float(rate) * number(part, "delta"), interval)
@@ -130,9 +143,24 @@ def _two_points(epsilon: float, delta: float, interval: float) -> Any:
     return distributions.PrivacyLossDistribution(pmf)
 
 
-def _parallel(event: Event, neighbours: Neighbours, interval: float) -> Any:
+def _discrete_gaussian(event: Event, neighbours: Neighbours, interval: float) -> Any:
+    """The largest curve of all that one row can do to the sums; `dp_accounting` cuts off tails of 1e-30."""
+
+    def shifted(roots: Sequence[int]) -> Any:
+        whole = distributions.identity(interval)
+        for root, count in Counter(roots).items():
+            one = distributions.from_discrete_gaussian_mechanism(
+                sigma, sensitivity=root, value_discretization_interval=interval, use_connect_dots=True
+            )
+            whole = whole.compose(one.self_compose(count))
+        return whole
+
+    sigma = math.nextafter(math.sqrt(variance_of(event)), 0)
+    return _largest([shifted(roots) for roots in sums_of_squares(squared_sensitivity_of(event, neighbours))], interval)
+
+
+def _largest(parts: Sequence[Any], interval: float) -> Any:
     """Equation (3); the largest curve of both directions stands for both."""
-    parts = [_composed(leaves(part), neighbours, interval) for part in dict.fromkeys(event.parts)]
     if len(parts) == 1:
         return parts[0]
     ends = [part.get_epsilon_for_delta(min(part.get_delta_for_epsilon(math.inf) + _TAIL, 1.0)) for part in parts]
@@ -152,8 +180,13 @@ def _ratio(event: Event) -> float:
 
 def _reach(event: Event, neighbours: Neighbours) -> float:
     """About the largest privacy loss of one event: what the grid's size depends on; infinite without any noise."""
+    if event.kind == KIND:
+        return _spread(math.sqrt(squared_sensitivity_of(event, neighbours) / variance_of(event)))
     if event.kind == "gaussian":
-        ratio = _ratio(event) * (1 if neighbours is ADD else 2)
-        return ratio**2 / 2 + 20 * ratio
+        return _spread(_ratio(event) * (1 if neighbours is ADD else 2))
     cost = number(event, "epsilon") if event.kind == "approximate" else pure_epsilon(event, neighbours)
     return max((_reach(part, neighbours) for part in event.parts), default=0.0) if cost is None else cost
+
+
+def _spread(ratio: float) -> float:
+    return ratio**2 / 2 + 20 * ratio

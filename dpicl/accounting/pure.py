@@ -46,11 +46,12 @@ LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
     "public-key": (None, lambda event: 0.0),
     "discrete-laplace": (ADD, _stated),
     "noisy-mean": (ADD, _stated),
+    "noisy-max": (None, _stated),
     "randomised-response": (REPLACE, _response),
 }
-"""Pure kinds: the relation that each is stated for (None: the guarantee's), and its cost."""
+"""Pure kinds: the relation that each is stated for (None: the event's own, else the guarantee's), and its cost."""
 
-_APPROXIMATE = ("gaussian", "approximate")
+_APPROXIMATE = ("gaussian", "discrete-gaussian", "approximate")
 _MULTIPLES = {"sequential": None, "repeated": "count", "grouped": "rows"}
 """Sums of the parts under any relation, and the parameter that says how many times."""
 _COMPOSITE = {"parallel": ADD, "poisson-sampled": ADD, "replaced": REPLACE}
@@ -69,7 +70,7 @@ def pure_epsilon(event: Event, neighbours: Neighbours) -> float | None:
         return None if parts is None else math.fsum(parts) * (number(event, times) if times else 1)
     if event.kind in LEAVES:
         relation, cost = LEAVES[event.kind]
-        _check_relation(event, relation, neighbours)
+        _check_relation(event, relation or dict(event.parameters).get("neighbours"), neighbours)
         return cost(event)
     if event.kind in _COMPOSITE:
         return _composite(event, neighbours)
@@ -97,6 +98,6 @@ def _parts(event: Event, neighbours: Neighbours) -> list[float] | None:
     return known if len(known) == len(costs) else None
 
 
-def _check_relation(event: Event, stated: Neighbours | None, asked: Neighbours) -> None:
+def _check_relation(event: Event, stated: object, asked: Neighbours) -> None:
     if stated not in (None, asked):
         raise PrivacyError(f"event {event.kind!r} is priced for {stated} neighbours, not for {asked}")

@@ -1,0 +1,124 @@
+"""Report noisy max: the candidate with the most votes after noise; only its index leaves.
+
+Trust       Central: the curator reads exact votes; only an index leaves.
+Unit        One row, or what the caller states.
+Neighbours  stated by the caller, with what one row can do to the votes. For `exponential_max` that
+            is the spread: the most by which one row moves the difference of two candidates. A row
+            that adds 1 to any of the votes has spread 1; one that moves a vote, or replaces a row
+            that adds 1, has spread 2.
+Guarantee   `exponential_max`: epsilon-DP, delta = 0. `gaussian_max`: that of `discrete_gaussian`,
+            of which it is the post-processing.
+Paper       [MS20] McKenna and Sheldon, permute-and-flip (arXiv 2010.12603); [DKSSWXZ21] Ding et al.
+            (arXiv 2105.07260): it is equal in law to the argmax after exponential noise (2).
+
+    (1)  P[heads_i] = exp(-epsilon (max_j v_j - v_i) / spread), independently; the winner is
+         uniform among the heads
+    (2)  argmax_i v_i + E_i,  E_i exponential of mean spread / epsilon
+    (3)  argmax_i v_i + Z_i,  Z_i discrete Gaussian; the first of equals
+
+Permute-and-flip visits candidates in random order and stops at the first heads. Coins do not
+depend on the order, so that is a uniform choice among the heads, of which there is always one.
+(1) loses epsilon at most: in (2) i wins where E_i > t, t = max_(j != i) (v_j + E_j) - v_i; one row
+moves t by at most the spread, and P[E_i > t + spread] >= e^-epsilon P[E_i > t].
+
+Symbols     v_i votes, or probabilities scaled to whole numbers; epsilon in nats.
+Not covered running time, which in `exponential_max` depends on the votes.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.errors import ParameterError
+from dpicl.mechanisms.discrete_gaussian import noisy_sums
+from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms
+from dpicl.randomness import Stream
+
+CITATIONS = ("mckenna2020permute", "ding2021permute")
+
+
+def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
+    """Index of the winner by equation (1); the first of the largest at epsilon = infinity (None).
+
+    Args:
+        votes: shape (candidates,), whole numbers of any size and sign.
+
+    Raises:
+        ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
+    """
+    return int(exponential_maxima([votes], epsilon=epsilon, spread=spread, stream=stream)[0])
+
+
+def exponential_maxima(ballots: Iterable[Iterable[int]], *, epsilon: Fraction | None, spread: int, stream: Stream) -> np.ndarray:
+    """`exponential_max` of every ballot, each at the full epsilon.
+
+    Args:
+        ballots: shape (ballots, candidates).
+
+    Returns:
+        Shape (ballots,), int64.
+    """
+    votes = _whole(ballots)
+    _check(epsilon, spread)
+    if epsilon is None:
+        return votes.argmax(axis=1)
+    gaps = (votes.max(axis=1, keepdims=True) - votes) * epsilon.numerator
+    heads = bernoulli_exps(gaps.ravel(), epsilon.denominator * spread, stream).reshape(votes.shape)
+    return _one_of(heads, stream)
+
+
+def _one_of(heads: np.ndarray, stream: Stream) -> np.ndarray:
+    """The column of a uniform choice among the heads of every row; shape (rows,)."""
+    counts, chosen = heads.sum(axis=1), np.zeros(len(heads), dtype=np.int64)
+    for count in np.unique(counts):
+        chosen[counts == count] = uniforms(int(count), int((counts == count).sum()), stream)
+    return (heads.cumsum(axis=1) > chosen[:, np.newaxis]).argmax(axis=1)
+
+
+def gaussian_max(votes: Iterable[int], *, variance: Fraction | None, stream: Stream) -> int:
+    """Index of the winner by equation (3); the first of the largest at epsilon = infinity (None).
+
+    Raises:
+        ParameterError: no candidates, or the variance is not positive, or larger than 2^80.
+    """
+    return int(gaussian_maxima([votes], variance=variance, stream=stream)[0])
+
+
+def gaussian_maxima(ballots: Iterable[Iterable[int]], *, variance: Fraction | None, stream: Stream) -> np.ndarray:
+    """`gaussian_max` of every ballot: shape (ballots, candidates) to (ballots,), int64."""
+    votes = _whole(ballots)
+    noisy = noisy_sums(votes.ravel(), variance=variance, stream=stream)
+    return np.array(noisy, dtype=object).reshape(votes.shape).argmax(axis=1)
+
+
+def exponential_guarantee(epsilon: Fraction | None, *, spread: int, neighbours: Neighbours, unit: str = "row") -> Guarantee:
+    """The cost of one `exponential_max`, where one row has this spread under these neighbours.
+
+    Raises:
+        ParameterError: epsilon <= 0, or the spread is no whole number >= 1.
+    """
+    _check(epsilon, spread)
+    cost = math.inf if epsilon is None else float(epsilon)
+    event = Event("noisy-max", (("epsilon", cost), ("spread", spread), ("neighbours", neighbours.value)))
+    return Guarantee(cost, 0.0, neighbours, unit, event)
+
+
+def _whole(ballots: Iterable[Iterable[int]]) -> np.ndarray:
+    rows = [[operator.index(vote) for vote in votes] for votes in ballots]
+    candidates = {len(row) for row in rows} or {0}
+    if len(candidates) > 1 or 0 in candidates:
+        raise ParameterError("candidates", sorted(candidates), "at least one, and as many on every ballot")
+    return np.array(rows, dtype=object)
+
+
+def _check(epsilon: Fraction | None, spread: int) -> None:
+    if epsilon is not None and not epsilon > 0:
+        raise ParameterError("epsilon", epsilon, "a rational > 0, or None for infinity")
+    if not (isinstance(spread, int) and spread >= 1):
+        raise ParameterError("spread", spread, "a whole number >= 1")

@@ -1,0 +1,123 @@
+"""Exact samplers that draw many at once: whole numbers only between the bits and the noise.
+
+Trust       none of its own: mechanisms call these with a secret stream.
+Unit        -
+Neighbours  -
+Guarantee   none spent: samplers touch no private value but the exponents of a noisy maximum.
+Paper       [CKS20] Canonne, Kamath and Steinke 2020, algorithms 1 to 3.
+
+    (1)  Bernoulli(exp(-x)), 0 <= x <= 1: the first k at which Bernoulli(x / k) fails is odd
+    (2)  Bernoulli(exp(-x)), x = n + y: a geometric draw of ratio 1/e is at least n, and (1) of y
+    (3)  P[Z = z]  proportional to  exp(-z^2 / (2 sigma^2)),  z integer: a discrete Laplace draw
+         of scale t = floor(sigma) + 1, kept with probability exp(-(|z| - sigma^2 / t)^2 / (2 sigma^2))
+
+A uniform word w of b bits decides Bernoulli(p) unless w = floor(p 2^b); then one more exact draw
+does, of probability p 2^b - floor(p 2^b). So p is met exactly, whatever b.
+
+Symbols     sigma^2 a positive rational; x a rational >= 0; k = 1, 2, ...
+Not covered running time, which depends on the noise and, in (2), on the exponents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from dpicl.errors import ParameterError
+from dpicl.randomness import Stream
+
+CITATIONS = ("canonne2020discrete",)
+LARGEST_VARIANCE = 1 << 80
+"""Beyond it a draw might not fit into 64 bits."""
+_BITS = 62
+_BLOCK = 1 << 14
+
+
+def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, stream: Stream, *, bits: int = _BITS) -> np.ndarray:
+    """True with probability exp(-numerator / denominator) each, independently; equations (1) and (2).
+
+    Args:
+        numerators: shape (draws,), whole numbers >= 0 of any size.
+        bits: of the words that decide all but ties, 1 to 62; the law does not depend on it.
+
+    Returns:
+        Shape (draws,), bool.
+    """
+    exact = np.array(numerators, dtype=object)
+    wholes, rests = exact // denominator, exact % denominator
+    kept = _bernoulli_exps_below_one(rests, denominator, stream, bits)
+    large = np.flatnonzero(kept & (wholes > 0))
+    kept[large] = _geometrics(len(large), stream, bits) >= wholes[large]
+    return kept
+
+
+def _bernoulli_exps_below_one(rests: np.ndarray, denominator: int, stream: Stream, bits: int) -> np.ndarray:
+    """Equation (1) for rests / denominator in 0..1; floor(floor(a) / k) = floor(a / k) saves a division of large numbers."""
+    scaled = ((rests << bits) // denominator).astype(np.int64)
+    odd, alive, k = np.ones(len(rests), dtype=bool), np.arange(len(rests)), 1
+    while len(alive):
+        words = (stream.words(len(alive), np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
+        limits = scaled[alive] // k
+        goes_on = words < limits
+        for tie in np.flatnonzero(words == limits):
+            goes_on[tie] = stream.below(denominator * k) < (int(rests[alive[tie]]) << bits) % (denominator * k)
+        odd[alive[~goes_on]] = k % 2 == 1
+        alive, k = alive[goes_on], k + 1
+    return odd
+
+
+def _geometrics(count: int, stream: Stream, bits: int = _BITS) -> np.ndarray:
+    """P[G >= n] = exp(-n); shape (count,), int64."""
+    drawn, alive = np.zeros(count, dtype=np.int64), np.arange(count)
+    while len(alive):
+        alive = alive[_bernoulli_exps_below_one(np.ones(len(alive), dtype=object), 1, stream, bits)]
+        drawn[alive] += 1
+    return drawn
+
+
+def uniforms(bound: int, count: int, stream: Stream) -> np.ndarray:
+    """Exactly uniform in 0..bound-1, bound at most 2^63; shape (count,), int64."""
+    bits = (bound - 1).bit_length()
+    if bits == 0:
+        return np.zeros(count, dtype=np.int64)
+    drawn = np.zeros(0, dtype=np.int64)
+    while len(drawn) < count:
+        words = (stream.words(count, np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
+        drawn = np.concatenate([drawn, words[words < bound]])
+    return drawn[:count]
+
+
+def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.ndarray:
+    """Independent whole numbers of law (3), sigma^2 = `variance`; shape (count,), int64.
+
+    Raises:
+        ParameterError: the variance is not positive, or larger than 2^80.
+    """
+    if not 0 < variance <= LARGEST_VARIANCE:
+        raise ParameterError("variance", variance, "a positive rational, at most 2^80")
+    found, missing = [np.zeros(0, dtype=np.int64)], count
+    while missing > 0:
+        found.append(_survivors(variance, min(3 * missing + 8, _BLOCK), stream))
+        missing -= len(found[-1])
+    return np.concatenate(found)[:count]
+
+
+def _survivors(variance: Fraction, tries: int, stream: Stream) -> np.ndarray:
+    """The draws of law (3) that come out of so many tries."""
+    n, d = variance.numerator, variance.denominator
+    t = math.isqrt(n // d) + 1
+    values = _laplaces(t, tries, stream)
+    excess = np.abs(values).astype(object) * (d * t) - n
+    return values[bernoulli_exps(excess * excess, 2 * n * d * t * t, stream)]
+
+
+def _laplaces(scale: int, tries: int, stream: Stream) -> np.ndarray:
+    """Discrete Laplace draws of a whole scale that come out of so many tries: algorithm 2."""
+    fine = uniforms(scale, tries, stream)
+    fine = fine[bernoulli_exps(fine, scale, stream)]
+    magnitudes = fine + scale * _geometrics(len(fine), stream)
+    negative = uniforms(2, len(fine), stream) == 1
+    return np.where(negative, -magnitudes, magnitudes)[~(negative & (magnitudes == 0))]

@@ -1,0 +1,86 @@
+"""Samplers of many at once: walking through all outcomes of the bits gives the stated probabilities."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpicl.errors import ParameterError
+from dpicl.mechanisms.vector_samplers import _geometrics, bernoulli_exps, discrete_gaussians, uniforms
+from dpicl.randomness import Stream, stream
+from tests.library.examples import exact_law
+
+
+class ShortWords(Stream):
+    """Words that are uniform in their first bits and zero in the others, drawn from a stream that can be walked."""
+
+    def __init__(self, draws: Stream, bits: int) -> None:
+        super().__init__(bytes(32), simulated=True)
+        self._draws, self._bits = draws, bits
+
+    def words(self, count: int, dtype: type[np.unsignedinteger]) -> np.ndarray:
+        return np.array([self._draws.below(1 << self._bits) << (64 - self._bits) for _ in range(count)], dtype=dtype)
+
+    def below(self, bound: int) -> int:
+        return self._draws.below(bound)
+
+
+@pytest.mark.parametrize("bits", [1, 2])
+@pytest.mark.parametrize(("numerator", "denominator"), [(0, 1), (1, 2), (2, 3), (1, 7), (3, 5), (7, 8)])
+def test_a_coin_has_probability_e_to_the_minus_x_whatever_the_length_of_words(numerator: int, denominator: int, bits: int) -> None:
+    """Short words tie often, so that the exact draw after a tie is walked too."""
+    law, missing = exact_law(
+        lambda draws: bool(bernoulli_exps([numerator], denominator, ShortWords(draws, bits), bits=bits)[0]), Fraction(1, 10**5)
+    )
+    assert missing < Fraction(1, 8)
+    assert float(law[True]) <= math.exp(-numerator / denominator) + 1e-15 <= float(law[True] + missing) + 2e-15
+
+
+def test_exponents_above_one_take_a_geometric_draw() -> None:
+    """x = 4/3; and P[G >= 1] = 1 / e for the geometric draw itself."""
+    law, missing = exact_law(lambda draws: bool(bernoulli_exps([4], 3, ShortWords(draws, 1), bits=1)[0]), Fraction(1, 10**4))
+    assert missing < Fraction(1, 4) and float(law[True]) <= math.exp(-4 / 3) <= float(law[True] + missing)
+    law, missing = exact_law(lambda draws: int(_geometrics(1, ShortWords(draws, 1), bits=1)[0]), Fraction(1, 10**4))
+    for value in range(3):
+        assert float(law[value]) <= (1 - 1 / math.e) * math.exp(-value) <= float(law[value] + missing)
+
+
+def test_coins_are_tossed_each_with_its_own_exponent() -> None:
+    draws, exponents = stream(0, "test", "", ""), [0, 1, 5, 40, 10**30]
+    tossed = np.array([bernoulli_exps(exponents, 10, draws) for _ in range(3000)]).mean(axis=0)
+    for share, exponent in zip(tossed, exponents, strict=True):
+        chance = math.exp(-exponent / 10)
+        assert abs(share - chance) <= 5 * math.sqrt(chance * (1 - chance) / 3000)
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 5, 8])
+def test_uniform_numbers_meet_every_word_once(bound: int) -> None:
+    """All words in order, then zeros: each number below the bound comes once before any comes again."""
+
+    class Turn(Stream):
+        def words(self, count: int, dtype: type[np.unsignedinteger]) -> np.ndarray:
+            bits = (bound - 1).bit_length()
+            return np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+
+    assert uniforms(bound, bound, Turn(bytes(32), simulated=True)).tolist() == (list(range(bound)) if bound > 1 else [0])
+
+
+def test_a_tiny_variance_gives_no_noise_and_a_huge_one_hardly_ever_zero() -> None:
+    draws = stream(0, "test", "", "")
+    assert not discrete_gaussians(Fraction(1, 1000), 500, draws).any()
+    huge = discrete_gaussians(Fraction(2**80), 500, draws)
+    assert huge.all() and 0.8 < np.std(huge / 2.0**40) < 1.2
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 20_000])
+def test_as_many_are_drawn_as_are_asked_for(count: int) -> None:
+    assert discrete_gaussians(Fraction(9, 4), count, stream(0, "test", "", "")).shape == (count,)
+
+
+@pytest.mark.parametrize("variance", [Fraction(0), Fraction(-1), Fraction(2**80 + 1)])
+def test_a_variance_out_of_range_is_refused(variance: Fraction) -> None:
+    with pytest.raises(ParameterError, match=r"expected a positive rational, at most 2\^80"):
+        discrete_gaussians(variance, 1, stream(0, "test", "", ""))
