@@ -1,0 +1,157 @@
+"""Clean intermediate results that must survive a retry: encrypted, with an end to their life, the first written stands.
+
+A lost worker then repeats only what is missing. What is kept here is private and was not
+released: `read` it only to hand it to a mechanism whose release was reserved in the ledger.
+
+    SnapshotPlace(folder, load_key(keys / "snapshots.key"))
+
+A file holds its magic and the time of its end, in plain, then a nonce and AES-256-GCM of the
+content; name and end are authenticated with it. File names are keyed hashes. A file appears
+whole or not at all; only a holder of the folder's lock removes one, after its end.
+
+Not covered a clock that is set back; recovering deleted files with the key (destroy the key);
+            hiding how many snapshots there are, their sizes and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash, sync_folder
+from dpicl.errors import ParameterError, PrivacyError
+
+_MAGIC = b"dpiclsn1"
+_HEAD = struct.Struct(">8sQ")
+_NONCE_BYTES = 12
+_SUFFIX, _LOCK = ".snapshot", ".lock"
+_ABANDONED_SECONDS = 3600
+"""A temporary file this old belongs to no writer that lives."""
+
+
+@dataclass(frozen=True)
+class SnapshotPlace:
+    """A folder of snapshots under one key of 32 bytes; `clock` gives seconds since 1970.
+
+    Raises:
+        ParameterError: the key has another length.
+    """
+
+    folder: Path
+    key: bytes = field(repr=False)
+    clock: Callable[[], float] = field(default=time.time, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.key) != KEY_BYTES:
+            raise ParameterError("key bytes", len(self.key), f"{KEY_BYTES} secret bytes")
+
+    def write(self, name: str, content: bytes, lifetime_seconds: float) -> bool:
+        """Keep `content` under a name for a time; whether it stands, or an earlier one that still lives does.
+
+        Raises:
+            ParameterError: the lifetime is not positive.
+            OSError: the disk is full or the folder cannot be written; nothing is left behind.
+        """
+        if not 0 < lifetime_seconds < 2**60:
+            raise ParameterError("lifetime_seconds", lifetime_seconds, "a number > 0, below 2^60")
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._remove_if_over(self._path(name), self.clock())
+        head = _HEAD.pack(_MAGIC, math.ceil(self.clock() + lifetime_seconds))
+        nonce = os.urandom(_NONCE_BYTES)
+        return self._appear(self._path(name), head + nonce + self._cipher.encrypt(nonce, content, head + name.encode()))
+
+    def read(self, name: str) -> bytes | None:
+        """The content under a name; None where there is none, or its life is over: then it is deleted.
+
+        Raises:
+            PrivacyError: the file was changed, renamed, or written with another key.
+        """
+        path = self._path(name)
+        try:
+            stored = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        head, nonce, sealed = stored[: _HEAD.size], stored[_HEAD.size : _HEAD.size + _NONCE_BYTES], stored[_HEAD.size + _NONCE_BYTES :]
+        try:
+            content = self._cipher.decrypt(nonce, sealed, head + name.encode())
+        except (InvalidTag, ValueError):
+            raise PrivacyError(f"{path}: this snapshot was changed, renamed or written with another key; delete it") from None
+        if _end(head) <= self.clock():
+            self._remove_if_over(path, self.clock())
+            return None
+        return content
+
+    def sweep(self, now: float) -> int:
+        """Delete snapshots whose life is over at `now`, and what killed writers left; how many files went."""
+        if not self.folder.is_dir():
+            return 0
+        removed = sum(self._remove_if_over(path, now) for path in sorted(self.folder.glob(f"*{_SUFFIX}")))
+        for path in self.folder.glob(f".*{_SUFFIX}.*"):
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < now - _ABANDONED_SECONDS:
+                    path.unlink()
+                    removed += 1
+        return removed
+
+    @property
+    def _cipher(self) -> AESGCM:
+        return AESGCM(self.key)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{keyed_hash(self.key, 'snapshot', name)}{_SUFFIX}"
+
+    def _appear(self, path: Path, stored: bytes) -> bool:
+        handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=f".{path.name}.")  # mode 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(stored)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, path)
+            sync_folder(self.folder)
+        except FileExistsError:
+            return False
+        finally:
+            Path(temporary).unlink()
+        return True
+
+    def _remove_if_over(self, path: Path, now: float) -> bool:
+        """Looked at and removed under a lock: else one process might remove what another has just put in its place."""
+        with _locked(self.folder / _LOCK):
+            try:
+                with path.open("rb") as file:
+                    head = file.read(_HEAD.size)
+            except FileNotFoundError:
+                return False
+            if _end(head) > now:
+                return False
+            path.unlink()
+            return True
+
+
+def _end(head: bytes) -> float:
+    """Infinity for what is no snapshot: `read` refuses it, nothing removes it."""
+    if len(head) != _HEAD.size or head[: len(_MAGIC)] != _MAGIC:
+        return float("inf")
+    return float(_HEAD.unpack(head)[1])
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
