@@ -9,17 +9,21 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import secrets
+import tempfile
 import time
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.figures import Figures
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger, Release, keyed_hash
 from dpicl.errors import BudgetError
+from tests.ledger.postgres import programs, running_postgres
 
 RELATION = Neighbours.ADD_OR_REMOVE_ONE
 COST = price(pure(0.25), neighbours=RELATION, unit="row")
@@ -118,3 +122,28 @@ def _ask(ledger: Ledger, key: bytes, account: str, owner: int, turn: int, spende
     except BudgetError:
         return Asked(name, False, None)
     return Asked(name, charged, ledger.publish(name, hashlib.sha256(f"{name} by {spender}".encode()).hexdigest()))
+
+
+def measure(figures: Figures, spenders: int = 64, releases: int = 20) -> None:
+    """64 processes on one account, on SQLite and, where its programs are installed, on PostgreSQL."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        urls = {"sqlite": f"sqlite:///{Path(folder) / 'ledger.db'}"}
+        if programs():
+            urls["postgresql"] = stack.enter_context(running_postgres()).url()
+        for backend, url in urls.items():
+            outcome = spend_together(url, secrets.token_bytes(32), Path(folder) / f"{backend}.json", spenders=spenders, releases=releases)
+            print(f"{spenders} spenders on {backend}: {outcome.transactions:,} transactions, {outcome.per_second:,.0f} per second")
+            figures.exactly(f"spenders-overspend-{backend}", outcome.overspends, 0)
+            figures.exactly(f"spenders-duplicates-{backend}", outcome.duplicates, 0)
+            figures.exactly(f"spenders-releases-{backend}", outcome.entries, outcome.capacity)
+
+
+def main() -> None:
+    """Measure alone."""
+    figures = Figures()
+    measure(figures)
+    figures.finish()
+
+
+if __name__ == "__main__":
+    main()

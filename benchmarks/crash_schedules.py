@@ -1,0 +1,215 @@
+"""Random schedules of deaths, the tiny installation that they happen to, and the verdict on what is left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from benchmarks.crash_steps import STAGES, STEPS
+from dpicl.accounting.ledger import Ledger
+from dpicl.errors import LedgerError
+from tasks.artefacts import GROUPS, REPORTS
+from tasks.ingest import ingest
+from tasks.plan import make_plan
+from tasks.releases import UnitReleases, account_of, ledger_key, open_ledger
+from tasks.run_folder import UnitFolder, read_plan
+from tasks.settings import Settings
+from tasks.split import split
+from tests.harness import SMALL, Place, install, new_place, shop, shop_rows
+
+RUNS = ("first", "second", "rescue")
+GATHERED = {"ldp_tabicl": REPORTS, "gdp_tabicl": GROUPS}
+_REACHED_ONCE = ("rows read", "gathered")
+"""By a single twin; every other step is reached for each of the two releases."""
+_GRID = {**SMALL, "datasets": ["shop"], "epsilons": ["1", "2"], "shots": [1]}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Who works, who dies where, and who goes on.
+
+    Attributes:
+        deaths: steps with how many get past each before it kills, in the order they are dealt.
+        twins: the run that each twin works for; twins of one run are one task handed out twice.
+        rescuers: runs that go on after the first death; with a cluster, beside what it resubmits.
+    """
+
+    name: str
+    method: str
+    deaths: tuple[tuple[str, int], ...]
+    twins: tuple[str, ...]
+    rescuers: tuple[str, ...]
+
+    @property
+    def unit_key(self) -> str:
+        """The unit that every twin releases."""
+        return f"{self.method}__shop__seed0"
+
+
+def draw_schedules(count: int, *, seed: int = 0, steps: tuple[str, ...] = STEPS) -> Iterator[Schedule]:
+    """`count` schedules for every step as the first death; the same for the same seed."""
+    for number in range(count):
+        for step in steps:
+            rng = random.Random(f"{seed} {step} {number}")
+            passed = 0 if step in _REACHED_ONCE else rng.randrange(2)
+            more = [(rng.choice(STEPS), rng.randrange(3)) for _ in range(rng.choice((0, 0, 1, 2)))]
+            twins = tuple(rng.choice(RUNS[:2]) for _ in range(rng.choice((1, 2, 2, 3))))
+            rescuers = rng.choice((twins, ("rescue",), (*twins, "rescue")))
+            yield Schedule(f"{step.replace(' ', '-')}-{number}", sorted(STAGES)[number % 2], ((step, passed), *more), twins, rescuers)
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A place with planned runs over split rows, for schedules to start from as copies."""
+
+    place: Place
+    folders: dict[str, UnitFolder]
+
+    def start(self, schedule: Schedule, root: Path, url: str | None = None) -> Scene:
+        """A copy of the place for one schedule, its deaths dealt; the ledger is at `url`, or in the copy."""
+        shutil.copytree(self.place.home, root / "home")
+        (root / "deaths").mkdir()
+        turns: Counter[str] = Counter()
+        for step, passed in schedule.deaths:
+            for sign in (*["pass"] * passed, "kill"):
+                (root / "deaths" / f"{step}.{turns[step]:02}.{sign}").touch()
+                turns[step] += 1
+        return Scene(
+            schedule, root, url or f"sqlite:///{root / 'home' / 'ledger.db'}", self.place.environment, self.folders[schedule.method]
+        )
+
+
+@contextmanager
+def rig(root: Path) -> Iterator[Rig]:
+    """Plan, ingest and split once; the ledger is made, and empty."""
+    place = new_place(root)
+    install(place, shop(private=True), shop_rows(40))
+    folders = {}
+    with place.entered(TMPDIR=tempfile.gettempdir()):
+        os.environ.pop("DPICL_LEDGER", None)
+        for name in RUNS:
+            run = make_plan("private", _GRID, name)
+            ingest.fn(str(run), "shop")
+            split.fn(str(run), "shop")
+        settings = Settings.from_environment()
+        with open_ledger(settings):
+            pass
+        for unit in read_plan(run).units.values():
+            folders[unit.method] = UnitFolder(run, unit, settings.contract("shop"), settings)
+    yield Rig(place, folders)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one schedule left behind; every count but `kills` has zero as its right value.
+
+    `unpublished` is the stated over-charge, charged at some death and not published by then.
+    """
+
+    kills: Counter[str]
+    second_draws: int
+    under_accounted: int
+    overcharged: int
+    unrecovered: int
+    faults: Counter[str]
+    unpublished: int = 0
+    drafts: int = 0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One schedule under way: its folder, its ledger and its releases."""
+
+    schedule: Schedule
+    root: Path
+    url: str
+    base: dict[str, str]
+    planned: UnitFolder
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its processes need."""
+        return {**self.base, "DPICL_HOME": str(self.root / "home"), "DPICL_LEDGER": self.url}
+
+    def twin(self, run: str) -> tuple[str, str, str]:
+        """Arguments of `release` for one run."""
+        return str(self._run(run)), self.schedule.unit_key, self.schedule.method
+
+    def names(self, kind: str) -> list[str]:
+        """Marks that processes left."""
+        return [path.name for path in (self.root / kind).glob("*")]
+
+    def observe(self) -> tuple[dict[str, str], int]:
+        """Read whatever is published, like any later reader; gives release to hash, and the count of unpublished charges."""
+        releases = self._releases()
+        (self.root / "seen").mkdir(exist_ok=True)
+        read = {}
+        with self._ledger() as ledger:
+            for cell, release in releases.named.items():
+                try:
+                    read[release.release_id] = hashlib.sha256(releases.read(ledger, cell)).hexdigest()
+                except LedgerError:
+                    continue
+                (self.root / "seen" / f"{release.release_id}.{read[release.release_id]}").touch()
+            known = {account.name for account in ledger.accounts()}
+            account = self._account()
+            charged = [entry.artefact_sha256 for entry in ledger.entries(account)] if account in known else []
+        return read, charged.count(None)
+
+    def judge(self, runs: set[str], unpublished: int = 0, failed: int = 0) -> Verdict:
+        """Compare ledger, marks and files after the last resume; `runs` must have ended."""
+        read, _ = self.observe()
+        costs = {release.release_id: Fraction(release.guarantee.epsilon) for release in self._releases().named.values()}
+        with self._ledger() as ledger:
+            ledger.verify()
+            entries, spent = [entry.release.release_id for entry in ledger.entries(self._account())], ledger.spent(self._account()).epsilon
+        drawn = ({name.split(".")[0] for name in self.names("drawn")} | read.keys()) & costs.keys()
+        free = {name for name in self.names("drawn") if name.endswith(".free")}
+        stated = Counter(entries) - Counter(set(entries) & costs.keys())
+        gathered = [self._run(run) / "units" / self.schedule.unit_key / GATHERED[self.schedule.method] for run in sorted(runs)]
+        return Verdict(
+            kills=Counter(name.split(".")[0] for name in self.names("kills")),
+            second_draws=self._second_draws([path.read_bytes() for path in gathered if path.exists()]),
+            under_accounted=len(free) + (spent < float(sum(costs[name] for name in drawn))),
+            overcharged=stated.total() + (spent > float(sum(costs[name] for name in set(entries) & costs.keys()))),
+            unrecovered=len(costs.keys() - read.keys()) + sum(not path.exists() for path in gathered) + failed,
+            faults=Counter(name.rpartition(".")[0] for name in self.names("faults")),
+            unpublished=unpublished,
+            drafts=len(list((self.root / "home" / "released").rglob("*.draft"))),
+        )
+
+    def _second_draws(self, gathered: list[bytes]) -> int:
+        """Distinct bytes beyond the first that anybody was given, for every release and for what runs gathered."""
+        seen = defaultdict(set)
+        for name in self.names("seen"):
+            seen[name.split(".")[0]].add(name)
+        return sum(len(names) - 1 for names in seen.values()) + max(0, len(set(gathered)) - 1)
+
+    def _run(self, run: str) -> Path:
+        return self.root / "home" / "runs" / run
+
+    def _account(self) -> str:
+        return account_of(self.planned.contract, self.schedule.method).name
+
+    def _settings(self) -> Settings:
+        settings = self.planned.settings
+        return Settings(self.root / "home", settings.data, settings.contracts, settings.pipelines)
+
+    def _releases(self) -> UnitReleases:
+        folder = UnitFolder(self._run(RUNS[-1]), self.planned.unit, self.planned.contract, self._settings())
+        return UnitReleases.of(folder)
+
+    @contextmanager
+    def _ledger(self) -> Iterator[Ledger]:
+        settings = self._settings()
+        with Ledger.open(self.url, ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
+            yield ledger

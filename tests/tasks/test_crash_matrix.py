@@ -1,0 +1,99 @@
+"""The crash matrix on a handful of schedules, and protocols with one fault each, which it must catch."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from sqlalchemy import update
+
+import tasks.randomise
+import tasks.releases
+from benchmarks.crash_schedules import Rig, Schedule, Verdict, draw_schedules, rig
+from benchmarks.crash_steps import STEPS
+from benchmarks.crashes import cluster_runner, forks, play, scratch, threads
+from dpicl.accounting.ledger import Ledger
+from dpicl.accounting.ledger.models import entries
+from dpicl.pipeline import Cell
+from tasks.releases import UnitReleases, open_ledger
+from tasks.run_folder import UnitFolder
+
+TWINS = ("first", "second", "second")
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Rig]:
+    with scratch() as folder, rig(folder / "place") as made, forks():
+        yield made
+
+
+def sound(verdict: Verdict) -> Verdict:
+    """The verdict on a schedule that did no harm, with what this one killed."""
+    return Verdict(verdict.kills, 0, 0, 0, 0, verdict.faults, verdict.unpublished, verdict.drafts)
+
+
+def test_schedules_are_the_same_for_the_same_seed_and_begin_at_every_step() -> None:
+    first = list(draw_schedules(4))
+    assert first == list(draw_schedules(4)) != list(draw_schedules(4, seed=1))
+    assert [schedule.deaths[0][0] for schedule in first[: len(STEPS)]] == list(STEPS)
+    assert {schedule.method for schedule in first} == {"ldp_tabicl", "gdp_tabicl"}
+
+
+def test_threads_killed_at_every_step_do_no_harm(made: Rig) -> None:
+    verdicts = play(made, draw_schedules(1, seed=7), threads)
+    assert verdicts == [sound(verdict) for verdict in verdicts]
+    assert all(verdict.kills[step] for verdict, step in zip(verdicts, STEPS, strict=True))
+    assert sum(verdict.unpublished for verdict in verdicts) > 0
+
+
+def test_killed_workers_of_a_cluster_do_no_harm(made: Rig) -> None:
+    with cluster_runner(made) as runner:
+        verdicts = play(made, draw_schedules(1, seed=8, steps=("drawn", "publish committed")), runner)
+    assert verdicts == [sound(verdict) for verdict in verdicts]
+    assert all(verdict.kills for verdict in verdicts)
+
+
+def last_wins() -> None:
+    """Publish without compare-and-set."""
+
+    def publish(ledger: Ledger, release_id: str, artefact_sha256: str) -> str:
+        won = {"artefact_sha256": artefact_sha256, "published_utc": "now"}
+        with ledger._changing() as change:
+            change.lock()
+            change.connection.execute(update(entries).where(entries.c.release_id == release_id).values(won))
+            change.append("published", {"release_id": release_id, **won})
+        return artefact_sha256
+
+    Ledger.publish = publish  # type: ignore[method-assign]
+
+
+def draw_first() -> None:
+    """Draw, and only then charge."""
+
+    def release_missing(folder: UnitFolder, draw: Callable[[list[Cell]], Mapping[Cell, bytes]]) -> dict[Cell, bytes]:
+        releases = UnitReleases.of(folder)
+        drawn = draw(list(releases.named))
+        with open_ledger(folder.settings) as ledger:
+            for cell in releases.reserve(ledger):
+                releases.publish(ledger, cell, drawn[cell])
+            return {cell: releases.read(ledger, cell) for cell in releases.named}
+
+    tasks.randomise.release_missing = release_missing
+
+
+def charge_every_try() -> None:
+    """Name every try of a release anew."""
+    named = tasks.releases.release_id
+    tasks.releases.release_id = lambda key, **about: named(key, **about, period=secrets.token_hex(4))
+
+
+MUTANTS = {last_wins: "second_draws", draw_first: "under_accounted", charge_every_try: "overcharged"}
+
+
+@pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
+def test_a_broken_protocol_is_caught(made: Rig, mutate: Callable[[], None]) -> None:
+    harm = MUTANTS[mutate]
+    schedules = [Schedule(f"mutant-{number}", "ldp_tabicl", (("after read", number % 2),), TWINS, TWINS) for number in range(6)]
+    assert sum(getattr(verdict, harm) for verdict in play(made, schedules, threads, mutate=mutate)) > 0
+    assert sum(getattr(verdict, harm) for verdict in play(made, schedules, threads)) == 0
