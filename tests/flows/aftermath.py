@@ -1,0 +1,135 @@
+"""A place of its own where everything is recorded: what all flows leave behind there.
+
+A server behind a secret, a cluster from the command line, a PostgreSQL ledger, and a proxy in
+front of the server and of the scheduler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from ast import literal_eval
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import yaml
+
+from tests.flows.planted import STAGES, contract, fault, table
+from tests.harness import REPOSITORY, World, end, free_port, install, new_place, running_server, until
+from tests.leaks import api, files
+from tests.ledger.postgres import Server, running_postgres
+from tests.recording import Wire, calls_are_listed, recorded
+
+SPOILT = "canary-5b011ed0"
+GRID = ("--datasets", "canaries", "--epsilons", "1,8", "--shots", "2,4", "--seeds", "0", "--model", "fake")
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """What is left when all is done."""
+
+    world: World
+    private: subprocess.CompletedProcess[str]
+    outcomes: dict[str, str]
+    left: dict[str, bytes]
+    """Everything but the private folder, the keys and the data themselves."""
+    wires: dict[str, bytes]
+    called: list[object]
+    """Every address that was called."""
+    password: str
+
+
+@contextmanager
+def everything_done(root: Path) -> Iterator[Aftermath]:
+    """Run every flow in a new place, and gather what it left."""
+    with ExitStack() as stack:
+        postgres = stack.enter_context(running_postgres(durable=False))
+        place = new_place(root)
+        called = calls_are_listed(root / "watch")
+        extra = {"PYTHONPATH": f"{root / 'watch'}{os.pathsep}{REPOSITORY}", "DPICL_LEDGER": postgres.url()}
+        secret = f"dpicl:{secrets.token_urlsafe(24)}"
+        wanted = {"PREFECT_SERVER_API_AUTH_STRING": secret, "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true"}
+        url = stack.enter_context(running_server(place, **wanted, PYTHONPATH=extra["PYTHONPATH"]))
+        server = stack.enter_context(recorded(urlsplit(url).port or 0))
+        world = World(root, f"http://127.0.0.1:{server.port}", "", secret)
+        scheduler = stack.enter_context(_cluster(world, extra))
+        world = World(root, world.url, f"tcp://127.0.0.1:{scheduler.port}", secret)
+        _install(world)
+        private = world.dpicl("run", "private", *GRID, "--run-id", "canaries-private", timeout=300, **extra)
+        done = _all_flows(world, extra)
+        until(lambda: b"3 categories" in api(world)["logs"], 30, "the last logs")
+        said = {"private": f"{private.stdout}{private.stderr}".encode(), "done": f"{done.stdout}{done.stderr}".encode()}
+        left = {**_files(world), **api(world), **said, "ledger": _rows(postgres)}
+        wires = {**server.content, **scheduler.content}
+        addresses = [literal_eval(line) for line in called.read_text().splitlines()]
+        yield Aftermath(world, private, json.loads(done.stdout.splitlines()[-1]), left, wires, addresses, postgres.password)
+
+
+def _install(world: World) -> None:
+    """Tables with canaries; on those that are private no pipeline runs central baselines."""
+    pipelines = yaml.safe_load((world.root / "pipelines.yaml").read_text())
+    pipelines["pipelines"]["gdp-tabicl"]["baselines"] = False
+    (world.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
+    for name in ("canaries", *map(fault, STAGES)):
+        install(world, contract(name, private=True), table())
+    for name in ("doomed", fault("baselines")):
+        install(world, contract(name, private=False), table())
+    install(world, contract("spoilt", private=True), table(spoilt=SPOILT))
+    install(world, contract("outside", private=True, largest=10**8), table())
+
+
+@contextmanager
+def _cluster(world: World, extra: dict[str, str]) -> Iterator[Wire]:
+    """Scheduler and workers as an administrator starts them, their words in files; gives the scheduler's recorded port."""
+    port, dask = free_port(), str(Path(sys.executable).with_name("dask"))
+    here = ("--host", "127.0.0.1", "--no-dashboard")
+    with ExitStack() as stack:
+        stack.enter_context(_kept(world, extra, "scheduler", dask, "scheduler", *here, "--port", str(port)))
+        wire = stack.enter_context(recorded(port))
+        until(lambda: b"Scheduler at" in (world.root / "scheduler.log").read_bytes(), 60, "the scheduler")
+        preloads = ("--preload", "tasks.preload", "--preload", "tests.flows.planted")
+        workers = ("--nworkers", "2", "--nthreads", "1", "--local-directory", str(world.root / "dask"))
+        stack.enter_context(_kept(world, extra, "workers", dask, "worker", f"tcp://127.0.0.1:{wire.port}", *here, *workers, *preloads))
+        until(lambda: (world.root / "scheduler.log").read_bytes().count(b"Register worker") >= 2, 60, "the workers")
+        yield wire
+
+
+@contextmanager
+def _kept(world: World, extra: dict[str, str], name: str, *command: str) -> Iterator[None]:
+    """A process whose words are kept."""
+    environment = {**os.environ, **world.environment, **extra}
+    with (world.root / f"{name}.log").open("w") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, text=True, cwd=world.root, start_new_session=True)
+        try:
+            yield
+        finally:
+            end(process)
+
+
+def _all_flows(world: World, extra: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.flows.all_flows"]
+    environment = {**os.environ, **world.environment, **extra}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=world.root, timeout=500, check=True)
+
+
+def _files(world: World) -> dict[str, bytes]:
+    apart = ("data", "home", "private", "keys")
+    folders = [path for path in (*world.root.iterdir(), *world.home.iterdir()) if path.name not in apart]
+    alone = {str(path): path.read_bytes() for path in folders if path.is_file()}
+    return {**files(path for path in folders if path.is_dir()), **alone}
+
+
+def _rows(postgres: Server) -> bytes:
+    """Every row of every table of the ledger."""
+    with psycopg.connect(postgres.url()) as connection:
+        names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        rows = [row for name in names for row in connection.execute(f'SELECT * FROM "{name}"')]  # type: ignore[arg-type]
+    assert len(rows) > 10
+    return "\n".join(map(str, rows)).encode()
