@@ -120,7 +120,7 @@ def budget(account: Annotated[str | None, typer.Argument(help="Name of an accoun
 def audit(
     name: Annotated[str | None, typer.Argument(help="Name of an audit.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,
-    runs: Annotated[int, typer.Option(min=1, help="Runs on each of two neighbours; more find smaller leaks.")] = 20_000,
+    runs: Annotated[int, typer.Option(min=1, help="Runs on each of two neighbours; more find smaller leaks.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bounds.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg; DPICL_HOME/audit if left out.")] = None,
 ) -> None:

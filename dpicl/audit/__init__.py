@@ -8,6 +8,6 @@ caught: an audit that catches nothing would prove nothing.
 from dpicl.audit.bounds import SURE, epsilon_at_least
 from dpicl.audit.case import AuditCase, Mutant
 from dpicl.audit.cases import CASES, find_case
-from dpicl.audit.run import AuditResult, MutantResult, run_audit
+from dpicl.audit.run import AuditResult, MutantResult, run_audits
 
-__all__ = ["CASES", "SURE", "AuditCase", "AuditResult", "Mutant", "MutantResult", "epsilon_at_least", "find_case", "run_audit"]
+__all__ = ["CASES", "SURE", "AuditCase", "AuditResult", "Mutant", "MutantResult", "epsilon_at_least", "find_case", "run_audits"]

@@ -2,15 +2,14 @@
 
 Paper       Clopper and Pearson 1934; [JUO20] Jagielski, Ullman and Oprea 2020, section 3.
 
-    (1)  epsilon >= ln( low(P[event | one neighbour]) / high(P[event | the other]) )
-
-Not covered delta > 0: every mechanism here is pure.
+    (1)  epsilon >= ln( (low(P[event | one neighbour]) - delta) / high(P[event | the other]) )
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
@@ -25,45 +24,52 @@ Draw = Callable[[bool, int, Stream], np.ndarray]
 """Outputs of some runs on one neighbour (`True`: the one with the row more), one per row of the array."""
 Event = Callable[[np.ndarray], np.ndarray]
 """Which outputs are in an event: shape (runs,), bool."""
-Run = Callable[[int, Stream], float]
-"""A lower bound on epsilon from so many runs on each neighbour."""
 
 
-def epsilon_at_least(seen_with: int, seen_without: int, runs: int, *, sure: float = SURE) -> float:
+def epsilon_at_least(seen_with: int, seen_without: int, runs: int, *, delta: float = 0.0, sure: float = SURE) -> float:
     """Equation (1), one way; both Clopper-Pearson bounds hold at once except with probability `sure`."""
     if seen_with == 0:
         return -math.inf
-    low = stats.beta.ppf(sure / 2, seen_with, runs - seen_with + 1)
+    low = stats.beta.ppf(sure / 2, seen_with, runs - seen_with + 1) - delta
+    if low <= 0:
+        return -math.inf
     high = 1.0 if seen_without == runs else stats.beta.ppf(1 - sure / 2, seen_without + 1, runs - seen_without)
     return float(math.log(low / high))
 
 
-def bound(draw: Draw, events: Mapping[str, Event], *, per_run: int = 1) -> Run:
-    """The best of equation (1) over all events and both ways, never below 0.
+@dataclass(frozen=True)
+class Trial:
+    """What is drawn on two neighbours, and the events that may tell them apart.
 
-    `SURE` is shared among all that are tried, so that the best of them is as sure as one.
-
-    Args:
-        per_run: draws that one run stands for, where they are cheap.
+    `per_run` is how many draws one run stands for, where they are cheap; `delta` goes with the epsilon bounded.
     """
 
-    def run(runs: int, stream: Stream) -> float:
-        count = runs * per_run
-        with_row, without = (_seen(draw, events, which, count, stream) for which in (True, False))
-        sure = SURE / (2 * len(events))
+    draw: Draw
+    events: Mapping[str, Event]
+    per_run: int = 1
+    delta: float = 0.0
+
+    def seen(self, runs: int, stream: Stream) -> np.ndarray:
+        """How often each event occurs on each neighbour, the one with the row more first: shape (2, events), int64.
+
+        Drawn in blocks, so that memory does not grow with the runs.
+        """
+        seen, count = np.zeros((2, len(self.events)), dtype=np.int64), runs * self.per_run
+        for neighbour, which in enumerate((True, False)):
+            for start in range(0, count, _BLOCK):
+                outputs = self.draw(which, min(_BLOCK, count - start), stream)
+                seen[neighbour] += [int(np.count_nonzero(event(outputs))) for event in self.events.values()]
+        return seen
+
+    def epsilon_at_least(self, seen: np.ndarray, runs: int) -> float:
+        """The best of equation (1) over all events and both ways, never below 0.
+
+        `SURE` is shared among all that are tried, so that the best of them is as sure as one.
+        """
+        sure = SURE / (2 * len(self.events))
+        with_row, without = seen.tolist()
         ways = [*zip(with_row, without, strict=True), *zip(without, with_row, strict=True)]
-        return max(0.0, *(epsilon_at_least(int(one), int(other), count, sure=sure) for one, other in ways))
-
-    return run
-
-
-def _seen(draw: Draw, events: Mapping[str, Event], which: bool, count: int, stream: Stream) -> np.ndarray:
-    """How often each event occurs; in blocks, so that memory does not grow with the runs."""
-    seen = np.zeros(len(events), dtype=np.int64)
-    for start in range(0, count, _BLOCK):
-        outputs = draw(which, min(_BLOCK, count - start), stream)
-        seen += [int(np.count_nonzero(event(outputs))) for event in events.values()]
-    return seen
+        return max(0.0, *(epsilon_at_least(one, other, runs * self.per_run, delta=self.delta, sure=sure) for one, other in ways))
 
 
 def low_bits(outputs: np.ndarray) -> np.ndarray:

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Run
+from dpicl.audit.bounds import Trial
 
 LESS_NOISE = Fraction(5, 4)
 """A mechanism given this many times its epsilon has 0.8 times its noise."""
-
-CHEAP = 3
-"""Draws per run where the slight mutant is harder to tell than elsewhere and a draw is cheap."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +18,7 @@ class Mutant:
 
     name: str
     what_is_wrong: str
-    run: Run
+    trial: Trial
 
 
 @dataclass(frozen=True)
@@ -33,10 +30,10 @@ class AuditCase:
     stated_epsilon: float
     neighbours: Neighbours
     unit: str
-    run: Run
+    trial: Trial
     mutants: tuple[Mutant, ...]
 
 
-def less_noise(run: Run) -> Mutant:
+def less_noise(trial: Trial) -> Mutant:
     """The mutant that every mechanism has."""
-    return Mutant("less-noise", "noise of 0.8 times the scale", run)
+    return Mutant("less-noise", "noise of 0.8 times the scale", trial)

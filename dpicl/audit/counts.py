@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Event, Run, bound, low_bits
-from dpicl.audit.case import CHEAP, LESS_NOISE, AuditCase, Mutant, less_noise
-from dpicl.mechanisms.noisy_count import noisy_counts, noisy_mode
+from dpicl.audit.bounds import Event, Trial, low_bits
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.mechanisms.noisy_count import noisy_counts, noisy_modes
 from dpicl.randomness import Stream
 
 CATEGORIES = 6
@@ -22,26 +22,28 @@ _COUNT_EVENTS: dict[str, Event] = {
 }
 
 
-def _count(release: Callable[[int, Stream], int]) -> Run:
+def _count(release: Callable[[list[int], Stream], list[int]]) -> Trial:
     """No row, and one."""
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return np.fromiter((release(int(which), stream) for _ in range(count)), dtype=np.int64, count=count)
+        return np.array(release([int(which)] * count, stream), dtype=np.int64)
 
-    return bound(draw, _COUNT_EVENTS)
-
-
-def _noisy(epsilon: Fraction) -> Callable[[int, Stream], int]:
-    return lambda count, stream: noisy_counts([count], epsilon=epsilon, stream=stream)[0]
+    return Trial(draw, _COUNT_EVENTS)
 
 
-def _even_steps(count: int, stream: Stream) -> int:
+def _noisy(epsilon: Fraction) -> Callable[[list[int], Stream], list[int]]:
+    return lambda counts, stream: noisy_counts(counts, epsilon=epsilon, stream=stream)
+
+
+def _even_steps(counts: list[int], stream: Stream) -> list[int]:
     """Noise of about the right size that never touches the last bit."""
-    return count + 2 * noisy_counts([0], epsilon=Fraction(2), stream=stream)[0]
+    noise = noisy_counts([0] * len(counts), epsilon=Fraction(2), stream=stream)
+    return [count + 2 * more for count, more in zip(counts, noise, strict=True)]
 
 
-def _exact_zero(count: int, stream: Stream) -> int:
-    return noisy_counts([count], epsilon=Fraction(1), stream=stream)[0] if count else 0
+def _exact_zero(counts: list[int], stream: Stream) -> list[int]:
+    noisy = noisy_counts(counts, epsilon=Fraction(1), stream=stream)
+    return [released if count else 0 for count, released in zip(counts, noisy, strict=True)]
 
 
 def count_case() -> AuditCase:
@@ -61,25 +63,30 @@ def count_case() -> AuditCase:
     )
 
 
-def plain_mode(counts: list[int], epsilon: Fraction, stream: Stream) -> int:
-    """The mode as it is."""
-    return noisy_mode(counts, epsilon=epsilon, stream=stream)
+Modes = Callable[[Sequence[Sequence[int]], Fraction, Stream], list[int]]
+"""The released mode of each histogram."""
 
 
-def present_only(counts: list[int], epsilon: Fraction, stream: Stream) -> int:
+def plain_modes(histograms: Sequence[Sequence[int]], epsilon: Fraction, stream: Stream) -> list[int]:
+    """The modes as they are."""
+    return noisy_modes(histograms, epsilon=epsilon, stream=stream)
+
+
+def present_only(histograms: Sequence[Sequence[int]], epsilon: Fraction, stream: Stream) -> list[int]:
     """Mutant: the mode among the categories that occur; one that is alone is released without noise."""
-    present = [code for code, count in enumerate(counts) if count] or [0]
-    return present[noisy_mode([counts[code] for code in present], epsilon=epsilon, stream=stream)]
+    present = [[code for code, count in enumerate(counts) if count] or [0] for counts in histograms]
+    occurring = [[counts[code] for code in codes] for counts, codes in zip(histograms, present, strict=True)]
+    return [codes[mode] for codes, mode in zip(present, noisy_modes(occurring, epsilon=epsilon, stream=stream), strict=True)]
 
 
-def _mode(mode: Callable[[list[int], Fraction, Stream], int], epsilon: Fraction = Fraction(1)) -> Run:
+def _mode(modes: Modes, epsilon: Fraction = Fraction(1)) -> Trial:
     """Empty categories, and one row in the last."""
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         counts = [0] * (CATEGORIES - 1) + [int(which)]
-        return np.fromiter((mode(counts, epsilon, stream) for _ in range(count)), dtype=np.int64, count=count)
+        return np.array(modes([counts] * count, epsilon, stream), dtype=np.int64)
 
-    return bound(draw, {"the last": lambda modes: modes == CATEGORIES - 1}, per_run=CHEAP)
+    return Trial(draw, {"the last": lambda modes: modes == CATEGORIES - 1})
 
 
 def mode_case() -> AuditCase:
@@ -90,9 +97,9 @@ def mode_case() -> AuditCase:
         1.0,
         Neighbours.ADD_OR_REMOVE_ONE,
         "row",
-        _mode(plain_mode),
+        _mode(plain_modes),
         (
-            less_noise(_mode(plain_mode, LESS_NOISE)),
+            less_noise(_mode(plain_modes, LESS_NOISE)),
             Mutant(
                 "present-only",
                 "only categories that occur are counted, so that a single one is released without noise",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Run, bound
+from dpicl.audit.bounds import Trial
 from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.audit.neighbours import contract_of, rows
 from dpicl.mechanisms.randomised_response import randomise, response
@@ -13,14 +13,14 @@ from dpicl.methods.ldp_tabicl import collect
 from dpicl.pipeline import Options, Unit
 from dpicl.randomness import Draws, Stream
 
-CLIENTS = 100
-"""Clients per run: their noise is drawn in one go."""
+CLIENTS, FEW_CLIENTS = 100, 10
+"""Clients per run who report once, or all their answers: their noise is drawn in one go."""
 ANSWERS = 4
 """What one client of the collection reports: three attributes and the label."""
 _ONE, _OTHER = (0, 0, 0, 0), (1, 1, 1, 1)
 
 
-def _report(epsilon: float, categories: int, *, lie_left_out: bool = False) -> Run:
+def _report(epsilon: float, categories: int, *, lie_left_out: bool = False) -> Trial:
     """A client whose answer is 1, or 0; the events are those two reports."""
     law = response(epsilon=epsilon, categories=categories)
 
@@ -29,7 +29,7 @@ def _report(epsilon: float, categories: int, *, lie_left_out: bool = False) -> R
         reports = randomise(truth, law, stream)
         return np.where(reports == 1, truth, reports) if lie_left_out else reports
 
-    return bound(draw, {"report is 0": lambda reports: reports == 0, "report is 1": lambda reports: reports == 1}, per_run=CLIENTS)
+    return Trial(draw, {"report is 0": lambda reports: reports == 0, "report is 1": lambda reports: reports == 1}, per_run=CLIENTS)
 
 
 def randomised_response(categories: int) -> AuditCase:
@@ -52,24 +52,24 @@ def randomised_response(categories: int) -> AuditCase:
     )
 
 
-def _collection(epsilon: float) -> Run:
+def _collection(epsilon: float) -> Trial:
     """A client who differs in every answer; the events are that all reports fit one neighbour."""
     declared = {"type": "category", "categories": ["no", "yes"]}
     contract = contract_of({f"column_{number}": declared for number in range(ANSWERS - 1)})
     unit = Unit("ldp_tabicl", contract.name, 0, (epsilon,), (1,), (), False, Options())
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        table = rows(contract, dict.fromkeys(contract.columns, "yes" if which else "no"), count)
+        table = rows(contract, {**dict.fromkeys(contract.columns, "yes" if which else "no"), "place": 0}, count)
         draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
         return collect(table, contract, unit, draws)[epsilon].reports.codes
 
-    return bound(
+    return Trial(
         draw,
         {
             "all reports fit the one": lambda codes: (codes == _ONE).all(axis=1),
             "all fit the other": lambda codes: (codes == _OTHER).all(axis=1),
         },
-        per_run=CLIENTS,
+        per_run=FEW_CLIENTS,
     )
 
 

@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Event, Run, bound, low_bits
-from dpicl.audit.case import CHEAP, LESS_NOISE, AuditCase, Mutant, less_noise
-from dpicl.mechanisms.noisy_mean import Grid, Origin, noisy_mean
+from dpicl.audit.bounds import Event, Trial, low_bits
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.mechanisms.noisy_mean import Grid, Origin, noisy_means
 from dpicl.randomness import Stream
 
 ROWS, VALUE, LARGEST = 100, -37, 100
@@ -87,14 +87,14 @@ def _events(zero: float) -> dict[str, Event]:
     }
 
 
-def _mean(grid: Grid, epsilon: Fraction = Fraction(1)) -> Run:
+def _mean(grid: Grid, epsilon: Fraction = Fraction(1)) -> Trial:
     without = np.full(ROWS, float(VALUE))
     values = {False: without, True: np.append(without, float(BEYOND * LARGEST))}
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return np.array([noisy_mean(values[which], grid, epsilon=epsilon, stream=stream) for _ in range(count)])
+        return np.array(noisy_means(np.broadcast_to(values[which], (count, len(values[which]))), grid, epsilon=epsilon, stream=stream))
 
-    return bound(draw, _events(grid.zero), per_run=CHEAP)
+    return Trial(draw, _events(grid.zero))
 
 
 def mean_case(origin: Origin) -> AuditCase:

@@ -13,10 +13,14 @@ from dpicl.contract.models import CategoryColumn
 from dpicl.types import PrivateTable
 
 CATEGORIES = tuple("abcdef")
+LABELS = ("no", "yes")
+PLACES = 64
+SHOTS = PLACES * len(LABELS)
+"""Groups of one release: each is an audit's run of its own, since groups get noise of their own."""
 
 
 def contract_of(columns: Mapping[str, Mapping[str, Any]], *, sampling_rate: str = "1") -> Contract:
-    """These columns and a label `bought`; clients report every column in two parts; two shots group by the label."""
+    """These columns, a place and a label `bought`; clients report every column in two parts; groups by place and label."""
     text = "".join(f"{{{name}}}" for name in columns)
     content = {
         "version": 1,
@@ -25,9 +29,13 @@ def contract_of(columns: Mapping[str, Mapping[str, Any]], *, sampling_rate: str 
         "source": {"title": "none", "licence": "none", "citation": "none", "file": "none.csv"},
         "privacy": {"sampling_rate": sampling_rate, "budget": {"benchmark": True}},
         "split": {"test_fraction": 0.2},
-        "columns": {**columns, "bought": {"type": "category", "categories": ["no", "yes"]}},
-        "label": {"column": "bought", "parts": [["no"], ["yes"]], "question": "Did they buy?"},
-        "groups": {2: ["label"]},
+        "columns": {
+            **columns,
+            "place": {"type": "integer", "bounds": [0, PLACES - 1]},
+            "bought": {"type": "category", "categories": list(LABELS)},
+        },
+        "label": {"column": "bought", "parts": [[label] for label in LABELS], "question": "Did they buy?"},
+        "groups": {SHOTS: ["label", {"column": "place", "cuts": list(range(1, PLACES))}]},
         "local": [_two_parts(name, declared) for name, declared in columns.items()],
         "prompts": {"local": {"text": text}, "central": {"text": text}},
         "checks": [],
@@ -62,6 +70,11 @@ def rows(contract: Contract, row: Mapping[str, int | str], row_count: int) -> Pr
     return PrivateTable(pa.table(columns))
 
 
-def joined(first: PrivateTable, second: PrivateTable) -> PrivateTable:
-    """The rows of both."""
-    return PrivateTable(pa.concat_tables([first.data, second.data]).combine_chunks())
+def in_every_group(contract: Contract, row: Mapping[str, int | str], row_count: int) -> PrivateTable:
+    """So many rows in every group, alike but for place and label."""
+    return joined(*(rows(contract, {**row, "place": place, "bought": label}, row_count) for label in LABELS for place in range(PLACES)))
+
+
+def joined(*tables: PrivateTable) -> PrivateTable:
+    """The rows of all."""
+    return PrivateTable(pa.concat_tables([table.data for table in tables]).combine_chunks())

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 
 from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Draw, Run, bound, low_bits
-from dpicl.audit.case import CHEAP, LESS_NOISE, AuditCase, Mutant, less_noise
-from dpicl.audit.counts import plain_mode, present_only
+from dpicl.audit.bounds import Draw, Trial, low_bits
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.audit.counts import Modes, plain_modes, present_only
 from dpicl.audit.means import BEYOND, ROWS, VALUE, NoClip, NoiseOf, halved, points_to_more
-from dpicl.audit.neighbours import CATEGORIES, category, joined, numbers, rows
-from dpicl.mechanisms.noisy_mean import Grid, noisy_mean
+from dpicl.audit.neighbours import CATEGORIES, SHOTS, category, in_every_group, joined, numbers
+from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import gdp_tabicl
 from dpicl.pipeline import Options, Unit
@@ -27,21 +29,20 @@ LARGEST = {"a": 100, "b": 400}
 GRIDS = {name: Grid(-largest, largest, 1, "centre") for name, largest in LARGEST.items()}
 
 
-def _means(columns: Sequence[str], draw: Draw, *, per_run: int = 1) -> Run:
+def _means(columns: Sequence[str], draw: Draw) -> Trial:
     """Every column at once points to one row more."""
 
     def more(means: np.ndarray, beyond: int) -> np.ndarray:
         pointing = [points_to_more(means[:, i], 0, beyond * LARGEST[name]) for i, name in enumerate(columns)]
         return np.logical_and.reduce(pointing)
 
-    return bound(
+    return Trial(
         draw,
         {
             "a row more, clipped": lambda means: more(means, 1),
             "a row more, as it is": lambda means: more(means, BEYOND),
             "last bit": _last_bit,
         },
-        per_run=per_run,
     )
 
 
@@ -49,37 +50,42 @@ def _last_bit(means: np.ndarray) -> np.ndarray:
     return low_bits(np.ascontiguousarray(means[:, -1]))
 
 
-def _release(columns: Sequence[str], epsilon: float) -> Run:
-    """Both groups of a whole release; all rows are in the first."""
+def _runs(count: int, release: Callable[[], Sequence[Any]]) -> np.ndarray:
+    """So many runs, of which every release makes `SHOTS`."""
+    released = chain.from_iterable(release() for _ in range(-(-count // SHOTS)))
+    return np.array(list(islice(released, count)))
+
+
+def _release(columns: Sequence[str], epsilon: float) -> Trial:
+    """All groups of whole releases."""
     contract = numbers({name: LARGEST[name] for name in columns})
-    few = rows(contract, dict.fromkeys(columns, VALUE) | {"bought": "yes"}, ROWS)
-    one = rows(contract, {name: BEYOND * LARGEST[name] for name in columns} | {"bought": "yes"}, 1)
-    tables, groups, options = {False: few, True: joined(few, one)}, partition(contract, 2), AggregateOptions()
+    few = in_every_group(contract, dict.fromkeys(columns, VALUE), ROWS)
+    one = in_every_group(contract, {name: BEYOND * LARGEST[name] for name in columns}, 1)
+    tables, groups, options = {False: few, True: joined(few, one)}, partition(contract, SHOTS), AggregateOptions()
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        table, means = tables[which], np.empty((count, len(columns)))
-        members = assign(table, contract, 2)
-        for run in range(count):
-            first = aggregate(table, members, groups, contract, epsilon=epsilon, options=options, stream=stream).groups[0]
-            means[run] = [float(first.values[name]) for name in columns]
-        return means
+        table, members = tables[which], assign(tables[which], contract, SHOTS)
+
+        def release() -> list[list[float]]:
+            released = aggregate(table, members, groups, contract, epsilon=epsilon, options=options, stream=stream)
+            return [[float(group.values[name]) for name in columns] for group in released.groups]
+
+        return _runs(count, release)
 
     return _means(columns, draw)
 
 
-def _averages(columns: Sequence[str], grids: Sequence[Grid], shares: Sequence[Fraction]) -> Run:
+def _averages(columns: Sequence[str], grids: Sequence[Grid], shares: Sequence[Fraction]) -> Trial:
     """Mutants: the averages of the first group, with grids and shares of epsilon of one's own."""
     without = np.full(ROWS, float(VALUE))
     values = {False: [without] * len(columns), True: [np.append(without, float(BEYOND * LARGEST[name])) for name in columns]}
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        means = np.empty((count, len(columns)))
-        for run in range(count):
-            paid = zip(values[which], grids, shares, strict=True)
-            means[run] = [noisy_mean(column, grid, epsilon=share, stream=stream) for column, grid, share in paid]
-        return means
+        paid = zip(values[which], grids, shares, strict=True)
+        means = [noisy_means(np.broadcast_to(rows, (count, len(rows))), grid, epsilon=share, stream=stream) for rows, grid, share in paid]
+        return np.array(means).T
 
-    return _means(columns, draw, per_run=CHEAP)
+    return _means(columns, draw)
 
 
 def one_column_case() -> AuditCase:
@@ -126,34 +132,34 @@ RATE, NOMINAL = Fraction(1, 2), 2.0
 """Sampling rate, and epsilon before amplification."""
 
 
-def _subsampled() -> Run:
-    """No row at all, and one of the last category; subsampled, grouped and averaged by the method itself."""
+def _subsampled() -> Trial:
+    """No row at all, and one of the last category in every group; subsampled, grouped and averaged by the method itself."""
     contract = category(sampling_rate=str(RATE))
-    unit = Unit("gdp_tabicl", contract.name, 0, (NOMINAL,), (2,), (), False, Options())
-    tables = {which: rows(contract, {"kind": CATEGORIES[-1], "bought": "yes"}, int(which)) for which in (False, True)}
-
-    def once(which: bool, draws: Draws) -> bool:
-        members = gdp_tabicl.subsample_and_group(tables[which], contract, unit, draws)
-        (released,) = gdp_tabicl.aggregate(tables[which], members, contract, unit, draws).values()
-        return released.groups[0].values["kind"] == CATEGORIES[-1]
+    unit = Unit("gdp_tabicl", contract.name, 0, (NOMINAL,), (SHOTS,), (), False, Options())
+    tables = {which: in_every_group(contract, {"kind": CATEGORIES[-1]}, int(which)) for which in (False, True)}
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return np.array([once(which, Draws(stream.below(1 << 64), contract.name, simulated=True)) for _ in range(count)])
+        def release() -> list[bool]:
+            draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
+            members = gdp_tabicl.subsample_and_group(tables[which], contract, unit, draws)
+            (released,) = gdp_tabicl.aggregate(tables[which], members, contract, unit, draws).values()
+            return [group.values["kind"] == CATEGORIES[-1] for group in released.groups]
 
-    return bound(draw, {"the last": lambda hits: hits})
+        return _runs(count, release)
+
+    return Trial(draw, {"the last": lambda hits: hits})
 
 
-def _modes(mode: Callable[[list[int], Fraction, Stream], int], rate: Fraction) -> Run:
+def _modes(modes: Modes, rate: Fraction) -> Trial:
     """Mutants: the mode of the first group, with a rate and a histogram of one's own."""
 
-    def once(which: bool, stream: Stream) -> bool:
-        kept = len(poisson_subsample(int(which), sampling_rate=rate, stream=stream))
-        return mode([0] * (len(CATEGORIES) - 1) + [kept], Fraction(NOMINAL), stream) == len(CATEGORIES) - 1
-
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return np.array([once(which, stream) for _ in range(count)])
+        kept = np.zeros(count, dtype=int)
+        kept[poisson_subsample(count, sampling_rate=rate, stream=stream)] = int(which)
+        histograms = [[0] * (len(CATEGORIES) - 1) + [row] for row in kept.tolist()]
+        return np.array(modes(histograms, Fraction(NOMINAL), stream)) == len(CATEGORIES) - 1
 
-    return bound(draw, {"the last": lambda hits: hits})
+    return Trial(draw, {"the last": lambda hits: hits})
 
 
 def subsampled_case() -> AuditCase:
@@ -166,7 +172,7 @@ def subsampled_case() -> AuditCase:
         "row",
         _subsampled(),
         (
-            Mutant("no-subsample", "every row is kept, yet amplification is claimed", _modes(plain_mode, Fraction(1))),
+            Mutant("no-subsample", "every row is kept, yet amplification is claimed", _modes(plain_modes, Fraction(1))),
             Mutant(
                 "present-only",
                 "only categories that occur are counted, so that a single one is released without noise",

@@ -61,7 +61,7 @@ def discrete_laplaces(scale: Fraction, count: int, stream: Stream) -> list[int]:
     Raises:
         ParameterError: the scale is not positive.
     """
-    if scale <= 0:
+    if scale.numerator <= 0:
         raise ParameterError("scale", scale, "a positive rational")
     drawn = _geometrics(scale, 2 * count, stream)
     return [one - other for one, other in zip(drawn[:count], drawn[count:], strict=True)]

@@ -18,8 +18,10 @@ Not covered correlations between columns of a group; columns are averaged one by
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -81,11 +83,36 @@ def aggregate(
         One released group per public key, empty groups included.
     """
     total = noisy_count.exact_epsilon(epsilon)
+    values, labels = _values(table, contract), label_codes(table, contract)
+    order = np.argsort(members, kind="stable")
+    bounds = np.searchsorted(members[order], np.arange(len(groups) + 1))
     averages = []
-    for number, group in enumerate(groups):
-        rows = PrivateTable(table.data.take(np.flatnonzero(members == number)))
+    for group, (start, end) in zip(groups, pairwise(bounds.tolist()), strict=True):
+        rows = _Rows(values, labels, order[start:end])
         averages.append(_average(rows, group, contract, _share(group, contract, total, options), options, stream))
     return ReleasedGroups(tuple(averages))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of a table, column by column: a table is converted once for all groups."""
+
+    all_values: Mapping[str, np.ndarray]
+    all_labels: np.ndarray
+    positions: np.ndarray
+
+    def values(self, column: str) -> np.ndarray:
+        return self.all_values[column][self.positions]
+
+    def labels(self) -> np.ndarray:
+        return self.all_labels[self.positions]
+
+
+def _values(table: PrivateTable, contract: Contract) -> dict[str, np.ndarray]:
+    """Codes of categories, and numbers: shape (rows,) by column."""
+    return {
+        name: table.codes(name) if isinstance(contract.columns[name], CategoryColumn) else table.numbers(name) for name in contract.features
+    }
 
 
 def _paid(group: Group, contract: Contract) -> list[str]:
@@ -103,12 +130,12 @@ def _share(group: Group, contract: Contract, total: Fraction | None, options: Ag
 
 
 def _average(
-    rows: PrivateTable, group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions, stream: Stream
+    rows: _Rows, group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions, stream: Stream
 ) -> ReleasedGroup:
     values = {name: _column(rows, name, group, contract, share, options, stream) for name in contract.features}
     label = group.label
     if label is None:
-        counts = np.bincount(label_codes(rows, contract), minlength=2).tolist()
+        counts = np.bincount(rows.labels(), minlength=2).tolist()
         label = noisy_count.noisy_mode(counts, epsilon=share, stream=stream)
     return ReleasedGroup(group.key, values, label)
 
@@ -135,15 +162,15 @@ def _grid(name: str, group: Group, contract: Contract, options: AggregateOptions
 
 
 def _column(
-    rows: PrivateTable, name: str, group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions, stream: Stream
+    rows: _Rows, name: str, group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions, stream: Stream
 ) -> float | str:
     known = _known(name, group, contract)
     if known is not None:
         return known
     declared = contract.columns[name]
     if not isinstance(declared, CategoryColumn):
-        return noisy_mean.noisy_mean(rows.numbers(name), _grid(name, group, contract, options), epsilon=share, stream=stream)
+        return noisy_mean.noisy_mean(rows.values(name), _grid(name, group, contract, options), epsilon=share, stream=stream)
     open_categories = _open_categories(name, group, contract)
-    counts = np.bincount(rows.codes(name), minlength=len(declared.categories))
+    counts = np.bincount(rows.values(name), minlength=len(declared.categories))
     open_counts = [int(counts[declared.categories.index(category)]) for category in open_categories]
     return open_categories[noisy_count.noisy_mode(open_counts, epsilon=share, stream=stream)]
