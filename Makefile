@@ -8,7 +8,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED = false
 export DO_NOT_TRACK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test audit check format bench schema lock clean
+.PHONY: help setup demo test audit chaos check format bench schema lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,9 +26,13 @@ demo: $(READY) ## run both methods on bundled clinical data and write a report
 test: $(READY) ## run all tests
 	$(BIN)/python -m pytest -q
 
-RUNS ?= 50000
-audit: $(READY) ## bound every mechanism's epsilon from below: make audit RUNS=1000000
+RUNS ?= 1000000
+audit: $(READY) ## bound every mechanism's epsilon from below: make audit RUNS=100000
 	$(BIN)/dpicl audit --all --runs $(RUNS)
+
+SCHEDULES ?= 100
+chaos: $(READY) ## kill the release protocol at every step: make chaos SCHEDULES=5
+	$(BIN)/python -m benchmarks.crashes --schedules $(SCHEDULES)
 
 check: $(READY) ## lint, types and layers
 	$(BIN)/ruff check .
