@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.audit import counts, local, means, releases
+from dpicl.audit import counts, local, means, noise, releases
 from dpicl.audit.case import AuditCase
 from dpicl.errors import ParameterError
 
@@ -13,6 +13,8 @@ _ALL = (
     counts.mode_case(),
     means.mean_case("centre"),
     means.mean_case("lower"),
+    noise.gaussian_case(),
+    noise.max_case(),
     releases.subsampled_case(),
     releases.one_column_case(),
     releases.two_columns_case(),

@@ -1,0 +1,93 @@
+"""Audits of discrete Gaussian noise, at a delta, and of a noisy maximum by permute-and-flip."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.audit.bounds import Event, Trial
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.mechanisms.discrete_gaussian import noisy_sums
+from dpicl.mechanisms.noisy_max import exponential_maxima
+from dpicl.randomness import Stream
+
+EPSILON, VARIANCE = 1.0, Fraction(4)
+SQUARES = 2
+"""One vote moves from one candidate to the other: two counts change by one."""
+_ONE, _OTHER = (1, 0), (0, 1)
+
+
+def delta_of(epsilon: float, variance: float) -> float:
+    """The smallest delta at which two noisy counts with one vote moved are (epsilon, delta)-DP: a direct sum.
+
+    What tells the neighbours apart is the difference of the counts, moved by 2.
+    """
+    values = np.arange(-math.ceil(14 * math.sqrt(variance)), math.ceil(14 * math.sqrt(variance)) + 1)
+    law = np.exp(-(values**2) / (2 * variance))
+    differences = np.convolve(law, law) / law.sum() ** 2
+    return float(np.maximum(differences[2:] - math.exp(epsilon) * differences[:-2], 0).sum() + differences[:2].sum())
+
+
+DELTA = delta_of(EPSILON, float(VARIANCE))
+
+
+def _ahead_by(gap: int) -> Event:
+    return lambda sums: sums[:, 0] - sums[:, 1] >= gap
+
+
+_GAPS = {f"ahead by {gap}": _ahead_by(gap) for gap in range(1, 8)}
+
+
+def _two_counts(variance: Fraction) -> Trial:
+    """One vote for the first, or for the second."""
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        votes = np.tile(_ONE if which else _OTHER, count)
+        return np.array(noisy_sums(votes, variance=variance, stream=stream)).reshape(count, 2)
+
+    return Trial(draw, _GAPS, delta=DELTA)
+
+
+def gaussian_case() -> AuditCase:
+    """Two counts, one vote moved."""
+    return AuditCase(
+        "discrete-gaussian",
+        f"discrete Gaussian noise on two counts, at delta = {DELTA:.3f}",
+        EPSILON,
+        Neighbours.REPLACE_ONE,
+        "row",
+        _two_counts(VARIANCE),
+        (
+            less_noise(_two_counts(VARIANCE / LESS_NOISE**2)),
+            Mutant("one-count", "the noise is for a change of one count, where one row changes two", _two_counts(VARIANCE / SQUARES)),
+        ),
+    )
+
+
+def _maximum(one: tuple[int, ...], other: tuple[int, ...], epsilon: Fraction, spread: int) -> Trial:
+    """Whether the last candidate is elected."""
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        return exponential_maxima([one if which else other] * count, epsilon=epsilon, spread=spread, stream=stream)
+
+    return Trial(draw, {"the last": lambda elected: elected == len(one) - 1})
+
+
+def max_case() -> AuditCase:
+    """The elected of two candidates, of whom one has a vote and the other may have it too."""
+    stated = Fraction(EPSILON)
+    return AuditCase(
+        "noisy-max",
+        "noisy maximum of two votes",
+        EPSILON,
+        Neighbours.ADD_OR_REMOVE_ONE,
+        "row",
+        _maximum((1, 1), (1, 0), stated, 1),
+        (
+            less_noise(_maximum((1, 1), (1, 0), stated * LESS_NOISE, 1)),
+            Mutant("moved-vote", "the noise is for a vote more, where one row moves a vote", _maximum(_OTHER, _ONE, stated, 1)),
+        ),
+    )
