@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from dpicl.errors import DeclarationError
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 18
 MAX_VALUES, MAX_DEPTH = 20_000, 20
 _PLAIN = {
     "Value error, ": "",
@@ -25,6 +25,7 @@ _PLAIN = {
     "String should have": "text with",
     "String should match pattern": "text of the form",
     "Tuple should have": "a list with",
+    "Value should have": "text with",
     "Dictionary should have": "a mapping with",
     "a valid tuple": "a list",
     "a valid string": "text",

@@ -21,7 +21,7 @@ from tasks.files import read_json, write_json
 from tasks.settings import Settings
 
 PLAN = "plan.json"
-_RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+_RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
 def run_folder(settings: Settings, run_id: str) -> Path:

@@ -29,7 +29,7 @@ class Source(Frozen):
     licence: Text
     citation: Text
     bundled: Literal["breast_cancer"] | None = None
-    file: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")] | None = None
+    file: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=255)] | None = None
     """CSV, CSV.gz or Parquet; a relative path is looked up below the data folder."""
     openml: Remote | None = None
     uci: Remote | None = None

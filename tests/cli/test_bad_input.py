@@ -58,6 +58,7 @@ OPTIONS = {
     "a path as a run id": (("demo", "--run-id", "../x"), "run id '../x'"),
     "an absolute path as a run id": (("demo", "--run-id", "/etc/x"), "run id '/etc/x'"),
     "a hidden run id": (("demo", "--run-id", ".x"), "run id '.x'"),
+    "a line end in a run id": (("demo", "--run-id", "x\n"), r"run id 'x\n'"),
     "0 workers": (("demo", "--workers", "0"), "--workers"),
     "workers as text": (("demo", "--workers", "many"), "--workers"),
     "an unknown option": (("demo", "--nope"), "--nope"),

@@ -167,7 +167,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "control character": (b"version: \x00\n", "is not valid YAML"),
     "UTF-16": ("version: 1\n".encode("utf-16"), "is not UTF-8; expected text in UTF-8"),
     "Latin-1": ("description: naïve\n".encode("latin-1"), "is not UTF-8"),
-    "huge": (b"# " + b"x" * (1 << 20), "has 1048578 bytes; expected at most 1048576"),
+    "huge": (b"# " + b"x" * (1 << 18), "has 262146 bytes; expected at most 262144"),
     "deep": (b"a: " + b"[" * 5000 + b"]" * 5000, "line 1: nested too deep; expected at most 20 levels"),
     "deep and open": (b"{" * 50_000, "line 1: nested too deep; expected at most 20 levels"),
     "long": (b"a: [" + b"a," * 30_000 + b"]", "line 1: one value too many; expected at most 20000 in a file"),
