@@ -7,7 +7,7 @@ row; a longer one forces all its tokens but the last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,23 +17,31 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Row:
-    """One sequence to read, and the continuations whose tokens it scores.
+    """One sequence to read, and what it predicts.
 
-    `targets` pairs the index of a continuation with its tokens; the row's last
-    `len(tokens)` positions predict them.
+    `asked` has, for every position whose prediction is needed, pairs of a continuation's
+    index and the token that it puts next.
     """
 
     prompt: int
     tokens: Tokens
-    targets: tuple[tuple[int, Tokens], ...]
+    asked: Mapping[int, tuple[tuple[int, int], ...]]
 
 
 def rows_of(prompt: int, prompt_tokens: Tokens, continuations: Sequence[Tokens]) -> list[Row]:
     """The rows that score these continuations: one per distinct forced part."""
-    targets: dict[Tokens, list[tuple[int, Tokens]]] = {}
+    by_forced: dict[Tokens, list[int]] = {}
     for index, tokens in enumerate(continuations):
-        targets.setdefault(tokens[:-1], []).append((index, tokens))
-    return [Row(prompt, prompt_tokens + forced, tuple(group)) for forced, group in targets.items()]
+        by_forced.setdefault(tokens[:-1], []).append(index)
+    last = len(prompt_tokens) - 1
+    return [
+        Row(
+            prompt,
+            prompt_tokens + forced,
+            {last + step: tuple((index, continuations[index][step]) for index in group) for step in range(len(forced) + 1)},
+        )
+        for forced, group in by_forced.items()
+    ]
 
 
 def plan_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
@@ -63,43 +71,12 @@ class PaddedBatch:
     positions: np.ndarray
 
 
-def pad_left(rows: Sequence[Row]) -> PaddedBatch:
+def pad_left(rows: Sequence[Tokens]) -> PaddedBatch:
     """Pad rows on the left; which token fills the gap is irrelevant, because it is masked."""
-    width = max(len(row.tokens) for row in rows)
+    width = max(map(len, rows))
     tokens = np.zeros((len(rows), width), dtype=np.int64)
     mask = np.zeros((len(rows), width), dtype=np.int64)
     for line, row in enumerate(rows):
-        tokens[line, width - len(row.tokens) :] = row.tokens
-        mask[line, width - len(row.tokens) :] = 1
+        tokens[line, width - len(row) :] = row
+        mask[line, width - len(row) :] = 1
     return PaddedBatch(tokens, mask, (mask.cumsum(axis=1) - 1).clip(0))
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Every single prediction that a batch is asked for: four int64 arrays of shape (steps,).
-
-    `line` counts rows of the batch, `back` counts positions from the end (-1 is the last),
-    `token` is the predicted token, `owner` holds (prompt, continuation), shape (2, steps).
-    """
-
-    line: np.ndarray
-    back: np.ndarray
-    token: np.ndarray
-    owner: np.ndarray
-
-    @property
-    def depth(self) -> int:
-        """How many positions from the end are needed."""
-        return int(-self.back.min())
-
-
-def steps_of(rows: Sequence[Row]) -> Steps:
-    """The predictions that score all targets of these rows."""
-    steps = [
-        (line, place - len(tokens), token, row.prompt, continuation)
-        for line, row in enumerate(rows)
-        for continuation, tokens in row.targets
-        for place, token in enumerate(tokens)
-    ]
-    columns = np.array(steps, dtype=np.int64).T
-    return Steps(columns[0], columns[1], columns[2], columns[3:])

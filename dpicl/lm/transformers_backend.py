@@ -2,7 +2,8 @@
 
 Tokens are cut as in lm-evaluation-harness: a continuation's tokens are those of prompt +
 continuation without those of the prompt, and blanks at the prompt's end count as part of
-the continuation. Equal prompts are computed once. The batches follow from the set of
+the continuation. Equal prompts are computed once, and so are beginnings that prompts share,
+where the model's attention allows it (`tree_reader`). The batches follow from the set of
 prompts alone, so their order never changes a result.
 
 Nothing is truncated, no code from a model's folder is run, and no pickled weights are read.
@@ -11,7 +12,7 @@ Nothing is truncated, no code from a model's folder is run, and no pickled weigh
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from dpicl.errors import ModelError, ParameterError
-from dpicl.lm.batching import Row, Steps, Tokens, pad_left, plan_batches, rows_of, steps_of
+from dpicl.lm.batching import Row, Tokens, rows_of
 from dpicl.lm.model_files import Dtype, find_model_files, is_model_folder, model_digest
+from dpicl.lm.padded_reader import Places, read_padded
 from dpicl.lm.requests import ModelDescription, Progress, Trust
 from dpicl.lm.tiny import UNTRAINED_NOTE
+from dpicl.lm.tree_attention import NAME, NotShareable
+from dpicl.lm.tree_reader import read_shared
 
 _FORWARD_INPUTS = {"attention_mask", "position_ids", "logits_to_keep"}
 _LOAD_ERRORS = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
-_TOKEN_BUDGET = {"cpu": 2048, "cuda": 16384}
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
+_TOKEN_BUDGET = {"cpu": 4096, "cuda": 16384}
+_PROBE = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9, 3, 4, 2))
+"""Two rows that share a beginning; every vocabulary has these tokens."""
 
 
 class TransformersScorer:
@@ -41,8 +46,9 @@ class TransformersScorer:
         revision: branch, tag or commit on the hub.
         dtype: `float32`, `bfloat16` or `float16` for the weights; probabilities are always float32.
         device: `auto` (a GPU if there is one), `cpu`, `cuda` or `cuda:N`.
-        token_budget: padded tokens per forward pass; a batch that does not fit is halved. By
-            default what runs fastest: small batches stay in a CPU's cache, large ones fill a GPU.
+        token_budget: tokens per forward pass; a batch that does not fit is halved. By default
+            what runs fastest: small batches stay in a CPU's cache, large ones fill a GPU.
+        share: read shared beginnings once; off, rows are padded to batches.
         name, kind, trust: what the description says; the name defaults to the id.
 
     Raises:
@@ -57,6 +63,7 @@ class TransformersScorer:
         dtype: Dtype = "float32",
         device: str = "auto",
         token_budget: int | None = None,
+        share: bool = True,
         name: str | None = None,
         kind: str = "transformers",
         trust: Trust = "local",
@@ -64,9 +71,14 @@ class TransformersScorer:
         folder, commit = find_model_files(path_or_id, revision)
         self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
         self._device = _choose_device(device)
-        self._tokenizer, self._model = _load(folder, self._name, dtype)
-        self._move_to_device()
         self._token_budget = token_budget or _TOKEN_BUDGET[self._device.type]
+        for attention in (NAME, None) if share else (None,):
+            self._model: Any = None  # two of them may not fit the memory
+            self._tokenizer, self._model = _load(folder, self._name, dtype, attention)
+            self._move_to_device()
+            self.shares = bool(attention) and self._can_share()
+            if self.shares:
+                break
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
             name=self._name,
@@ -90,14 +102,54 @@ class TransformersScorer:
         rows = self._rows(unique, continuations)
         self._check_lengths(rows)
         scores = np.zeros((len(unique), len(continuations)))
-        pending = np.bincount([row.prompt for row in rows], minlength=len(unique))
-        for batch in plan_batches([len(row.tokens) for row in rows], self._token_budget):
-            chosen = [rows[index] for index in batch]
-            self._score_rows(chosen, scores)
-            np.subtract.at(pending, [row.prompt for row in chosen], 1)
+        pending = np.zeros(len(unique), dtype=np.int64)
+        for row in rows:
+            pending[row.prompt] += len(row.asked)
+        for places, logits in self._read([row.tokens for row in rows], [tuple(row.asked) for row in rows]):
+            self._add(scores, rows, places, logits)
+            np.subtract.at(pending, [rows[row].prompt for row, _ in places], 1)
             if progress is not None:
                 progress(int((pending[order] == 0).sum()))
         return scores[order]
+
+    def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> Iterator[tuple[Places, torch.Tensor]]:
+        """Logits at the wanted positions; beginnings are shared where that is possible."""
+        limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
+        if self.shares:
+            try:
+                yield from read_shared(self._model, rows, wanted, **limits)
+                return
+            except NotShareable:  # raised by the first batch, or never
+                pass
+        yield from read_padded(self._model, rows, wanted, **limits)
+
+    def _can_share(self) -> bool:
+        """Whether a small tree gives what plain rows give: a model may attend in ways of its own."""
+        wanted = [(len(row) - 1,) for row in _PROBE]
+        try:
+            read = [
+                dict(_by_place(reader(self._model, _PROBE, wanted, device=self._device, token_budget=64)))
+                for reader in (read_shared, read_padded)
+            ]
+        except (NotShareable, RuntimeError, TypeError, ValueError, AttributeError):
+            return False
+        tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.1
+        return all(bool(torch.allclose(read[0][place], read[1][place], rtol=tolerance, atol=tolerance)) for place in read[1])
+
+    def _add(self, scores: np.ndarray, rows: Sequence[Row], places: Places, logits: torch.Tensor) -> None:
+        """Add the log-probabilities of what these places predict."""
+        steps = [
+            (line, token, rows[row].prompt, continuation)
+            for line, (row, position) in enumerate(places)
+            for continuation, token in rows[row].asked[position]
+        ]
+        if not steps:
+            return
+        line, token, prompt, continuation = np.array(steps).T
+        values = logits.float().log_softmax(-1)[torch.from_numpy(line), torch.from_numpy(token)].double().cpu().numpy()
+        if not np.isfinite(values).all():
+            raise ModelError(f"model {self._name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
+        np.add.at(scores, (prompt, continuation), values)
 
     def _move_to_device(self) -> None:
         try:
@@ -145,52 +197,10 @@ class TransformersScorer:
                 f"expected fewer demonstrations or a model with a longer context"
             )
 
-    def _score_rows(self, rows: Sequence[Row], scores: np.ndarray) -> None:
-        """Add the log-probabilities of these rows' targets; in halves if memory runs out."""
-        steps = steps_of(rows)
-        values = self._forward_or_none(rows, steps)
-        if values is not None:
-            np.add.at(scores, tuple(steps.owner), values)
-            return
-        if len(rows) == 1:
-            raise ModelError(
-                f"memory does not suffice for one prompt of {len(rows[0].tokens)} tokens on {self._device}; "
-                f"expected a smaller model, dtype bfloat16 or shorter prompts"
-            )
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
-        middle = len(rows) // 2
-        self._score_rows(rows[:middle], scores)
-        self._score_rows(rows[middle:], scores)
 
-    def _forward_or_none(self, rows: Sequence[Row], steps: Steps) -> np.ndarray | None:
-        """None when memory ran out; the failed attempt's tensors are gone by then."""
-        try:
-            return self._forward(rows, steps)
-        except RuntimeError as error:  # torch.OutOfMemoryError is one
-            if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in _OUT_OF_MEMORY):
-                raise
-            return None
-
-    @torch.inference_mode()
-    def _forward(self, rows: Sequence[Row], steps: Steps) -> np.ndarray:
-        """Log-probability of every step, float64 of shape (steps,)."""
-        batch = pad_left(rows)
-        logits = self._model(
-            input_ids=self._to_device(batch.tokens),
-            attention_mask=self._to_device(batch.mask),
-            position_ids=self._to_device(batch.positions),
-            logits_to_keep=steps.depth,
-            use_cache=False,
-        ).logits
-        line, back, token = (self._to_device(array) for array in (steps.line, steps.back, steps.token))
-        values = np.asarray(logits.float().log_softmax(-1)[line, back, token].cpu().numpy(), dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise ModelError(f"model {self._name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
-        return values
-
-    def _to_device(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array).to(self._device)
+def _by_place(parts: Iterator[tuple[Places, torch.Tensor]]) -> Iterator[tuple[tuple[int, int], torch.Tensor]]:
+    for places, logits in parts:
+        yield from zip(places, logits.float(), strict=True)
 
 
 def _choose_device(device: str) -> torch.device:
@@ -202,8 +212,8 @@ def _choose_device(device: str) -> torch.device:
     return chosen
 
 
-def _load(folder: Path, name: str, dtype: Dtype) -> tuple[Any, Any]:
-    """Tokenizer and model from a folder, offline.
+def _load(folder: Path, name: str, dtype: Dtype, attention: str | None) -> tuple[Any, Any]:
+    """Tokenizer and model from a folder, offline; None lets the model choose how it attends.
 
     `dtype` goes to `from_pretrained`, which keeps the rotary frequencies in float32; a
     later `.to(torch.bfloat16)` would round them and move decisions in long prompts.
@@ -211,6 +221,7 @@ def _load(folder: Path, name: str, dtype: Dtype) -> tuple[Any, Any]:
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     weights: dict[str, Any] = {"dtype": getattr(torch, dtype), "use_safetensors": True, "output_loading_info": True}
+    weights |= {"attn_implementation": attention} if attention else {}
     loaded: Any
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **safely)

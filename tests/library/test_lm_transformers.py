@@ -91,10 +91,12 @@ def test_the_order_of_prompts_changes_no_bit(scorer: TransformersScorer) -> None
 
 def test_repeated_prompts_are_read_once(folder: Path) -> None:
     scorer = TransformersScorer(str(folder), device="cpu")
-    memory = limit_memory(scorer, rows=1000)
+    memory = limit_memory(scorer)
+    once = scorer.score([PROMPTS[0], PROMPTS[1]], ANSWERS)
+    read = sum(memory.batches)
     scores = scorer.score([PROMPTS[0], PROMPTS[1], PROMPTS[0]] * 9, ANSWERS)
-    assert sum(memory.batches) == 2
-    assert np.array_equal(scores[0], scores[2])
+    assert sum(memory.batches) == 2 * read
+    assert np.array_equal(scores, np.vstack([once, once[:1]] * 9))
 
 
 def test_progress_counts_the_prompts_that_are_finished(scorer: TransformersScorer) -> None:
@@ -154,7 +156,7 @@ def test_bfloat16_keeps_the_rotary_frequencies_in_float32(scorer: TransformersSc
 
 def test_a_prompt_beyond_the_context_is_refused_before_anything_is_computed(folder: Path) -> None:
     scorer = TransformersScorer(str(folder), device="cpu", name="tiny")
-    memory = limit_memory(scorer, rows=1000)
+    memory = limit_memory(scorer)
     with pytest.raises(ModelError) as error:
         scorer.score([PROMPTS[0], "a b" * 5000], ANSWERS)
     assert str(error.value) == (
@@ -171,48 +173,52 @@ def test_an_answer_that_is_not_a_continuation_is_refused(scorer: TransformersSco
 
 
 class LimitedMemory:
-    """A model on a device whose memory holds a given number of rows."""
+    """A model on a device whose memory holds a given number of tokens."""
 
-    def __init__(self, model: Any, rows: int, message: str) -> None:
-        self.model, self.rows, self.message = model, rows, message
+    def __init__(self, model: Any, tokens: int, message: str) -> None:
+        self.model, self.tokens, self.message = model, tokens, message
         self.config = model.config
         self.batches: list[int] = []
 
     def __call__(self, **inputs: Any) -> Any:
-        if len(inputs["input_ids"]) > self.rows:
+        if inputs["input_ids"].numel() > self.tokens:
             raise (torch.OutOfMemoryError if "CUDA" in self.message else RuntimeError)(self.message)
-        self.batches.append(len(inputs["input_ids"]))
+        self.batches.append(inputs["input_ids"].numel())
         return self.model(**inputs)
 
 
-def limit_memory(scorer: TransformersScorer, *, rows: int, message: str = "CUDA out of memory.") -> LimitedMemory:
-    scorer._model = LimitedMemory(scorer._model, rows, message)
+def limit_memory(scorer: TransformersScorer, *, tokens: int = 1 << 40, message: str = "CUDA out of memory.") -> LimitedMemory:
+    scorer._model = LimitedMemory(scorer._model, tokens, message)
     return scorer._model
 
 
+every_way = pytest.mark.parametrize("share", [True, False])
+
+
+@every_way
 @pytest.mark.parametrize("message", ["CUDA out of memory.", "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"])
-def test_only_a_batch_that_does_not_fit_is_halved(scorer: TransformersScorer, folder: Path, message: str) -> None:
-    small = TransformersScorer(str(folder), device="cpu", token_budget=1000)
-    plain = limit_memory(small, rows=1000)
+def test_only_a_batch_that_does_not_fit_is_halved(folder: Path, message: str, share: bool) -> None:
+    small = TransformersScorer(str(folder), device="cpu", token_budget=1000, share=share)
+    plain = limit_memory(small)
     expected = small.score(PROMPTS, ANSWERS)
-    largest = max(plain.batches)
-    tight = TransformersScorer(str(folder), device="cpu", token_budget=1000)
-    memory = limit_memory(tight, rows=largest - 1, message=message)
+    tight = TransformersScorer(str(folder), device="cpu", token_budget=1000, share=share)
+    memory = limit_memory(tight, tokens=sorted(plain.batches)[-2], message=message)
     assert np.abs(tight.score(PROMPTS, ANSWERS) - expected).max() < 1e-5
-    halved = [part for size in plain.batches for part in ([size // 2, size - size // 2] if size == largest else [size])]
-    assert memory.batches == halved
+    assert len(memory.batches) == len(plain.batches) + plain.batches.count(max(plain.batches))
+    assert [size for size in plain.batches if size <= memory.tokens] == [size for size in memory.batches if size in plain.batches]
 
 
-def test_a_single_prompt_that_does_not_fit_is_an_error_with_advice(folder: Path) -> None:
-    scorer = TransformersScorer(str(folder), device="cpu")
-    limit_memory(scorer, rows=0)
-    with pytest.raises(ModelError, match=r"memory does not suffice for one prompt of \d+ tokens on cpu; expected a smaller model"):
+@every_way
+def test_a_single_prompt_that_does_not_fit_is_an_error_with_advice(folder: Path, share: bool) -> None:
+    scorer = TransformersScorer(str(folder), device="cpu", share=share)
+    limit_memory(scorer, tokens=0)
+    with pytest.raises(ModelError, match=r"memory does not suffice for one prompt; expected a smaller model"):
         scorer.score(PROMPTS, ANSWERS)
 
 
 def test_other_errors_of_a_model_are_not_taken_for_lack_of_memory(folder: Path) -> None:
     scorer = TransformersScorer(str(folder), device="cpu")
-    limit_memory(scorer, rows=0, message="something else")
+    limit_memory(scorer, tokens=0, message="something else")
     with pytest.raises(RuntimeError, match="something else"):
         scorer.score(PROMPTS, ANSWERS)
 

@@ -1,0 +1,161 @@
+"""Attention over a prefix tree: one packed row without padding, shared beginnings read once.
+
+Method      Hydragen (arXiv 2402.05099): every token attends to the trunk, which all share, in
+            one product; to the rest of its own path in another; equation (1) joins both.
+
+    (1)  o = (e^l1 o1 + e^l2 o2) / (e^l1 + e^l2)
+
+Symbols     o1, o2 outputs, l1, l2 the logarithms of their softmax sums.
+
+Registered with transformers as the attention `dpicl_tree`; outside of `reading` it is plain
+scaled-dot-product attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+NAME = "dpicl_tree"
+Pair = tuple[torch.Tensor, torch.Tensor]
+"""Keys or outputs with their values or logarithms: (1, heads, tokens, width) each, the latter (1, heads, tokens)."""
+
+
+class NotShareable(Exception):
+    """This model attends in a way that a tree cannot give, such as through a window."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Packed tokens `start:stop` of one segment, and where their earlier keys stand in the bank."""
+
+    start: int
+    stop: int
+    before: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One packed row: its blocks, what is remembered from earlier rows, and what to remember.
+
+    The bank of keys is the remembered ones, then this row's. All blocks attend to its first
+    `trunk` tokens; `kept` are the ranges of it that go to `remembered`, layer by layer.
+    """
+
+    blocks: Sequence[Block]
+    longest: int
+    trunk: int
+    memory: Mapping[int, Pair]
+    kept: Sequence[tuple[int, int]]
+    remembered: dict[int, Pair] = field(default_factory=dict)
+
+
+_READING: ContextVar[Reading | None] = ContextVar("reading", default=None)
+
+
+@contextmanager
+def reading(plan: Reading) -> Iterator[None]:
+    """Let the model's attention follow this plan."""
+    token = _READING.set(plan)
+    try:
+        yield
+    finally:
+        _READING.reset(token)
+
+
+def _tree_attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: Any,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """The signature that transformers calls: (1, heads, tokens, width) in, (1, tokens, heads, width) out."""
+    plan = _READING.get()
+    if plan is None:
+        plain: tuple[torch.Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+        return plain
+    _check_plain(plan, options)
+    repeats = query.shape[1] // key.shape[1]
+    if repeats > 1:
+        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+    layer = int(module.layer_idx)
+    bank = _joined(plan.memory.get(layer), (key, value))
+    if plan.kept:
+        plan.remembered[layer] = _copied(bank, plan.kept)
+    return _follow(query, bank, plan, scaling).transpose(1, 2), None
+
+
+def _check_plain(plan: Reading, options: dict[str, Any]) -> None:
+    window = options.get("sliding_window")
+    if (window is not None and window < plan.longest) or options.get("softcap") is not None or options.get("s_aux") is not None:
+        raise NotShareable
+
+
+def _follow(query: torch.Tensor, bank: Pair, plan: Reading, scaling: float | None) -> torch.Tensor:
+    """Every block to itself and its own path; then all of them to the trunk."""
+    own = bank[0].shape[2] - query.shape[2]
+    output = torch.empty_like(query)
+    logs = torch.empty(query.shape[:3], device=query.device, dtype=torch.float32)
+    for block in plan.blocks:
+        asked = query[:, :, block.start : block.stop]
+        found = _attend(asked, _part(bank, own + block.start, own + block.stop), scaling, causal=True)
+        for start, stop in block.before:
+            found = _merged(found, _attend(asked, _part(bank, start, stop), scaling, causal=False))
+        output[:, :, block.start : block.stop], logs[:, :, block.start : block.stop] = found
+    if not plan.trunk:
+        return output
+    return _merged((output, logs), _attend(query, _part(bank, 0, plan.trunk), scaling, causal=False))[0]
+
+
+def _attend(query: torch.Tensor, bank: Pair, scaling: float | None, *, causal: bool) -> Pair:
+    """Attention and the logarithms of its softmax sums, which PyTorch's public function keeps to itself."""
+    keys, values = bank
+    if query.device.type == "cpu":
+        output, logs = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, keys, values, is_causal=causal, scale=scaling)
+    elif query.dtype in (torch.float16, torch.bfloat16):
+        output, logs, *_ = torch.ops.aten._scaled_dot_product_flash_attention(query, keys, values, is_causal=causal, scale=scaling)
+    else:
+        output, logs, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(
+            query, keys, values, None, True, is_causal=causal, scale=scaling
+        )
+    return output, logs[:, :, : query.shape[2]]  # some kernels pad it
+
+
+def _merged(one: Pair, other: Pair) -> Pair:
+    """Equation (1)."""
+    share = torch.sigmoid(other[1] - one[1]).unsqueeze(-1).to(one[0].dtype)
+    return torch.lerp(one[0], other[0], share), torch.logaddexp(one[1], other[1])
+
+
+def _joined(memory: Pair | None, new: Pair) -> Pair:
+    return new if memory is None else (torch.cat((memory[0], new[0]), 2), torch.cat((memory[1], new[1]), 2))
+
+
+def _part(bank: Pair, start: int, stop: int) -> Pair:
+    return bank[0][:, :, start:stop], bank[1][:, :, start:stop]
+
+
+def _copied(bank: Pair, ranges: Sequence[tuple[int, int]]) -> Pair:
+    """Ranges of a bank, one after another; nothing else of it stays in memory."""
+    keys, values = (torch.cat([stored[:, :, start:stop] for start, stop in ranges], 2) for stored in bank)
+    return keys, values
+
+
+def _mask(*arguments: Any, **options: Any) -> torch.Tensor | None:
+    """A plan needs no mask; everything else gets the usual one."""
+    return None if _READING.get() else sdpa_mask(*arguments, **options)
+
+
+AttentionInterface.register(NAME, _tree_attention)
+AttentionMaskInterface.register(NAME, _mask)
