@@ -1,22 +1,22 @@
-"""Exact samplers: integer arithmetic only, no floating point between the bits and the noise.
+"""Exact samplers: whole numbers only between the bits and the noise; no rounding decides anything.
 
 Trust       none of its own: mechanisms call these with a secret stream.
 Unit        -
 Neighbours  -
 Guarantee   none spent: samplers touch no private value.
-Paper       [CKS20] Canonne, Kamath and Steinke 2020, algorithm 1 for (2); (3) and (4) below.
+Paper       [GRS09] Ghosh, Roughgarden and Sundararajan 2009 for (1) as the two-sided geometric
+            law (2); the digits of (3) follow from it.
 
     (1)  P[Z = z]  proportional to  exp(-|z| / scale),  z integer     discrete Laplace
-    (2)  Bernoulli(exp(-x)) for rational 0 <= x <= 1 by the alternating series
-    (3)  Z = G - G',  P[G = g]  proportional to  exp(-g / scale),  g = 0, 1, 2 ...
-    (4)  the binary digits of G are independent, since exp(-g / scale) is the product of
+    (2)  Z = G - G',  P[G = g]  proportional to  exp(-g / scale),  g = 0, 1, 2 ...
+    (3)  the binary digits of G are independent, since exp(-g / scale) is the product of
          exp(-2^j / scale) over its ones:  P[digit j is 1] = 1 / (1 + exp(2^j / scale))
 
-A digit of (4) is 1 where a uniform number U is below its probability p. U and p are compared
+A digit of (3) is 1 where a uniform number U is below its probability p. U and p are compared
 64 binary digits at a time, as far as they agree, so that the outcome is exact for a real p.
 
 Symbols     scale a positive rational; j = 0, 1, 2 ...
-Not covered running time depends on the noise in (2), and in about one of 2^58 draws of (1).
+Not covered running time depends on the noise in about one of 2^58 draws.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 from dpicl.errors import ParameterError
 from dpicl.randomness import Stream
 
-CITATIONS = ("canonne2020discrete",)
+CITATIONS = ("ghosh2009universally",)
 _WORD = 64
 _RARE = 45
 """e^-45 < 2^-64: the first word of a probability this small is nothing but zeros."""
@@ -38,25 +38,8 @@ _WIDEST = 62
 """Digits that a signed machine word holds with room for a difference."""
 
 
-def bernoulli_exp(numerator: int, denominator: int, stream: Stream) -> bool:
-    """True with probability exp(-numerator / denominator), 0 <= fraction <= 1; equation (2)."""
-    k = 1
-    while stream.below(denominator * k) < numerator:
-        k += 1
-    return k % 2 == 1
-
-
-def discrete_laplace(scale: Fraction, stream: Stream) -> int:
-    """One integer of law (1).
-
-    Raises:
-        ParameterError: the scale is not positive.
-    """
-    return discrete_laplaces(scale, 1, stream)[0]
-
-
 def discrete_laplaces(scale: Fraction, count: int, stream: Stream) -> list[int]:
-    """`count` independent integers of law (1), by equation (3).
+    """`count` independent integers of law (1), by equation (2).
 
     Raises:
         ParameterError: the scale is not positive.
@@ -68,7 +51,7 @@ def discrete_laplaces(scale: Fraction, count: int, stream: Stream) -> list[int]:
 
 
 def _geometrics(scale: Fraction, count: int, stream: Stream) -> list[int]:
-    """Equation (4): one word for every digit, and a last one for all that lies beyond these digits."""
+    """Equation (3): one word for every digit, and a last one for all that lies beyond these digits."""
     first, worths = _first_words(scale)
     words = stream.words(count * len(first), np.uint64).reshape(count, len(first))
     drawn: list[int] = ((words < first)[:, :-1] @ worths).tolist()

@@ -11,7 +11,7 @@ import pytest
 from dpicl.mechanisms.noisy_count import noisy_counts
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.randomised_response import randomise, response
-from dpicl.mechanisms.samplers import bernoulli_exp, discrete_laplaces
+from dpicl.mechanisms.samplers import discrete_laplaces
 from dpicl.randomness import stream
 from dpicl.tabular.reconstruct import invert, report_counts
 from dpicl.types import LocalReports
@@ -53,15 +53,6 @@ def test_a_noisy_count_s_noise_has_scale_one_over_epsilon() -> None:
     counts = np.bincount(drawn + 16, minlength=33)
     assert not law_rejected(counts, _laplace_law(2.0, 16))
     assert law_rejected(counts, _laplace_law(2.6, 16)) and law_rejected(counts, _laplace_law(1.54, 16))
-
-
-@pytest.mark.parametrize(("numerator", "denominator"), [(6, 7), (1, 2), (3, 40), (1, 1), (12345, 99991)])
-def test_bernoulli_exp(numerator: int, denominator: int) -> None:
-    draws = stream(0, "bernoulli exp", f"{numerator}/{denominator}", "")
-    hits = sum(bernoulli_exp(numerator, denominator, draws) for _ in range(DRAWS))
-    for factor, wrong in ((1.0, False), (1.3, True), (0.77, True)):
-        chance = math.exp(-factor * numerator / denominator)
-        assert law_rejected([hits, DRAWS - hits], [chance, 1 - chance]) == wrong
 
 
 def _report_law(epsilon: float, categories: int, truth: int) -> np.ndarray:
