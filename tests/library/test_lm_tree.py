@@ -27,6 +27,8 @@ from dpicl.lm.transformers_backend import TransformersScorer
 from dpicl.lm.tree_attention import NAME
 from dpicl.lm.tree_reader import read_shared
 
+torch.set_num_threads(1)  # small batches on a busy machine
+
 CPU = torch.device("cpu")
 Rows = list[tuple[int, ...]]
 unhurried = settings(deadline=None, max_examples=25)

@@ -1,0 +1,19 @@
+"""What the guarantee rests on: audits, sensitivities, hostile input, concurrent spenders, crashes."""
+
+from __future__ import annotations
+
+from benchmarks import audits, crashes, hostile, neighbour_pairs, spenders
+from benchmarks.figures import Figures
+
+
+def main() -> None:
+    """Measure everything; the slow parts last."""
+    figures = Figures()
+    for part in (audits, neighbour_pairs, hostile, spenders, crashes):
+        print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
+        part.measure(figures)
+    figures.finish()
+
+
+if __name__ == "__main__":
+    main()
