@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from dpicl.accounting.discrete_gaussian import discrete_gaussian, sums_of_squares
+from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.pld import epsilon_at
 from dpicl.audit.noise import DELTA, EPSILON, SQUARES, VARIANCE
