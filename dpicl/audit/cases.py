@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.audit import counts, local, means, noise, releases
+from dpicl.audit import counts, local, means, noise, persons, releases
 from dpicl.audit.case import AuditCase
 from dpicl.errors import ParameterError
 
@@ -18,6 +18,7 @@ _ALL = (
     releases.subsampled_case(),
     releases.one_column_case(),
     releases.two_columns_case(),
+    persons.person_case(),
 )
 CASES: dict[str, AuditCase] = {case.name: case for case in _ALL}
 

@@ -50,7 +50,7 @@ def _last_bit(means: np.ndarray) -> np.ndarray:
     return low_bits(np.ascontiguousarray(means[:, -1]))
 
 
-def _runs(count: int, release: Callable[[], Sequence[Any]]) -> np.ndarray:
+def in_runs(count: int, release: Callable[[], Sequence[Any]]) -> np.ndarray:
     """So many runs, of which every release makes `SHOTS`."""
     released = chain.from_iterable(release() for _ in range(-(-count // SHOTS)))
     return np.array(list(islice(released, count)))
@@ -70,7 +70,7 @@ def _release(columns: Sequence[str], epsilon: float) -> Trial:
             released = aggregate(table, members, groups, contract, epsilon=epsilon, options=options, stream=stream)
             return [[float(group.values[name]) for name in columns] for group in released.groups]
 
-        return _runs(count, release)
+        return in_runs(count, release)
 
     return _means(columns, draw)
 
@@ -145,7 +145,7 @@ def _subsampled() -> Trial:
             (released,) = gdp_tabicl.aggregate(tables[which], members, contract, unit, draws).values()
             return [group.values["kind"] == CATEGORIES[-1] for group in released.groups]
 
-        return _runs(count, release)
+        return in_runs(count, release)
 
     return Trial(draw, {"the last": lambda hits: hits})
 
