@@ -24,6 +24,7 @@ from transformers.utils import logging as transformers_logging
 
 from dpicl.errors import ModelError, ParameterError
 from dpicl.lm.batching import Row, Tokens, rows_of
+from dpicl.lm.generation import generate
 from dpicl.lm.model_files import Dtype, find_model_files, is_model_folder, model_digest
 from dpicl.lm.padded_reader import Places, read_padded
 from dpicl.lm.requests import ModelDescription, Progress, Trust
@@ -79,6 +80,7 @@ class TransformersScorer:
             self.shares = bool(attention) and self._can_share()
             if self.shares:
                 break
+        self._leading = _leading_tokens(self._tokenizer)
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
             name=self._name,
@@ -100,7 +102,7 @@ class TransformersScorer:
         place = {prompt: index for index, prompt in enumerate(unique)}
         order = np.array([place[prompt] for prompt in prompts], dtype=np.int64)
         rows = self._rows(unique, continuations)
-        self._check_lengths(rows)
+        self._check_lengths(list({row.prompt: row.tokens for row in sorted(rows, key=lambda row: len(row.tokens))}.values()))
         scores = np.zeros((len(unique), len(continuations)))
         pending = np.zeros(len(unique), dtype=np.int64)
         for row in rows:
@@ -111,6 +113,42 @@ class TransformersScorer:
             if progress is not None:
                 progress(int((pending[order] == 0).sum()))
         return scores[order]
+
+    def next_tokens(self, prompts: Sequence[str]) -> np.ndarray:
+        """Log-probability of every token of the vocabulary after each prompt, in nats: float32 of shape (prompts, vocabulary).
+
+        Raises:
+            ModelError: as `score`.
+        """
+        unique = sorted(set(prompts))
+        rows = [self._prompt_tokens(prompt) for prompt in unique]
+        self._check_lengths(rows)
+        found: dict[int, np.ndarray] = {}
+        for places, logits in self._read(rows, [(len(row) - 1,) for row in rows]):
+            found |= zip([row for row, _ in places], logits.float().log_softmax(-1).cpu().numpy(), strict=True)
+        return np.stack([found[unique.index(prompt)] for prompt in prompts])
+
+    def generate(
+        self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
+    ) -> list[str]:
+        """What the model writes after each prompt; see `generation.generate`.
+
+        Raises:
+            ModelError: as `score`; prompt and new tokens must fit the context together.
+        """
+        rows = [self._prompt_tokens(prompt) for prompt in prompts]
+        self._check_lengths([row + (0,) * new_tokens for row in rows])
+        return generate(
+            self._model,
+            self._tokenizer,
+            rows,
+            new_tokens=new_tokens,
+            stop=stop,
+            temperature=temperature,
+            seed=seed,
+            token_budget=self._token_budget,
+            device=self._device,
+        )
 
     def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> Iterator[tuple[Places, torch.Tensor]]:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
@@ -159,19 +197,21 @@ class TransformersScorer:
 
     def _rows(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[Row]:
         """Tokenise; one row per prompt, or several if continuations of many tokens differ."""
-        leading = _leading_tokens(self._tokenizer)
         endings: dict[str, list[Tokens]] = {}
         rows: list[Row] = []
         for index, prompt in enumerate(prompts):
-            head = prompt.rstrip()
-            tokens = leading + self._encode(head)
-            if not tokens:
-                raise ModelError("a prompt is empty and this model has no start token; expected at least one token")
-            ending = prompt[max(head.rfind(" "), 0) :]
+            tokens = self._prompt_tokens(prompt.rstrip())
+            ending = prompt[max(prompt.rstrip().rfind(" "), 0) :]
             if ending not in endings:
                 endings[ending] = [self._continuation_tokens(ending, text) for text in continuations]
             rows += rows_of(index, tokens, endings[ending])
         return rows
+
+    def _prompt_tokens(self, prompt: str) -> Tokens:
+        tokens = self._leading + self._encode(prompt)
+        if not tokens:
+            raise ModelError("a prompt is empty and this model has no start token; expected at least one token")
+        return tokens
 
     def _encode(self, text: str) -> Tokens:
         return tuple(self._tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
@@ -186,11 +226,11 @@ class TransformersScorer:
             )
         return whole[len(before) :]
 
-    def _check_lengths(self, rows: Sequence[Row]) -> None:
+    def _check_lengths(self, rows: Sequence[Tokens]) -> None:
         context = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
-        longest = max((len(row.tokens) for row in rows), default=0)
+        longest = max(map(len, rows), default=0)
         if context is not None and longest > context:
-            count = len({row.prompt for row in rows if len(row.tokens) > context})
+            count = sum(len(row) > context for row in rows)
             raise ModelError(
                 f"a prompt has {longest} tokens, but model {self._name!r} reads at most {context} "
                 f"({count} distinct {'prompt is' if count == 1 else 'prompts are'} too long); "
