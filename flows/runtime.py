@@ -4,7 +4,7 @@ With `PREFECT_API_URL` and `DASK_SCHEDULER_ADDRESS` set, both are used as they a
 one server process and one local cluster are started for the run and stopped after it.
 
 Whoever can speak to a Dask scheduler runs code as its owner, so the cluster asks everybody
-for a certificate that is made for it and exists in the memory of its processes only.
+for a certificate that is made for this run and kept in no file.
 """
 
 from __future__ import annotations

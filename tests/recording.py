@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -81,3 +82,8 @@ def calls_are_listed(folder: Path) -> Path:
     (folder / "called").touch()
     (folder / "sitecustomize.py").write_text(_SITE.format(path=str(folder / "called")))
     return folder / "called"
+
+
+def listed(calls: Path) -> list[object]:
+    """Every address that was called."""
+    return [literal_eval(line) for line in calls.read_text().splitlines()]

@@ -11,7 +11,6 @@ import os
 import secrets
 import subprocess
 import sys
-from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from tests.flows.planted import STAGES, contract, fault, table
 from tests.harness import REPOSITORY, World, end, free_port, install, new_place, running_server, until
 from tests.leaks import api, files
 from tests.ledger.postgres import Server, running_postgres
-from tests.recording import Wire, calls_are_listed, recorded
+from tests.recording import Wire, calls_are_listed, listed, recorded
 
 SPOILT = "canary-5b011ed0"
 GRID = ("--datasets", "canaries", "--epsilons", "1,8", "--shots", "2,4", "--seeds", "0", "--model", "fake")
@@ -68,8 +67,7 @@ def everything_done(root: Path) -> Iterator[Aftermath]:
         said = {"private": f"{private.stdout}{private.stderr}".encode(), "done": f"{done.stdout}{done.stderr}".encode()}
         left = {**_files(world), **api(world), **said, "ledger": _rows(postgres)}
         wires = {**server.content, **scheduler.content}
-        addresses = [literal_eval(line) for line in called.read_text().splitlines()]
-        yield Aftermath(world, private, json.loads(done.stdout.splitlines()[-1]), left, wires, addresses, postgres.password)
+        yield Aftermath(world, private, json.loads(done.stdout.splitlines()[-1]), left, wires, listed(called), postgres.password)
 
 
 def _install(world: World) -> None:
