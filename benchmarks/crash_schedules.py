@@ -76,7 +76,7 @@ class Rig:
 
     def start(self, schedule: Schedule, root: Path, url: str | None = None) -> Scene:
         """A copy of the place for one schedule, its deaths dealt; the ledger is at `url`, or in the copy."""
-        shutil.copytree(self.place.home, root / "home")
+        shutil.copytree(self.place.home, root / "home", ignore=shutil.ignore_patterns("ledger.db*", "ledger.anchor*") if url else None)
         (root / "deaths").mkdir()
         turns: Counter[str] = Counter()
         for step, passed in schedule.deaths:
@@ -90,7 +90,7 @@ class Rig:
 
 @contextmanager
 def rig(root: Path) -> Iterator[Rig]:
-    """Plan, ingest and split once; the ledger is made, and empty."""
+    """Plan, ingest and split once; the ledger knows the accounts, and has no entry."""
     place = new_place(root)
     install(place, shop(private=True), shop_rows(40))
     folders = {}
@@ -123,6 +123,11 @@ class Verdict:
     faults: Counter[str]
     unpublished: int = 0
     drafts: int = 0
+
+    @property
+    def harm(self) -> int:
+        """All that must not be."""
+        return self.second_draws + self.under_accounted + self.overcharged + self.unrecovered
 
 
 @dataclass(frozen=True)
@@ -166,7 +171,16 @@ class Scene:
         return read, charged.count(None)
 
     def judge(self, runs: set[str], unpublished: int = 0, failed: int = 0) -> Verdict:
-        """Compare ledger, marks and files after the last resume; `runs` must have ended."""
+        """Compare ledger, marks and files after the last resume; `runs` must have ended.
+
+        A ledger that lost what it had committed accounts for too little, and nothing can go on with it.
+        """
+        try:
+            return self._judge(runs, unpublished, failed)
+        except LedgerError:
+            return Verdict(Counter(name.split(".")[0] for name in self.names("kills")), 0, 1, 0, 1, Counter())
+
+    def _judge(self, runs: set[str], unpublished: int, failed: int) -> Verdict:
         read, _ = self.observe()
         costs = {release.release_id: Fraction(release.guarantee.epsilon) for release in self._releases().named.values()}
         with self._ledger() as ledger:
@@ -182,7 +196,7 @@ class Scene:
             under_accounted=len(free) + (spent < float(sum(costs[name] for name in drawn))),
             overcharged=stated.total() + (spent > float(sum(costs[name] for name in set(entries) & costs.keys()))),
             unrecovered=len(costs.keys() - read.keys()) + sum(not path.exists() for path in gathered) + failed,
-            faults=Counter(name.rpartition(".")[0] for name in self.names("faults")),
+            faults=Counter((self.root / "faults" / name).read_text() for name in self.names("faults")),
             unpublished=unpublished,
             drafts=len(list((self.root / "home" / "released").rglob("*.draft"))),
         )

@@ -8,7 +8,7 @@ that processes share it and a kill leaves it:
     kills/<step>.<pid>.<nonce>         a process that killed itself there
     seen/<release>.<sha256>            bytes that a reader was given for a release
     drawn/<release>.<charged|free>     a release whose rows were read, and what the ledger said then
-    faults/<error>.<nonce>             a failed try of a stage, tried again like the orchestrator would
+    faults/<nonce>                     a failed try of a stage, tried again like the orchestrator would
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ _here: dict[str, Path] = {}
 _inside = threading.local()
 
 
-def _mark(kind: str, name: str) -> None:
-    """Leave an empty file; it outlives a SIGKILL."""
+def _mark(kind: str, name: str, content: str = "") -> None:
+    """Leave a file; it outlives a SIGKILL."""
     folder = _here["schedule"] / kind
     folder.mkdir(exist_ok=True)
-    (folder / name).touch()
+    (folder / name).write_text(content)
 
 
 def _reach(step: str) -> None:
@@ -218,7 +218,7 @@ def release(run: str, unit_key: str, method: str) -> None:
                 stage.fn(run, unit_key)
                 break
             except Exception as error:
-                _mark("faults", f"{error}.{secrets.token_hex(4)}".replace("/", "|"))
+                _mark("faults", secrets.token_hex(8), str(error))
                 if not left:
                     raise
 

@@ -3,10 +3,13 @@
 For the fork server only, which can do nothing before it forks but import.
 """
 
+import gc
 import logging
 import os
 import tempfile
 from pathlib import Path
+
+import distributed.nanny  # noqa: F401 - half a second for every new worker
 
 from benchmarks.crash_schedules import rig
 from benchmarks.crash_steps import release
@@ -16,3 +19,4 @@ with tempfile.TemporaryDirectory() as _folder, rig(Path(_folder) / "place") as _
     os.environ["DPICL_LEDGER"] = f"sqlite:///{_made.place.home / 'ledger.db'}"
     for _method, _unit_folder in _made.folders.items():
         release(str(_unit_folder.run), _unit_folder.unit.key, _method)
+gc.freeze()  # else a fork's first collection copies everything

@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
@@ -31,6 +31,7 @@ from benchmarks.crash_schedules import Rig, Scene, Schedule, Verdict, draw_sched
 from benchmarks.crash_steps import STEPS, in_threads, on_worker
 from benchmarks.figures import Figures
 from dpicl.accounting.ledger import Ledger
+from dpicl.errors import LedgerError
 from flows.runtime import LOCAL_CLUSTER
 from tests.harness import until
 from tests.ledger.postgres import Server, programs, running_postgres
@@ -48,7 +49,7 @@ def forks() -> Iterator[None]:
 
     server = forkserver._forkserver  # type: ignore[attr-defined]
     server._stop()
-    server.set_forkserver_preload(["benchmarks.crashes", "benchmarks.crash_warm"])
+    server.set_forkserver_preload(["benchmarks.crash_warm", "flows.runtime", "tests.ledger.postgres"])
     server.ensure_running()
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         yield
@@ -63,9 +64,13 @@ def threads(scene: Scene, mutate: Mutation = None) -> Verdict:
         code = _one_process(scene, working, mutate)
         if code != -signal.SIGKILL:
             break
-        unpublished += scene.observe()[1]
+        with suppress(LedgerError):  # the verdict will say so
+            unpublished += scene.observe()[1]
         working = scene.schedule.rescuers
         runs = set(working)
+    if code:
+        (scene.root / "faults").mkdir(exist_ok=True)
+        (scene.root / "faults" / "end").write_text(f"the last process ended with {code}")
     return scene.judge(runs, unpublished, failed=int(code != 0))
 
 
@@ -128,6 +133,8 @@ def play(
     def one(schedule: Schedule) -> Verdict:
         root = Path(tempfile.mkdtemp(prefix=f"{schedule.name}-", dir=made.place.root))
         verdict = runner(made.start(schedule, root, url() if url else None), mutate)
+        if verdict.harm:
+            print(f"harm: {schedule}\n      {verdict}", flush=True)
         shutil.rmtree(root)
         return verdict
 
@@ -192,6 +199,7 @@ def print_kills(verdicts: dict[str, list[Verdict]]) -> None:
 
 def measure(figures: Figures, schedules: int = 100) -> None:
     """The matrix and its figures."""
+    logging.getLogger("dpicl.tasks").setLevel(logging.WARNING)
     verdicts = run_matrix(schedules)
     print_kills(verdicts)
     everything = [verdict for found in verdicts.values() for verdict in found]
@@ -206,7 +214,6 @@ def main() -> None:
     """Run the matrix alone."""
     parser = argparse.ArgumentParser(description="Kill the release protocol at every step.")
     parser.add_argument("--schedules", type=int, default=100, help="random schedules for every step")
-    logging.getLogger("dpicl").setLevel(logging.CRITICAL)
     figures = Figures()
     measure(figures, parser.parse_args().schedules)
     figures.finish()
