@@ -1,0 +1,198 @@
+"""The scoring engine: shared beginnings against the usual ways, in one process on one core."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig
+
+from benchmarks.figures import Figures
+from dpicl.lm.padded_reader import read_padded
+from dpicl.lm.prefix_tree import grow_tree
+from dpicl.lm.tiny import build_tiny_model
+from dpicl.lm.transformers_backend import TransformersScorer
+from dpicl.lm.tree_attention import NAME
+from dpicl.lm.tree_reader import LEAST_SAVING, read_shared
+from dpicl.methods import ldp_tabicl
+from dpicl.methods.common import draws_for
+from dpicl.pipeline import Options, Unit
+from dpicl.tabular.source import load_source
+from dpicl.tabular.split import split_table
+from tasks.settings import Settings
+
+CPU = torch.device("cpu")
+PREFIX, QUERIES, VOCABULARY = 704, 64, 8192
+BUDGET = 4096
+Rows = Sequence[tuple[int, ...]]
+
+
+def _model() -> Any:
+    """A Llama architecture of about 100 million random parameters."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=768,
+        intermediate_size=2048,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        vocab_size=VOCABULARY,
+        max_position_embeddings=4096,
+    )
+    return AutoModelForCausalLM.from_config(config, attn_implementation=NAME).eval()
+
+
+def _rows() -> Rows:
+    """Queries of about 120 tokens behind one set of demonstrations."""
+    rng = np.random.default_rng(0)
+    shared = rng.integers(0, VOCABULARY, PREFIX).tolist()
+    return [tuple(shared + rng.integers(0, VOCABULARY, rng.integers(105, 136)).tolist()) for _ in range(QUERIES)]
+
+
+@torch.inference_mode()
+def _one_by_one(model: Any, rows: Rows) -> torch.Tensor:
+    return torch.stack([model(input_ids=torch.tensor([row]), logits_to_keep=1, use_cache=False).logits[0, 0] for row in rows])
+
+
+def _ordered(parts: Iterator[tuple[list[tuple[int, int]], torch.Tensor]], count: int) -> torch.Tensor:
+    found: dict[int, torch.Tensor] = {}
+    for places, logits in parts:
+        found |= {row: told for (row, _), told in zip(places, logits, strict=True)}
+    return torch.stack([found[row] for row in range(count)])
+
+
+def _padded(model: Any, rows: Rows) -> torch.Tensor:
+    return _ordered(read_padded(model, rows, [(len(row) - 1,) for row in rows], device=CPU, token_budget=BUDGET), len(rows))
+
+
+def _shared(model: Any, rows: Rows) -> torch.Tensor:
+    return _ordered(read_shared(model, rows, [(len(row) - 1,) for row in rows], device=CPU, token_budget=BUDGET), len(rows))
+
+
+@torch.inference_mode()
+def _prefix_cache(model: Any, rows: Rows, size: int = 8) -> torch.Tensor:
+    """What the documentation of transformers shows: one cache of the prefix, repeated for every padded batch."""
+    told = []
+    prefix = model(input_ids=torch.tensor([rows[0][:PREFIX]]), use_cache=True).past_key_values
+    for start in range(0, len(rows), size):
+        tails = [row[PREFIX:] for row in rows[start : start + size]]
+        width = max(map(len, tails))
+        tokens = torch.tensor([tail + (0,) * (width - len(tail)) for tail in tails])
+        cache = DynamicCache(
+            [(layer.keys.repeat(len(tails), 1, 1, 1), layer.values.repeat(len(tails), 1, 1, 1)) for layer in prefix.layers]
+        )
+        logits = model(input_ids=tokens, past_key_values=cache).logits
+        told += [logits[line, len(tail) - 1] for line, tail in enumerate(tails)]
+    return torch.stack(told)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Processor seconds: other processes of the machine do not count."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def central_prompts(figures: Figures) -> None:
+    """One prefix, many queries: prompts per second against one at a time, in float32."""
+    model, rows, few = _model(), _rows(), _rows()[:8]
+    seconds = {
+        "one at a time": [_seconds(lambda: _one_by_one(model, few)) / len(few) for _ in range(3)],
+        "padded": [_seconds(lambda: _padded(model, few)) / len(few) for _ in range(3)],
+        "prefix cache": [_seconds(lambda: _prefix_cache(model, rows)) / len(rows) for _ in range(3)],
+        "shared": [_seconds(lambda: _shared(model, rows)) / len(rows) for _ in range(3)],
+    }
+    medians = {name: float(np.median(taken)) for name, taken in seconds.items()}
+    for name, taken in medians.items():
+        print(f"{name:>14}: {1000 * taken:7.1f} ms a prompt, {medians['one at a time'] / taken:.2f}x")
+    bound = sum(map(len, rows)) / (PREFIX + sum(len(row) - PREFIX for row in rows))
+    print(f"   token bound: {bound:.2f}x")
+    figures.at_least("shared-over-one-at-a-time-float32", medians["one at a time"] / medians["shared"], 5.8, "x")
+    difference = float((_shared(model, few) - _one_by_one(model, few)).abs().max())
+    figures.at_most("shared-largest-difference-of-logits", difference, 1e-3)
+    _half(figures, model, rows, few, medians["one at a time"])
+
+
+def _half(figures: Figures, model: Any, rows: Rows, few: Rows, single: float) -> None:
+    """bfloat16 weights with float32 rotary frequencies, as `from_pretrained` loads them."""
+    full = _shared(model, rows).float().log_softmax(-1)[:, :2]
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        half = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation=NAME).eval()
+    taken = float(np.median([_seconds(lambda: _shared(half, rows)) / len(rows) for _ in range(2)]))
+    told = _shared(half, rows).float().log_softmax(-1)[:, :2]
+    figures.at_least("shared-bfloat16-over-one-at-a-time-float32", single / taken, 12, "x")
+    figures.exactly("shared-bfloat16-decisions-flipped", int((told.argmax(1) != full.argmax(1)).sum()), 0)
+
+
+def local_prompts(figures: Figures) -> None:
+    """LDP-TabICL on adult: what of a perfect prefix tree's saving is had, and the sampling schemes."""
+    settings = Settings.from_environment()
+    if settings.data is None:
+        print("local prompts: DPICL_DATA is not set, not measured")
+        return
+    contract = settings.contract("adult")
+    split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+    unit = Unit("ldp_tabicl", "adult", 0, (10.0,), (1, 2, 4, 8), (), False, Options())
+    draws = draws_for(contract, 0)
+    collections = ldp_tabicl.collect(split.train, contract, unit, draws)
+    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit), collections, split.queries, contract, unit, draws)
+    with tempfile.TemporaryDirectory() as folder:
+        texts = [text for part in prompts.values() for text in part[:40]]
+        scorer = TransformersScorer(str(build_tiny_model(Path(folder), texts)), device="cpu")
+        for cell, asked in prompts.items():
+            if cell.system == "icl":
+                _tree_share(figures, scorer, cell.shots or 0, sorted(set(asked)))
+        _never_slower(
+            figures, scorer, sorted(set(prompts[next(cell for cell in prompts if cell.shots == 8 and cell.system == "icl")]))[:60]
+        )
+
+
+def _tree_share(figures: Figures, scorer: TransformersScorer, shots: int, prompts: list[str]) -> None:
+    rows = [scorer._prompt_tokens(prompt) for prompt in prompts]
+    plain, perfect = sum(map(len, rows)), grow_tree(rows, least_saving=0).token_count
+    ours = grow_tree(rows, least_saving=LEAST_SAVING["cpu"]).token_count
+    print(f"k = {shots}: {plain / perfect:.3f}x perfect, {plain / ours:.3f}x ours")
+    figures.at_least(f"share-of-perfect-tree-k{shots}", 100 * (plain - ours) / (plain - perfect), 90, " %")
+
+
+def _never_slower(figures: Figures, scorer: TransformersScorer, prompts: list[str]) -> None:
+    rows = [scorer._prompt_tokens(prompt) for prompt in prompts]
+    model = scorer._model
+    ratio = np.median([_seconds(lambda: _padded(model, rows)) / _seconds(lambda: _shared(model, rows)) for _ in range(3)])
+    figures.at_least("local-prompts-shared-over-padded", float(ratio), 1.0, "x")
+
+
+def overhead(figures: Figures) -> None:
+    """Time beyond the model's forward passes, and tokens per batch against the budget."""
+    model, rows, sizes, inside = _model(), _rows(), [], [0.0]
+
+    def before(_: Any, __: Any, inputs: dict[str, Any]) -> None:
+        sizes.append(inputs["input_ids"].numel())
+        inside.append(-time.process_time())
+
+    model.register_forward_pre_hook(before, with_kwargs=True)
+    model.register_forward_hook(lambda *_: inside.append(time.process_time()))
+    total = _seconds(lambda: _shared(model, rows))
+    figures.at_most("engine-overhead-beyond-forward-passes", 100 * (total - sum(inside)) / total, 5, " %")
+    figures.at_most("tokens-of-the-largest-batch-over-the-budget", max(sizes) / BUDGET, 1.1)
+
+
+def main() -> None:
+    """Measure everything; the slow parts last."""
+    torch.set_num_threads(1)
+    figures, wanted = Figures(), sys.argv[1:]
+    for part in (local_prompts, overhead, central_prompts):
+        if not wanted or part.__name__ in wanted:
+            print(f"measuring {part.__name__} …", flush=True)
+            part(figures)
+    figures.finish()
+
+
+if __name__ == "__main__":
+    main()
