@@ -1,7 +1,7 @@
 """Ten thousand files changed at random, and the nasties: no planted value shows, nothing hangs, nothing crashes.
 
 `python -m benchmarks.hostile [CASES]`. Cases run in processes that are killed when one takes
-too long; a case that did is tried once more, since a busy machine's pause is not a hang.
+too long; a case that did is tried once more, with the time that others take on a busy machine added.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _watch(numbers: list[int]) -> list[Outcome]:
         with _worker() as pipe:
             while waiting:
                 number, again = waiting.pop()
-                outcome = _ask(pipe, number)
+                outcome = _ask(pipe, number, HANG_SECONDS * (_crowd() if again else 1))
                 if outcome.verdict == "hang" and not again:
                     waiting.append((number, True))
                 else:
@@ -65,10 +65,15 @@ def _watch(numbers: list[int]) -> list[Outcome]:
     return outcomes
 
 
-def _ask(pipe: Connection, number: int) -> Outcome:
+def _crowd() -> float:
+    """Processes that want a core, per core; at least one."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def _ask(pipe: Connection, number: int, seconds: float) -> Outcome:
     try:
         pipe.send(number)
-        if pipe.poll(HANG_SECONDS):
+        if pipe.poll(seconds):
             return pipe.recv()  # type: ignore[no-any-return]
     except (EOFError, ConnectionError):
         return Outcome(f"case {number}", "died", 0, "")

@@ -51,7 +51,7 @@ def test_a_parquet_file_of_one_row_repeated_without_end_is_refused(tmp_path: Pat
             for name, value in {"age": 31, "height": 1.75, "colour": "red", "y": "no"}.items()}  # fmt: skip
     path = parquet(tmp_path, **same)
     assert path.stat().st_size < MIB // 2
-    assert f"states {4 * count} values" in refusal(path)
+    assert "holds more than" in refusal(path)
 
 
 def test_one_long_text_that_many_rows_share_is_refused(tmp_path: Path) -> None:
