@@ -14,6 +14,7 @@ from dpicl.accounting.guarantee import Guarantee
 from dpicl.contract.models import Contract
 from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics, Result, majority, measure_scores
+from dpicl.lm.egress import ask, prompts_of
 from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.requests import Scorer
 from dpicl.pipeline import Cell, Unit
@@ -60,13 +61,15 @@ def check_supported(contract: Contract, unit: Unit) -> None:
         raise PrivacyError(f"{contract.name}: central baselines read the rows again and are charged to no budget; run with baselines off")
 
 
-def score_cells(prompts: Prompts, scorer: Scorer, *, progress: Callable[[int], None] | None = None) -> dict[Cell, np.ndarray]:
+def score_cells(
+    prompts: Prompts, contract: Contract, scorer: Scorer, *, progress: Callable[[int], None] | None = None
+) -> dict[Cell, np.ndarray]:
     """Summed log-probabilities of No and Yes for every prompt, cell by cell.
 
     Returns:
         For each cell shape (queries, 2).
     """
-    return {cell: scorer.score(texts, CONTINUATIONS, progress=progress) for cell, texts in prompts.items()}
+    return {cell: ask(scorer, prompts_of(texts, contract, cell), CONTINUATIONS, progress=progress) for cell, texts in prompts.items()}
 
 
 def results(unit: Unit, scores: Scores, truth: np.ndarray, baselines: Mapping[Cell, Metrics], costs: Mapping[Cell, Cost]) -> list[Result]:

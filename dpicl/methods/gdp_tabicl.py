@@ -160,4 +160,4 @@ def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> li
     released = aggregate(split.train, members, contract, unit, draws)
     prompts = serialise(released, split.queries, contract)
     measured = baselines(split, contract, unit, draws) if unit.baselines else {}
-    return results(unit, score_cells(prompts, scorer), truth_of(split.queries, contract), measured, costs(contract, unit))
+    return results(unit, score_cells(prompts, contract, scorer), truth_of(split.queries, contract), measured, costs(contract, unit))

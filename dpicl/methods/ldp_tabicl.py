@@ -165,4 +165,4 @@ def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> li
     reconstructed = reconstruct(collections, unit)
     prompts: Prompts = serialise(reconstructed, collections, split.queries, contract, unit, draws)
     measured = baselines(reconstructed, split.test, contract, unit) if unit.baselines else {}
-    return results(unit, score_cells(prompts, scorer), truth_of(split.queries, contract), measured, costs(contract, unit))
+    return results(unit, score_cells(prompts, contract, scorer), truth_of(split.queries, contract), measured, costs(contract, unit))

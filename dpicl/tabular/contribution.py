@@ -6,7 +6,7 @@ Neighbours  both: a person's rows are drawn by that person's own randomness, so 
             removing or replacing somebody changes nobody else's.
 Guarantee   none spent. At most m rows of anybody are used, which `accounting.guarantee.to_person`
             prices; with replacement-one of local reports, exactly m, so that their number tells nothing.
-Paper       [AS20] Amin, Kulesza, Munoz and Vassilvitskii 2019: bounding user contributions.
+Paper       [AKMV19] Amin, Kulesza, Munoz and Vassilvitskii 2019: bounding user contributions.
 
     (1)  contributing   a uniform subset of min(n, m) of the person's n rows
     (2)  reporting      m rows in a uniform order, starting over where n < m
