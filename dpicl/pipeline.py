@@ -55,6 +55,8 @@ class LdpOptions(Frozen):
 
     encoding: Literal["k-ary", "one-hot"] = "k-ary"
     estimator: Literal["simplex", "clip", "none"] = "simplex"
+    also_sampled: tuple[Literal["nested", "shared"], ...] = ()
+    """Ways to draw shots beside the paper's; columns of their own in the report."""
 
 
 class GdpOptions(Frozen):
@@ -169,6 +171,18 @@ class Unit:
     def key(self) -> str:
         """Folder name below `units/`."""
         return f"{self.method}__{self.dataset}__seed{self.seed}"
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Every way in which this unit asks the model with demonstrations."""
+        if self.method != "ldp_tabicl":
+            return ("icl",)
+        return ("icl", "raw-rows", *(f"icl-{scheme}" for scheme in self.options.ldp_tabicl.also_sampled))
+
+    def asked_cells(self) -> Iterator[Cell]:
+        """The cells of all systems."""
+        for system in self.systems:
+            yield from self.cells(system)
 
     def cells(self, system: str) -> Iterator[Cell]:
         """The private cells of this unit, rates outermost."""

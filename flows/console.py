@@ -101,10 +101,8 @@ def _progress(folder: Path, console: Console) -> Iterator[Any]:
 
 
 def _cell_count(unit: Unit) -> int:
-    """Scored cells of a unit: zero-shot, its own, and raw rows at finite epsilon."""
-    own = list(unit.cells("icl"))
-    raw = [cell for cell in own if unit.method == "ldp_tabicl" and cell.epsilon != float("inf")]
-    return 1 + len(own) + len(raw)
+    """Scored cells of a unit: zero-shot and its own; raw rows have none without noise."""
+    return 1 + sum(cell.system != "raw-rows" or cell.epsilon != float("inf") for cell in unit.asked_cells())
 
 
 def _done(folder: Path, units: dict[str, Unit]) -> int:

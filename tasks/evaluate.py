@@ -20,7 +20,7 @@ def evaluate(folder: UnitFolder) -> str:
     """Compare every answer with the truth."""
     method = METHODS[folder.unit.method]
     truth = method.truth_of(read_split(folder).queries, folder.contract)
-    by_key = {cell.key: cell for cell in (ZERO_SHOT, MAJORITY, *folder.unit.cells("icl"), *folder.unit.cells("raw-rows"))}
+    by_key = {cell.key: cell for cell in (ZERO_SHOT, MAJORITY, *folder.unit.asked_cells())}
     stored = read_scores(folder)
     write_predictions(folder.path / PREDICTIONS, stored)
     scores = {by_key[key]: table for key, table in stored.items()}

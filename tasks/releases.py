@@ -36,6 +36,8 @@ from tasks.run_folder import UnitFolder
 from tasks.settings import Settings
 
 SPENDING = "releases.json"
+POST_PROCESSING = {"estimator", "also_sampled"}
+"""Choices that change nothing of a release: it is bought once for all of them."""
 
 
 @contextmanager
@@ -67,7 +69,7 @@ def account_of(contract: Contract, method: str) -> Account:
 
 def parameters_of(contract: Contract, unit: Unit, cell: Cell) -> dict[str, Any]:
     """What makes a release another one, besides data and contract; public."""
-    options = getattr(unit.options, unit.method).model_dump(mode="json")
+    options = getattr(unit.options, unit.method).model_dump(mode="json", exclude=POST_PROCESSING)
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,

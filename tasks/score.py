@@ -1,8 +1,9 @@
 """Batched inference: the model's log-probabilities of No and Yes for every prompt.
 
-A unit is scored in a few parts, so that workers stay evenly busy. Each cell is stored as
-soon as it is scored, so that a resumed run scores only what is missing; cells are scored
-one by one, so that the result does not depend on where it stopped or who scored it.
+A unit is scored in a few parts, so that workers stay evenly busy. Each cell is stored as soon
+as it is scored, so that a resumed run scores only what is missing; cells are scored one by
+one, so that the result does not depend on where it stopped or who scored it. Nested shots of
+one epsilon share their beginnings and are scored together, always all of them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from tasks.run_folder import UnitFolder, open_unit, read_plan
 from tasks.settings import Settings
 
 PARTS = 4
+Asked = tuple[int, Cell, list[str]]
+"""Number of a cell's file, the cell, and its prompts."""
 
 
 def scorer_of(run: Path, settings: Settings) -> Scorer:
@@ -41,24 +44,41 @@ def _cell_file(folder: UnitFolder, number: int) -> Path:
 
 def _cells(folder: UnitFolder) -> dict[str, Cell]:
     """Every cell that a unit may have prompts for, by key."""
-    return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.cells("icl"), *folder.unit.cells("raw-rows"))}
+    return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.asked_cells())}
+
+
+def _groups(folder: UnitFolder) -> list[list[Asked]]:
+    """Cells that are scored together, the longest groups first."""
+    known = _cells(folder)
+    groups: dict[tuple[object, ...], list[Asked]] = {}
+    for number, (key, texts) in enumerate(read_prompts(folder).items()):
+        cell = known[key]
+        name = (cell.system, cell.epsilon) if cell.system == "icl-nested" else (number,)
+        groups.setdefault(name, []).append((number, cell, texts))
+    return sorted(groups.values(), key=lambda group: -sum(len(text) for _, _, texts in group for text in texts))
 
 
 def _score(run: str, unit_key: str, part: int) -> str:
     """Score every cell of this part that has no scores yet; the model is opened for what it may be told only."""
     folder = open_unit(run, unit_key)
     check_egress(folder.contract, folder.unit, read_plan(folder.run).model)
-    known = _cells(folder)
-    cells = [(number, key, texts) for number, (key, texts) in enumerate(read_prompts(folder).items())]
-    mine = sorted(cells, key=lambda cell: -sum(map(len, cell[2])))[part::PARTS]
-    missing = [cell for cell in mine if not _cell_file(folder, cell[0]).exists()]
+    mine = _groups(folder)[part::PARTS]
+    missing = [group for group in mine if not all(_cell_file(folder, number).exists() for number, *_ in group)]
     if missing:
         with timed(folder.run, unit_key, "score", part=str(part)):
             scorer = scorer_of(folder.run, folder.settings)
-            for number, key, texts in missing:
-                prompts = prompts_of(texts, folder.contract, known[key])
-                write_arrays(_cell_file(folder, number), {key: ask(scorer, prompts, CONTINUATIONS)})
-    return f"{len(missing)} of {len(mine)} cells now"
+            for group in missing:
+                _score_group(folder, scorer, group)
+    return f"{sum(map(len, missing))} of {sum(map(len, mine))} cells now"
+
+
+def _score_group(folder: UnitFolder, scorer: Scorer, group: list[Asked]) -> None:
+    """All cells of a group are asked at once: they have one epsilon, and so one trust."""
+    prompts = prompts_of([text for _, _, texts in group for text in texts], folder.contract, group[0][1])
+    scores = ask(scorer, prompts, CONTINUATIONS)
+    ends = np.cumsum([len(texts) for _, _, texts in group])
+    for (number, cell, _), part in zip(group, np.split(scores, ends[:-1]), strict=True):
+        write_arrays(_cell_file(folder, number), {cell.key: part})
 
 
 def read_scores(folder: UnitFolder) -> dict[str, np.ndarray]:

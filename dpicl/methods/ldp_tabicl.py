@@ -27,7 +27,6 @@ import numpy as np
 from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
-from dpicl.errors import DataError
 from dpicl.evaluation import Metrics, Result
 from dpicl.lm.layout import prompt
 from dpicl.lm.requests import Scorer
@@ -39,6 +38,7 @@ from dpicl.tabular import reconstruct as tabular_reconstruct
 from dpicl.tabular.contribution import reporting_rows
 from dpicl.tabular.encode import LocalEncoding, encode_clients, encode_queries
 from dpicl.tabular.serialize import local_demonstrations, local_queries
+from dpicl.tabular.shots import picked_rows
 from dpicl.tabular.split import SplitTable
 from dpicl.types import LocalReports, PrivateTable, QueryTable, ReleasedRows
 
@@ -102,25 +102,18 @@ def serialise(
     """
     asked = local_queries(encode_queries(queries, contract), contract)
     prompts: dict[Cell, list[str]] = {ZERO_SHOT: asked}
-    for system, rows_at in (("icl", reconstructed), ("raw-rows", {e: ReleasedRows(c.reports.codes) for e, c in collections.items()})):
+    raw = {epsilon: ReleasedRows(collection.reports.codes) for epsilon, collection in collections.items()}
+    for system in unit.systems:
+        rows_at = raw if system == "raw-rows" else reconstructed
         for cell in unit.cells(system):
             assert cell.epsilon is not None and cell.shots is not None
             if system == "raw-rows" and np.isinf(cell.epsilon):
                 continue
-            sampled = _sample(rows_at[cell.epsilon], len(asked), cell, draws)
-            texts = local_demonstrations(sampled, encoding_of(contract, unit).decode, contract)
+            codes = rows_at[cell.epsilon].codes
+            sampled = codes[picked_rows(len(codes), len(asked), cell, draws).ravel()]
+            texts = local_demonstrations(ReleasedRows(sampled), encoding_of(contract, unit).decode, contract)
             prompts[cell] = [prompt(texts[i * cell.shots : (i + 1) * cell.shots], query) for i, query in enumerate(asked)]
     return prompts
-
-
-def _sample(rows: ReleasedRows, query_count: int, cell: Cell, draws: Draws) -> ReleasedRows:
-    """Step 3: k distinct rows for each query, shape (queries * k, answers)."""
-    shots = cell.shots or 0
-    if len(rows.codes) < shots:
-        raise DataError("LDP-TabICL", f"too few rows to draw {shots} shots from", count=len(rows.codes))
-    rng = draws.public("sample", cell.key).generator()
-    picks = [rng.choice(len(rows.codes), shots, replace=False, shuffle=True) for _ in range(query_count)]
-    return ReleasedRows(rows.codes[np.concatenate(picks)])
 
 
 def baselines(reconstructed: Mapping[float, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:
@@ -136,7 +129,7 @@ def baselines(reconstructed: Mapping[float, ReleasedRows], test: QueryTable, con
 def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     """What every cell costs each client, known before any answer is given."""
     paid = {cell.epsilon: cost for cell, cost in releases(contract, unit).items()}
-    cells = [*unit.cells("icl"), *unit.cells("raw-rows"), *(Cell(name, e) for e in unit.epsilons for name in ("lr", "gnb"))]
+    cells = [*unit.asked_cells(), *(Cell(name, e) for e in unit.epsilons for name in ("lr", "gnb"))]
     return {cell: paid[cell.epsilon] for cell in cells if cell.epsilon is not None}
 
 

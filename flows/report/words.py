@@ -8,6 +8,8 @@ DASH = "–"
 METHODS = {"ldp_tabicl": "LDP-TabICL", "gdp_tabicl": "GDP-TabICL", "": "shared"}
 SYSTEMS = {
     "icl": "in-context",
+    "icl-nested": "in-context, nested shots",
+    "icl-shared": "in-context, shared shots",
     "raw-rows": "raw randomised rows",
     "zero-shot": "zero-shot",
     "majority": "majority",

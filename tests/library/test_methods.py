@@ -21,6 +21,7 @@ from dpicl.methods.common import draws_for
 from dpicl.pipeline import GdpOptions, LdpOptions, Options, Unit
 from dpicl.tabular.encode import label_codes
 from dpicl.tabular.serialize import local_demonstrations
+from dpicl.tabular.shots import SHARED_SETS
 from dpicl.tabular.split import SplitTable
 from tests.library.examples import private_contract, small_contract
 
@@ -197,3 +198,34 @@ def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) 
 def test_fewer_rows_than_shots_are_refused(small_split: Splitter) -> None:
     with pytest.raises(DataError, match=r"LDP-TabICL: too few rows to draw 16 shots from \(8 values\)"):
         _run("ldp_tabicl", small_split(row_count=10), shots=(16,))
+
+
+def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str]]]:
+    """The demonstrations of every query, by number of shots."""
+    split, draws = small_split(row_count=400), draws_for(CONTRACT, 0)
+    unit = _unit("ldp_tabicl", epsilons=(5.0,), options=Options(ldp_tabicl=LdpOptions(also_sampled=("nested", "shared"))))
+    collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
+    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit), collections, split.queries, CONTRACT, unit, draws)
+    return {cell.shots or 0: [text.split("\n")[:-1] for text in texts] for cell, texts in prompts.items() if cell.system == system}
+
+
+def test_nested_shots_begin_with_the_fewer_ones(small_split: Splitter) -> None:
+    nested = _demonstrated("icl-nested", small_split)
+    for few, many in ((1, 2), (2, 4)):
+        assert nested[few] == [demonstrations[:few] for demonstrations in nested[many]]
+    assert len({tuple(demonstrations) for demonstrations in nested[4]}) > SHARED_SETS
+
+
+def test_shared_shots_are_few_draws_taken_in_turn(small_split: Splitter) -> None:
+    shared = _demonstrated("icl-shared", small_split)
+    for shots, texts in shared.items():
+        assert texts[SHARED_SETS:] == texts[: len(texts) - SHARED_SETS] and {len(demonstrations) for demonstrations in texts} == {shots}
+    assert len({tuple(demonstrations) for demonstrations in shared[4]}) > SHARED_SETS / 2
+
+
+def test_other_ways_to_draw_shots_leave_the_papers_alone_and_cost_nothing(small_split: Splitter) -> None:
+    plain, more = LdpOptions(), LdpOptions(also_sampled=("nested", "shared"))
+    one, other = (_run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options)) for options in (plain, more))
+    assert [result for result in other if result.system in {result.system for result in one}] == one
+    assert {result.system for result in other} - {result.system for result in one} == {"icl-nested", "icl-shared"}
+    assert len(ldp_tabicl.releases(CONTRACT, _unit("ldp_tabicl", options=Options(ldp_tabicl=more)))) == 2
