@@ -67,10 +67,12 @@ class GdpOptions(Frozen):
 
 
 class Options(Frozen):
-    """Choices by method."""
+    """Choices by method, and for all of them."""
 
     ldp_tabicl: LdpOptions = LdpOptions()
     gdp_tabicl: GdpOptions = GdpOptions()
+    calibrate: bool = False
+    """Also answer with contextual calibration: what the model says without content is taken off."""
 
 
 class Pipeline(Frozen):
@@ -175,9 +177,10 @@ class Unit:
     @property
     def systems(self) -> tuple[str, ...]:
         """Every way in which this unit asks the model with demonstrations."""
+        calibration = ("content-free",) if self.options.calibrate else ()
         if self.method != "ldp_tabicl":
-            return ("icl",)
-        return ("icl", "raw-rows", *(f"icl-{scheme}" for scheme in self.options.ldp_tabicl.also_sampled))
+            return ("icl", *calibration)
+        return ("icl", "raw-rows", *(f"icl-{scheme}" for scheme in self.options.ldp_tabicl.also_sampled), *calibration)
 
     def asked_cells(self) -> Iterator[Cell]:
         """The cells of all systems."""

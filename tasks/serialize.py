@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpicl.methods import gdp_tabicl, ldp_tabicl
-from dpicl.methods.common import draws_for
+from dpicl.methods.common import draws_for, with_content_free
 from dpicl.pipeline import Cell
 from dpicl.tabular.split import SplitTable
 from tasks.artefacts import PROMPTS, read_collections, read_groups, read_rows, read_split, write_prompts
@@ -17,6 +17,7 @@ def serialize(folder: UnitFolder) -> str:
     """Write the prompts of every cell, and one example of its demonstrations."""
     split = read_split(folder)
     prompts = _ldp(folder, split) if folder.unit.method == "ldp_tabicl" else _gdp(folder, split)
+    prompts = with_content_free(prompts, folder.contract, folder.unit)
     examples = {cell.key: texts[0].split("\n")[:-1] for cell, texts in prompts.items() if cell.system == "icl"}
     write_json(folder.path / "demonstrations.json", examples)
     write_prompts(folder, prompts)

@@ -6,7 +6,7 @@ Guarantee   none spent: works on released values, queries and model scores only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.requests import Scorer
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
+from dpicl.tabular.serialize import CUE
 
 Prompts = Mapping[Cell, list[str]]
 Scores = Mapping[Cell, np.ndarray]
+CONTENT_FREE = "N/A."
 ZERO_SHOT = Cell("zero-shot", shots=0)
 MAJORITY = Cell("majority")
 
@@ -72,15 +74,34 @@ def score_cells(
     return {cell: ask(scorer, prompts_of(texts, contract, cell), CONTINUATIONS, progress=progress) for cell, texts in prompts.items()}
 
 
+def with_content_free(prompts: Prompts, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
+    """The prompts, and where the unit calibrates each in-context one again with a query that says nothing.
+
+    Zhao et al. 2021 (arXiv 2102.09690): what the model answers then is its bias.
+    """
+    nothing = f"{CONTENT_FREE} {contract.label.question} {CUE}"
+    free = {
+        replace(cell, system="content-free"): texts for cell, texts in prompts.items() if cell.system == "icl" and unit.options.calibrate
+    }
+    return {**prompts, **{cell: ["\n".join([*text.split("\n")[:-1], nothing]) for text in texts] for cell, texts in free.items()}}
+
+
+def _calibrated(scores: Scores) -> dict[Cell, np.ndarray]:
+    """What is measured: the scores, with every content-free one taken off the one that it belongs to."""
+    free = {cell: table for cell, table in scores.items() if cell.system == "content-free"}
+    asked = {cell: table for cell, table in scores.items() if cell not in free}
+    return asked | {replace(cell, system="icl-calibrated"): scores[replace(cell, system="icl")] - table for cell, table in free.items()}
+
+
 def results(unit: Unit, scores: Scores, truth: np.ndarray, baselines: Mapping[Cell, Metrics], costs: Mapping[Cell, Cost]) -> list[Result]:
     """One row per cell: the model's, the majority's and the baselines'.
 
     Args:
         truth: labels of the queries that the model was asked, shape (queries,).
     """
-    measured = {cell: measure_scores(truth, table) for cell, table in scores.items()}
+    measured = {cell: measure_scores(truth, table) for cell, table in _calibrated(scores).items()}
     everything = {**measured, MAJORITY: majority(truth), **baselines}
-    return [_result(unit, cell, metrics, costs.get(cell)) for cell, metrics in everything.items()]
+    return [_result(unit, cell, metrics, costs.get(cell) or costs.get(replace(cell, system="icl"))) for cell, metrics in everything.items()]
 
 
 def _result(unit: Unit, cell: Cell, metrics: Metrics, cost: Cost | None) -> Result:

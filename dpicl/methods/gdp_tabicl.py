@@ -33,7 +33,7 @@ from dpicl.evaluation import Metrics, Result
 from dpicl.lm.layout import prompt
 from dpicl.lm.requests import Scorer
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results, score_cells
+from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results, score_cells, with_content_free
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular import aggregate as tabular_aggregate
@@ -160,4 +160,10 @@ def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> li
     released = aggregate(split.train, members, contract, unit, draws)
     prompts = serialise(released, split.queries, contract)
     measured = baselines(split, contract, unit, draws) if unit.baselines else {}
-    return results(unit, score_cells(prompts, contract, scorer), truth_of(split.queries, contract), measured, costs(contract, unit))
+    return results(
+        unit,
+        score_cells(with_content_free(prompts, contract, unit), contract, scorer),
+        truth_of(split.queries, contract),
+        measured,
+        costs(contract, unit),
+    )

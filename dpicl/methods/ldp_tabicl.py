@@ -31,7 +31,7 @@ from dpicl.evaluation import Metrics, Result
 from dpicl.lm.layout import prompt
 from dpicl.lm.requests import Scorer
 from dpicl.mechanisms.randomised_response import Response, randomise, response
-from dpicl.methods.common import ZERO_SHOT, Cost, Prompts, check_supported, draws_for, results, score_cells
+from dpicl.methods.common import ZERO_SHOT, Cost, Prompts, check_supported, draws_for, results, score_cells, with_content_free
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular import reconstruct as tabular_reconstruct
@@ -103,7 +103,7 @@ def serialise(
     asked = local_queries(encode_queries(queries, contract), contract)
     prompts: dict[Cell, list[str]] = {ZERO_SHOT: asked}
     raw = {epsilon: ReleasedRows(collection.reports.codes) for epsilon, collection in collections.items()}
-    for system in unit.systems:
+    for system in (system for system in unit.systems if system != "content-free"):
         rows_at = raw if system == "raw-rows" else reconstructed
         for cell in unit.cells(system):
             assert cell.epsilon is not None and cell.shots is not None
@@ -158,4 +158,10 @@ def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> li
     reconstructed = reconstruct(collections, unit)
     prompts: Prompts = serialise(reconstructed, collections, split.queries, contract, unit, draws)
     measured = baselines(reconstructed, split.test, contract, unit) if unit.baselines else {}
-    return results(unit, score_cells(prompts, contract, scorer), truth_of(split.queries, contract), measured, costs(contract, unit))
+    return results(
+        unit,
+        score_cells(with_content_free(prompts, contract, unit), contract, scorer),
+        truth_of(split.queries, contract),
+        measured,
+        costs(contract, unit),
+    )

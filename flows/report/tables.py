@@ -12,7 +12,7 @@ from dpicl.published import PaperModel, paper_accuracy
 from flows.report import words
 
 METRICS = {"accuracy": "Accuracy", "balanced_accuracy": "Balanced accuracy", "auc": "AUC"}
-ASKED = ("icl", "icl-nested", "icl-shared", "raw-rows")
+ASKED = ("icl", "icl-calibrated", "icl-nested", "icl-shared", "raw-rows")
 """Systems that put the query subset to the model, so that majority and zero-shot compare."""
 _OWN_COLUMNS = ("majority", "zero-shot")
 

@@ -10,6 +10,7 @@ SYSTEMS = {
     "icl": "in-context",
     "icl-nested": "in-context, nested shots",
     "icl-shared": "in-context, shared shots",
+    "icl-calibrated": "in-context, calibrated",
     "raw-rows": "raw randomised rows",
     "zero-shot": "zero-shot",
     "majority": "majority",
