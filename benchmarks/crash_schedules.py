@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import secrets
 import shutil
 import tempfile
 from collections import Counter, defaultdict
@@ -153,7 +154,12 @@ class Scene:
         """Marks that processes left."""
         return [path.name for path in (self.root / kind).glob("*")]
 
-    def observe(self) -> tuple[dict[str, str], int]:
+    def note(self, fault: str) -> None:
+        """Keep a fault that only this process knows of."""
+        (self.root / "faults").mkdir(exist_ok=True)
+        (self.root / "faults" / secrets.token_hex(8)).write_text(fault)
+
+    def observe(self, *, last: bool = False) -> tuple[dict[str, str], int]:
         """Read whatever is published, like any later reader; gives release to hash, and the count of unpublished charges."""
         releases = self._releases()
         (self.root / "seen").mkdir(exist_ok=True)
@@ -162,7 +168,9 @@ class Scene:
             for cell, release in releases.named.items():
                 try:
                     read[release.release_id] = hashlib.sha256(releases.read(ledger, cell)).hexdigest()
-                except LedgerError:
+                except LedgerError as error:
+                    if last:
+                        self.note(f"never readable: {error}")
                     continue
                 (self.root / "seen" / f"{release.release_id}.{read[release.release_id]}").touch()
             known = {account.name for account in ledger.accounts()}
@@ -181,7 +189,7 @@ class Scene:
             return Verdict(Counter(name.split(".")[0] for name in self.names("kills")), 0, 1, 0, 1, Counter())
 
     def _judge(self, runs: set[str], unpublished: int, failed: int) -> Verdict:
-        read, _ = self.observe()
+        read, _ = self.observe(last=True)
         costs = {release.release_id: Fraction(release.guarantee.epsilon) for release in self._releases().named.values()}
         with self._ledger() as ledger:
             ledger.verify()

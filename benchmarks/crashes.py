@@ -17,6 +17,7 @@ import multiprocessing
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -37,9 +38,12 @@ from tests.harness import until
 from tests.ledger.postgres import Server, programs, running_postgres
 
 SIDE_BY_SIDE = 3
+_PATIENCE = 30
 MODES = ("threads", "Dask")
 Mutation = Callable[[], None] | None
 Runner = Callable[[Scene, Mutation], Verdict]
+_starting = threading.Lock()
+"""A thread that starts a process asks after all others, and would take an exit code from the thread that waits for it."""
 
 
 @contextmanager
@@ -57,7 +61,7 @@ def forks() -> Iterator[None]:
     server.set_forkserver_preload(["__main__"])
 
 
-def threads(scene: Scene, mutate: Mutation = None) -> Verdict:
+def in_one_process(scene: Scene, mutate: Mutation = None) -> Verdict:
     """Start the twins until they end, the rescuers after the first death; observe after every death."""
     working, runs, unpublished, code = scene.schedule.twins, set(scene.schedule.twins), 0, -signal.SIGKILL
     for _ in range(len(scene.schedule.deaths) + 1):
@@ -69,15 +73,16 @@ def threads(scene: Scene, mutate: Mutation = None) -> Verdict:
         working = scene.schedule.rescuers
         runs = set(working)
     if code:
-        (scene.root / "faults").mkdir(exist_ok=True)
-        (scene.root / "faults" / "end").write_text(f"the last process ended with {code}")
+        scene.note(f"the last process ended with {code}")
     return scene.judge(runs, unpublished, failed=int(code != 0))
 
 
 def _one_process(scene: Scene, runs: tuple[str, ...], mutate: Mutation) -> int:
     arguments = (scene.root, scene.environment, [scene.twin(run) for run in runs], mutate)
     process = multiprocessing.get_context("forkserver").Process(target=in_threads, args=arguments)
-    process.start()
+    with _starting:
+        process.start()
+        multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
     process.join(120)
     assert process.exitcode is not None, "the stages hang"
     return process.exitcode
@@ -93,17 +98,20 @@ def on_cluster(client: Any, scene: Scene, mutate: Mutation = None) -> Verdict:
 
 
 def _handed_in(client: Any, scene: Scene, runs: tuple[str, ...], mutate: Mutation) -> int:
-    """How many twins never ended."""
+    """How many twins never ended; deaths of other schedules on the same workers count against a task too."""
     from distributed import KilledWorker
 
     waiting = list(runs)
-    for _ in range(len(scene.schedule.deaths) + 1):
+    for _ in range(_PATIENCE):
         futures = [client.submit(on_worker, scene.root, scene.environment, scene.twin(run), mutate, pure=False) for run in waiting]
         ends = [future.exception(timeout=120) for future in futures]
         waiting = [run for run, end in zip(waiting, ends, strict=True) if isinstance(end, KilledWorker)]
-        failed = sum(end is not None and not isinstance(end, KilledWorker) for end in ends)
+        failed = [end for end in ends if end is not None and not isinstance(end, KilledWorker)]
+        for end in failed:
+            scene.note(f"a task ended with {type(end).__name__}: {end}")
         if failed or not waiting:
-            return failed
+            return len(failed)
+    scene.note(f"{len(waiting)} tasks were given up {_PATIENCE} times")
     return len(waiting)
 
 
@@ -135,7 +143,7 @@ def play(
         verdict = runner(made.start(schedule, root, url() if url else None), mutate)
         if verdict.harm:
             print(f"harm: {schedule}\n      {verdict}", flush=True)
-        shutil.rmtree(root)
+        shutil.rmtree(root, ignore_errors=True)  # a cluster may still repeat a task whose result it lost
         return verdict
 
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
@@ -174,7 +182,7 @@ def run_matrix(schedules: int, seed: int = 0) -> dict[str, list[Verdict]]:
         few = max(1, schedules // 20)
         databases = copied_databases(stack.enter_context(running_postgres(durable=False)), made) if programs() else None
         for mode in MODES:
-            runner: Runner = threads if mode == "threads" else stack.enter_context(cluster_runner(made))
+            runner: Runner = in_one_process if mode == "threads" else stack.enter_context(cluster_runner(made))
             for backend, count, url in (("SQLite", schedules, None), ("PostgreSQL", few, databases)):
                 if backend == "SQLite" or url:
                     started = time.perf_counter()
