@@ -1,4 +1,4 @@
-"""Which model a run uses: a name in the registry, a folder, or a hub id."""
+"""Which model a run uses: a name in the registry, a folder, a hub id, or a server's address."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from dpicl.errors import ModelError
+from dpicl.lm.endpoint import address
 from dpicl.lm.model_files import HUB_ID, Dtype, is_model_folder
 from dpicl.lm.requests import HashScorer, Scorer, Trust
 
@@ -24,36 +25,62 @@ class ModelSpec(BaseModel):
     """One model that a run may use.
 
     `tiny` is built on the spot and needs nothing; `fake` answers with hashes;
-    `transformers` is a folder or a hub id.
+    `transformers` is a folder or a hub id; `endpoint` is a model of an OpenAI-compatible server.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    kind: Literal["tiny", "transformers", "fake"]
+    kind: Literal["tiny", "transformers", "endpoint", "fake"]
     id: str | None = None
-    """Folder with config.json, or `org/name` on the hub; for kind transformers only."""
+    """Folder with config.json or `org/name` on the hub; for an endpoint, the server's name of the model."""
     revision: str | None = None
     """Branch, tag or commit on the hub."""
     dtype: Dtype = "float32"
     device: Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
     trust: Trust = "local"
+    """Of an endpoint `remote`, unless its entry says otherwise."""
+    url: Annotated[str, StringConstraints(max_length=300)] | None = None
+    """Of an endpoint: what `/completions` is appended to."""
+    api: Literal["auto", "completions", "chat"] = "auto"
+    key_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
+    """Name of the environment variable that holds the endpoint's key."""
+    max_connections: Annotated[int, Field(ge=1, le=1024)] = 32
+    """Most requests at once, of each process."""
+    deadline_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
+    """For one answer, repeated attempts included."""
+    price_per_million_tokens: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    allow_fallback: bool = False
+    """Whether the endpoint's text may be parsed where it gives no log-probabilities."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _endpoints_are_remote(cls, given: Any) -> Any:
+        return {"trust": "remote", **given} if isinstance(given, dict) and given.get("kind") == "endpoint" else given
 
     @model_validator(mode="after")
-    def _id_fits_kind(self) -> ModelSpec:
-        if (self.id is not None) != (self.kind == "transformers"):
-            raise ValueError(f"kind {self.kind} with id {self.id!r}; expected an id for kind transformers, and none for the others")
+    def _fits_kind(self) -> ModelSpec:
+        if bool(self.id) != (self.kind in ("transformers", "endpoint")):
+            raise ValueError(
+                f"kind {self.kind} with id {self.id!r}; expected an id for kinds transformers and endpoint, and none for the others"
+            )
+        if (self.url is not None) != (self.kind == "endpoint"):
+            raise ValueError(f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a url for kind endpoint only")
+        if self.url is not None:
+            address.check_address(self.url, key=self.key_env is not None, private=self.trust == "local")
         return self
 
 
 def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
-    """The model that a user means by `name`: a registry name, a folder, or `org/name[@revision]`.
+    """The model that a user means by `name`: a registry name, a folder, `org/name[@revision]`, or `URL#MODEL`.
 
     Raises:
         ModelError: it is none of them; lists the registry.
     """
     if name in registry:
         return registry[name]
+    if address.is_endpoint(name):
+        return _endpoint(name)
     if is_model_folder(name):
         folder = Path(name).expanduser().resolve()
         return ModelSpec(name=folder.name, kind="transformers", id=str(folder))
@@ -61,7 +88,20 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     if HUB_ID.fullmatch(hub_id):
         return ModelSpec(name=hub_id, kind="transformers", id=hub_id, revision=revision or None)
     known = ", ".join(sorted(registry)) or "no name, because the registry is empty"
-    raise ModelError(f"model {name!r} is unknown; expected {known}, a folder with config.json, or a hub id org/name[@revision]")
+    raise ModelError(
+        f"model {name!r} is unknown; expected {known}, a folder with config.json, a hub id org/name[@revision], or {address.FORM}"
+    )
+
+
+def _endpoint(name: str) -> ModelSpec:
+    """What `URL#MODEL` means: no key, and not trusted with private rows; an entry of the registry may say more."""
+    url, model = address.split_endpoint(name)
+    try:
+        return ModelSpec(name=model, kind="endpoint", id=model, url=url)
+    except ValidationError as error:
+        rule = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ").partition("; expected ")[0]
+        rule = rule if model else "no model is named"
+        raise ModelError(f"model endpoint: {rule}; expected {address.FORM}") from None
 
 
 def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str]) -> Scorer:
@@ -96,6 +136,8 @@ def import_backend() -> None:
 def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...]) -> Scorer:
     if spec.kind == "fake":
         return HashScorer(spec.name, spec.trust)
+    if spec.kind == "endpoint":
+        return _open_endpoint(spec)
     try:
         from dpicl.lm.tiny import build_tiny_model
         from dpicl.lm.transformers_backend import TransformersScorer
@@ -111,3 +153,11 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...]) -> Scor
         kind=spec.kind,
         trust=spec.trust,
     )
+
+
+def _open_endpoint(spec: ModelSpec) -> Scorer:
+    try:
+        from dpicl.lm.endpoint.scorer import EndpointScorer
+    except ImportError:
+        raise ModelError(f"model {spec.name!r} needs httpx; type `pip install 'dpicl[endpoint]'`") from None
+    return EndpointScorer(spec)

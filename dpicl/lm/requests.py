@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -36,6 +36,8 @@ class ModelDescription:
     """False: the answers mean nothing and only show that the parts fit."""
     trust: Trust
     note: str = ""
+    mode: str = ""
+    """How a server is asked; empty for models that run in this process."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,18 @@ class Scorer(Protocol):
 
         Raises:
             ModelError: the model cannot answer; nothing is truncated to make it fit.
+        """
+        ...
+
+
+@runtime_checkable
+class Tallying(Protocol):
+    """A scorer whose answers are not all of one kind, and cost something."""
+
+    def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
+        """Public counts of prompts that `score` has answered, by how they were answered.
+
+        Also what was spent since the last tally. No text, nothing of a single prompt.
         """
         ...
 

@@ -45,7 +45,8 @@ def test_an_unknown_name_lists_the_registry(name: str) -> None:
     with pytest.raises(ModelError) as error:
         resolve_model(name, REGISTRY)
     assert str(error.value) == (
-        f"model {name!r} is unknown; expected fake, llama-2-13b, tiny, a folder with config.json, or a hub id org/name[@revision]"
+        f"model {name!r} is unknown; expected fake, llama-2-13b, tiny, a folder with config.json, a hub id org/name[@revision], "
+        "or an endpoint such as http://127.0.0.1:8000/v1#MODEL"
     )
 
 

@@ -1,0 +1,189 @@
+"""Calls to one server: the one retry layer, its deadline, its limit of calls at once, its counts.
+
+Every request goes to the address that the model's entry names: no redirect is followed, no
+key, cookie or login from elsewhere is sent. Nothing that was sent or received is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.request import getproxies, proxy_bypass
+
+import httpx
+
+from dpicl import __version__
+from dpicl.errors import ModelError
+from dpicl.lm.endpoint.address import is_loopback
+from dpicl.lm.endpoint.failures import GaveUpError, Transient, Unanswered, backoff, judge
+from dpicl.lm.endpoint.gate import Gate
+from dpicl.lm.endpoint.protocol import GarbledError, Reply, read_reply
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+ATTEMPTS = 10
+"""Of one call, not counting those that the server put off (429)."""
+CONNECT_SECONDS, ATTEMPTS_IN_DEADLINE = 10.0, 4
+MAX_REPLY_BYTES = 64 << 20
+RESUME = "what was scored is kept: `dpicl run --resume RUN` goes on once the server answers"
+
+
+@dataclass
+class Spending:
+    """What was asked of a server since somebody last looked."""
+
+    calls: int = 0
+    repeated_calls: int = 0
+    """Attempts beyond the first of a call."""
+    lost_answers: int = 0
+    """Requests that were sent and got no whole answer: they may be billed all the same."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a model is and how patiently it is asked; `key` is never printed."""
+
+    name: str
+    url: str
+    key: str
+    max_connections: int
+    deadline_seconds: float
+
+    def __repr__(self) -> str:
+        return f"Server({self.name!r})"
+
+
+class Client:
+    """An open connection pool; belongs to one event loop.
+
+    Args:
+        server: whom to ask.
+        spending: counts that are added to.
+        start: how many calls at once to begin with.
+    """
+
+    def __init__(self, server: Server, spending: Spending, start: float) -> None:
+        self.server, self.spending, self.gate = server, spending, Gate(server.max_connections, start)
+        patience = httpx.Timeout(server.deadline_seconds / ATTEMPTS_IN_DEADLINE, connect=CONNECT_SECONDS, pool=None)
+        headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+        headers |= {"Authorization": f"Bearer {server.key}"} if server.key else {}
+        # trust_env off: it would also take logins from ~/.netrc
+        self._http = httpx.AsyncClient(transport=_transport(server), timeout=patience, headers=headers, trust_env=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._http.aclose()
+
+    async def ask(self, path: str, body: dict[str, Any], read: Callable[[Reply], T], *, attempts: int = ATTEMPTS) -> T:
+        """What `read` makes of the server's reply; a reply that it finds garbled is asked for again.
+
+        Raises:
+            Unanswered: this prompt's content gets no answer.
+            GaveUpError: the server failed too often or too long; says how to resume.
+            ModelError: no request of this kind can succeed.
+        """
+        return await self._call("POST", path, json.dumps(body).encode(), lambda content: read(read_reply(content)), attempts)
+
+    async def models(self) -> Any:
+        """What the server lists at /models; for errors see `ask`."""
+        return await self._call("GET", "/models", None, lambda content: content, ATTEMPTS)
+
+    async def _call(self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int) -> T:
+        self.spending.calls += 1
+        async with self.gate:
+            try:
+                async with asyncio.timeout(self.server.deadline_seconds):
+                    return await self._persist(method, path, body, read, attempts)
+            except TimeoutError:
+                raise self._gave_up(f"a call took more than {self.server.deadline_seconds:g} seconds") from None
+
+    async def _persist(self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int) -> T:
+        """Attempts until one succeeds, or none is worth another."""
+        attempt = counted = 0
+        while True:
+            era = self.gate.era
+            try:
+                answer = read(await self._attempt(method, path, body))
+                self.gate.succeeded()
+                return answer
+            except Unanswered:
+                self.gate.succeeded()
+                raise
+            except GarbledError as error:
+                problem = Transient(str(error), lost=True)
+            except Transient as transient:
+                problem = transient
+            attempt, counted = attempt + 1, counted + (not problem.alive)
+            self.spending.lost_answers += problem.lost
+            if self.gate.failed(era, congested=problem.congested, alive=problem.alive):
+                raise self._gave_up(f"the last {self.gate.failures} calls failed ({problem})")
+            if counted >= attempts:
+                raise self._gave_up(f"one call failed {counted} times ({problem})")
+            wait = backoff(attempt, problem.retry_after)
+            log.debug("attempt %d failed (%s), next one in %.1f s", attempt, problem, wait)
+            await asyncio.sleep(wait)
+            self.spending.repeated_calls += 1
+
+    async def _attempt(self, method: str, path: str, body: bytes | None) -> Any:
+        try:
+            async with self._http.stream(method, self.server.url + path, content=body) as response:
+                content = _parsed(await _whole(response))
+                judge(response.status_code, response.headers, content, self.server.name)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            raise Transient("no connection") from None
+        except httpx.TimeoutException:
+            raise Transient("no answer in time", congested=True, lost=True) from None
+        except httpx.TransportError:
+            raise Transient("the connection broke", lost=True) from None
+        if content is None:
+            raise Transient("the answer was cut", lost=True)
+        self._bill(content)
+        return content
+
+    def _bill(self, content: Any) -> None:
+        usage = content.get("usage") if isinstance(content, dict) else None
+        for name in ("prompt_tokens", "completion_tokens"):
+            count = usage.get(name) if isinstance(usage, dict) else None
+            setattr(self.spending, name, getattr(self.spending, name) + (count if isinstance(count, int) else 0))
+
+    def _gave_up(self, why: str) -> GaveUpError:
+        return GaveUpError(f"model {self.server.name!r}: {why}; {RESUME}")
+
+
+def _transport(server: Server) -> httpx.AsyncHTTPTransport:
+    """Through the user's proxy for https to other machines, directly for the rest."""
+    url = httpx.URL(server.url)
+    limits = httpx.Limits(max_connections=server.max_connections, max_keepalive_connections=server.max_connections)
+    if url.scheme == "http":
+        # without roots no TLS can succeed; loading them takes a while
+        return httpx.AsyncHTTPTransport(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), limits=limits)
+    proxied = "https" in getproxies() and not proxy_bypass(url.host) and not is_loopback(url.host)
+    return httpx.AsyncHTTPTransport(verify=httpx.create_ssl_context(), limits=limits, proxy=getproxies()["https"] if proxied else None)
+
+
+async def _whole(response: httpx.Response) -> bytes:
+    parts, size = [], 0
+    async for part in response.aiter_raw():
+        parts.append(part)
+        size += len(part)
+        if size > MAX_REPLY_BYTES:
+            raise ModelError(f"{response.url.host}: answers with more than {MAX_REPLY_BYTES} bytes")
+    return b"".join(parts)
+
+
+def _parsed(raw: bytes) -> Any:
+    """JSON, or None."""
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,124 @@
+"""What a reply's status means: try again, give this prompt the fixed answer, or stop the run.
+
+Nothing that a server writes is quoted: an error may repeat the prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from secrets import SystemRandom
+from typing import Any
+
+from dpicl.errors import ModelError
+from dpicl.lm.endpoint.labels import Outcome
+
+BACKOFF_SECONDS, BACKOFF_CAP_SECONDS = 0.5, 30.0
+"""First and longest wait between two attempts; the longest also where the server asks for more."""
+_PASSING = {408, 409, 424, 425, 429}
+"""424 is what TGI says when its model fails; the next try may succeed."""
+_CONGESTED = {429, 503, 529}
+_CONTENT = re.compile(r"content.?(filter|policy)|moderation|flagged|safety", re.IGNORECASE)
+_TOO_LONG = re.compile(r"context.?(length|window|size)|(maximum|max).{0,40}(length|tokens)|too (long|many tokens)", re.IGNORECASE)
+
+
+class Transient(Exception):
+    """A failure that may pass by itself.
+
+    `retry_after` is the wait that the server asks for, in seconds; `congested` says that it has
+    too much to do, `alive` that it said so itself, `lost` that the request had been sent and no
+    answer came, so that it may be billed all the same.
+    """
+
+    def __init__(
+        self, problem: str, *, retry_after: float | None = None, congested: bool = False, alive: bool = False, lost: bool = False
+    ) -> None:
+        super().__init__(problem)
+        self.retry_after, self.congested, self.alive, self.lost = retry_after, congested, alive, lost
+
+
+class Unanswered(Exception):
+    """This prompt's content gets no answer, however often it is asked."""
+
+    def __init__(self, outcome: Outcome, status: int) -> None:
+        super().__init__(outcome)
+        self.outcome, self.status = outcome, status
+
+
+class TooLongError(ModelError):
+    """A prompt does not fit the model's context."""
+
+
+class GaveUpError(ModelError):
+    """The server failed too often, or for too long."""
+
+
+class StopError(ModelError):
+    """The server turns everything away, in whatever manner it is asked."""
+
+
+def judge(status: int, headers: Mapping[str, str], content: Any, model: str) -> None:
+    """Return on 200, raise on everything else.
+
+    Raises:
+        Transient: 408, 409, 424, 425, 429 and 5xx.
+        Unanswered: another 4xx that is about this prompt's content.
+        ModelError: everything that is about the whole run.
+    """
+    if status == 200:
+        return
+    code, told = _error_of(content)
+    if status == 402 or "insufficient_quota" in code:
+        raise StopError(f"model {model!r}: the server says that the quota is spent (status {status}); expected an account with credit")
+    if status in _PASSING or status >= 500:
+        wait = retry_after(headers.get("retry-after", ""))
+        raise Transient(f"status {status}", retry_after=wait, congested=status in _CONGESTED, alive=status == 429)
+    if 300 <= status < 400:
+        raise StopError(f"model {model!r}: the server redirects (status {status}); expected the address that answers by itself")
+    if _CONTENT.search(code) or (status in (400, 403, 422, 451) and _CONTENT.search(told)):
+        raise Unanswered("filtered", status)
+    if status in (401, 403):
+        raise StopError(
+            f"model {model!r}: the server refuses the key (status {status}); expected key_env to name the variable that holds it"
+        )
+    if status == 413 or _TOO_LONG.search(f"{code} {told}"):
+        raise TooLongError(f"model {model!r}: a prompt does not fit its context{_limit(told)} (status {status})")
+    if status in (400, 422, 451):
+        raise Unanswered("rejected", status)
+    raise ModelError(
+        f"model {model!r}: the server has no such model or no such path (status {status}); expected its name and a url up to /v1"
+    )
+
+
+def _error_of(content: Any) -> tuple[str, str]:
+    """Code and text of an error, wherever the server puts them."""
+    error = content.get("error", content) if isinstance(content, dict) else content
+    if not isinstance(error, dict):
+        return "", str(error)[:2000]
+    code = " ".join(str(error.get(name) or "") for name in ("code", "type"))
+    return code[:200], str(error.get("message") or error.get("detail") or "")[:2000]
+
+
+def _limit(told: str) -> str:
+    """The context's length, if the error tells it."""
+    found = re.search(r"(?:context|maximum)\D{1,60}(\d{2,8})\b", told)
+    return f" of {found[1]} tokens" if found else ""
+
+
+def retry_after(header: str) -> float | None:
+    """Seconds of a Retry-After header, which holds a number or a date; None if it holds neither."""
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", header):
+        return float(header)
+    try:
+        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def backoff(attempt: int, asked: float | None) -> float:
+    """Seconds to wait after the given attempt (1 is the first): full jitter, or what the server asks for, capped."""
+    if asked is not None:
+        return min(asked, BACKOFF_CAP_SECONDS)
+    return SystemRandom().uniform(0, min(BACKOFF_CAP_SECONDS, BACKOFF_SECONDS * 2 ** min(attempt - 1, 10)))
