@@ -59,6 +59,12 @@ def _timings(folder: Path, plan: Plan) -> Iterable[dict[str, Any]]:
         yield {**owner, "stage": timing["stage"], "seconds": round(timing["seconds"], 6)}
 
 
+def _options(chosen: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Choices by method; those for all of them last."""
+    methods = {name: choices for name, choices in chosen.items() if isinstance(choices, dict)}
+    return {**methods, "all methods": {name: choice for name, choice in chosen.items() if name not in methods}}
+
+
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     contracts = {name: settings.contract(name) for name in plan.pipeline.datasets}
     units = list(plan.units.values())
@@ -73,7 +79,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "simulated": all(contract.privacy.budget.benchmark for contract in contracts.values()),
         "model": _model(folder, settings) if units else None,
         "grid": {name: grid[name] for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")},
-        "options": grid["options"],
+        "options": _options(grid["options"]),
         "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
         "guarantees": _unit_guarantees(units, contracts) if units else amplification_rows(plan, contracts),
         "versions": {name: _version(name) for name in PACKAGES},

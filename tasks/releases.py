@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from dpicl.methods import METHODS
 from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import read_content_digest
-from tasks.files import publish, read_json, write_json
+from tasks.files import PRIVATE_MODE, publish, read_json, write_json
 from tasks.run_folder import UnitFolder
 from tasks.settings import Settings
 
@@ -138,11 +138,19 @@ class UnitReleases:
         release = self.named[cell]
         mine = hashlib.sha256(content).hexdigest()
         draft = self._draft(release, mine)
-        publish(draft, lambda file: file.write(content))
-        if ledger.publish(release.release_id, mine) == mine:
-            draft.replace(self._final(release))
-        else:
-            draft.unlink(missing_ok=True)
+        publish(draft, lambda file: file.write(content), mode=PRIVATE_MODE)
+        winner = ledger.publish(release.release_id, mine)
+        if winner == mine:
+            with suppress(FileNotFoundError):  # a reader has renamed it
+                draft.replace(self._final(release))
+        self._forget_losers(release, winner)
+
+    def _forget_losers(self, release: Release, winner: str) -> None:
+        """Other draws of a release, of late or killed tries, are a second look at the rows."""
+        kept = self._draft(release, winner)
+        for draft in kept.parent.glob(f"{release.release_id}.*.draft"):
+            if draft != kept:
+                draft.unlink(missing_ok=True)
 
     def read(self, ledger: Ledger, cell: Cell) -> bytes:
         """The published artefact of a release.
@@ -155,8 +163,9 @@ class UnitReleases:
         if winner is None:
             raise LedgerError(f"{self.folder.unit.key}: {cell.key}: nothing is published for this release")
         final, draft = self._final(release), self._draft(release, winner)
-        if not final.exists() and draft.exists():
-            draft.replace(final)
+        if not final.exists():
+            with suppress(FileNotFoundError):
+                draft.replace(final)
         if not final.exists():
             raise LedgerError(
                 f"{self.folder.unit.key}: {cell.key}: the published artefact is gone; its budget stays spent, restore released/ from a backup"

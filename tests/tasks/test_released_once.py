@@ -56,6 +56,7 @@ def artefacts(place: Place, method: str) -> dict[str, bytes]:
 def check_once(place: Place, method: str, count: int = 2) -> None:
     """As many entries as releases, all published, each with the artefact that won."""
     entries, files = bought(place, method), artefacts(place, method)
+    assert not list((place.home / "released" / ACCOUNT[method]).glob("*.draft"))
     assert len(entries) == len({entry.release.release_id for entry in entries}) == count
     assert {entry.release.release_id: entry.artefact_sha256 for entry in entries} == {
         name: hashlib.sha256(content).hexdigest() for name, content in files.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,10 @@ class Database:
 def _sqlite(path: Path) -> Engine:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        # Never open a ledger that is there: closing it again would drop the locks that SQLite holds
+        # on it in this process, and another process would delete the log we write to.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         path.chmod(0o600)
     except OSError as error:
         raise LedgerError(f"{path}: {error.strerror}; expected a file that the ledger can own") from None

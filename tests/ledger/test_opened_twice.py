@@ -1,0 +1,30 @@
+"""A ledger that one process has open twice shows every commit to others, whoever came and went before."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+from tests.ledger.mortal import CROWDED
+from tests.ledger.workload import Place, release
+
+
+def test_another_process_that_came_and_went_hides_no_commit(place: Place) -> None:
+    with place.ledger() as first:
+        first.ensure_account(CROWDED)
+        with place.ledger():
+            visit(place, 0)
+            first.reserve(release("a"))
+            visit(place, 1)
+
+
+def visit(place: Place, count: int) -> None:
+    """Open the ledger in another process, and close it again; it must know of so many releases."""
+    visitor = multiprocessing.get_context("forkserver").Process(target=_expect, args=(place, count))
+    visitor.start()
+    visitor.join(60)
+    assert visitor.exitcode == 0
+
+
+def _expect(place: Place, count: int) -> None:
+    with place.ledger() as ledger:
+        assert len(ledger.entries("shop")) == count
