@@ -23,8 +23,9 @@ $(READY): pyproject.toml requirements.lock
 demo: $(READY) ## run both methods on bundled clinical data and write a report
 	$(BIN)/dpicl run demo
 
-test: $(READY) ## run all tests
-	$(BIN)/python -m pytest -q
+TESTERS ?= 2
+test: $(READY) ## run all tests, in two processes
+	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile
 
 RUNS ?= 1000000
 audit: $(READY) ## bound every mechanism's epsilon from below: make audit RUNS=100000
