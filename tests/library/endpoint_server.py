@@ -103,7 +103,7 @@ class EndpointServer:
         self.keys.append(key[1] if key else "")
         asked: Json = json.loads(body) if body else {}
         fault = ""
-        if path != "/models":
+        if body:
             self.requests.append(asked)
             faulty = self.habits.fault_every and len(self.requests) % self.habits.fault_every == 0
             fault = self.habits.faults[len(self.requests) // self.habits.fault_every % len(self.habits.faults)] if faulty else ""
@@ -123,7 +123,7 @@ class EndpointServer:
         await writer.drain()
         if fault == "cut":
             raise ConnectionError
-        if status == 200 and not fault and path != "/models":
+        if status == 200 and not fault and body:
             self.answered[text_of(asked)] += 1
 
     def _answer(self, path: str, asked: Json) -> tuple[int, Json]:
@@ -138,7 +138,8 @@ class EndpointServer:
             )
             return 200, {"data": [entry]}
         if path == "/stats":
-            return 200, {"answers": sum(self.answered.values()), "texts": len(self.answered), "most_at_once": self.most_at_once}
+            rows = [count for text, count in self.answered.items() if text.startswith("Row")]
+            return 200, {"answered": len(rows), "answered_twice": sum(count > 1 for count in rows), "most_at_once": self.most_at_once}
         api = {"/completions": "completions", "/chat/completions": "chat"}.get(path, "")
         if api not in habits.apis or asked["model"] != habits.model:
             return 404, {"error": {"message": "unknown", "code": "model_not_found"}}

@@ -9,20 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
 from dpicl import __version__
 from dpicl.errors import ModelError
-from dpicl.lm.endpoint.address import is_loopback
 from dpicl.lm.endpoint.failures import GaveUpError, Transient, Unanswered, backoff, judge
 from dpicl.lm.endpoint.gate import Gate
+from dpicl.lm.endpoint.lanes import Lanes
 from dpicl.lm.endpoint.protocol import GarbledError, Reply, read_reply
 
 log = logging.getLogger(__name__)
@@ -75,14 +73,13 @@ class Client:
         patience = httpx.Timeout(server.deadline_seconds / ATTEMPTS_IN_DEADLINE, connect=CONNECT_SECONDS, pool=None)
         headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity", "Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {server.key}"} if server.key else {}
-        # trust_env off: it would also take logins from ~/.netrc
-        self._http = httpx.AsyncClient(transport=_transport(server), timeout=patience, headers=headers, trust_env=False)
+        self._lanes = Lanes(server.url, headers, patience)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self._http.aclose()
+        await self._lanes.close()
 
     async def ask(self, path: str, body: dict[str, Any], read: Callable[[Reply], T], *, attempts: int = ATTEMPTS) -> T:
         """What `read` makes of the server's reply; a reply that it finds garbled is asked for again.
@@ -136,9 +133,10 @@ class Client:
 
     async def _attempt(self, method: str, path: str, body: bytes | None) -> Any:
         try:
-            async with self._http.stream(method, self.server.url + path, content=body) as response:
-                content = _parsed(await _whole(response))
-                judge(response.status_code, response.headers, content, self.server.name)
+            with self._lanes.lane() as http:
+                async with http.stream(method, self.server.url + path, content=body) as response:
+                    content = _parsed(await _whole(response))
+            judge(response.status_code, response.headers, content, self.server.name)
         except (httpx.ConnectError, httpx.ConnectTimeout):
             raise Transient("no connection") from None
         except httpx.TimeoutException:
@@ -158,17 +156,6 @@ class Client:
 
     def _gave_up(self, why: str) -> GaveUpError:
         return GaveUpError(f"model {self.server.name!r}: {why}; {RESUME}")
-
-
-def _transport(server: Server) -> httpx.AsyncHTTPTransport:
-    """Through the user's proxy for https to other machines, directly for the rest."""
-    url = httpx.URL(server.url)
-    limits = httpx.Limits(max_connections=server.max_connections, max_keepalive_connections=server.max_connections)
-    if url.scheme == "http":
-        # without roots no TLS can succeed; loading them takes a while
-        return httpx.AsyncHTTPTransport(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), limits=limits)
-    proxied = "https" in getproxies() and not proxy_bypass(url.host) and not is_loopback(url.host)
-    return httpx.AsyncHTTPTransport(verify=httpx.create_ssl_context(), limits=limits, proxy=getproxies()["https"] if proxied else None)
 
 
 async def _whole(response: httpx.Response) -> bytes:
