@@ -13,16 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
+from dpicl.errors import RunError
 from dpicl.lm.egress import ask, check_egress, prompts_of
 from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.models import open_scorer
-from dpicl.lm.requests import Scorer
+from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.pipeline import Cell
 from tasks.artefacts import read_prompts
 from tasks.corpus import public_corpus
 from tasks.doorway import doorway, timed
-from tasks.files import read_arrays, write_arrays, write_json
+from tasks.files import read_arrays, read_json, write_arrays, write_json
 from tasks.run_folder import UnitFolder, open_unit, read_plan
 from tasks.settings import Settings
 
@@ -32,9 +33,15 @@ Asked = tuple[int, Cell, list[str]]
 
 
 def scorer_of(run: Path, settings: Settings) -> Scorer:
-    """The run's model, opened once per process; what it says of itself is kept for the manifest."""
+    """The run's model, opened once per process; what it says of itself is kept for the manifest.
+
+    Raises:
+        RunError: it would answer in another manner than it has done so far in this run.
+    """
     scorer = open_scorer(read_plan(run).model, models_folder=settings.models, corpus=public_corpus(settings))
-    write_json(run / "model.json", asdict(scorer.description))
+    mode = read_json(write_json(run / "model.json", asdict(scorer.description))).get("mode", "")
+    if mode != scorer.description.mode:
+        raise RunError(f"run {run.name}: its model answered by {mode} and now by {scorer.description.mode}; start a new run")
     return scorer
 
 
@@ -76,6 +83,9 @@ def _score_group(folder: UnitFolder, scorer: Scorer, group: list[Asked]) -> None
     """All cells of a group are asked at once: they have one epsilon, and so one trust."""
     prompts = prompts_of([text for _, _, texts in group for text in texts], folder.contract, group[0][1])
     scores = ask(scorer, prompts, CONTINUATIONS)
+    if isinstance(scorer, Tallying):
+        tally = scorer.tally(prompts.texts, CONTINUATIONS)
+        write_json(_cell_file(folder, group[0][0]).with_suffix(".json"), tally, replace=True)
     ends = np.cumsum([len(texts) for _, _, texts in group])
     for (number, cell, _), part in zip(group, np.split(scores, ends[:-1]), strict=True):
         write_arrays(_cell_file(folder, number), {cell.key: part})

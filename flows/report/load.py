@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +40,7 @@ class Model(_Part):
     digest: str | None = None
     trust: str | None = None
     note: str | None = None
+    mode: str | None = None
 
 
 class Grid(_Part):
@@ -133,6 +135,8 @@ class Run:
     results: pd.DataFrame
     timings: pd.DataFrame
     demonstrations: tuple[Demonstrations, ...]
+    answers: Mapping[str, float] = field(default_factory=dict)
+    """How a served model's answers came about, and what they took; empty for other models."""
 
 
 def load_run(folder: Path) -> Run:
@@ -147,7 +151,7 @@ def load_run(folder: Path) -> Run:
     results = _read_frame(folder / "results.csv", results_frame_columns(), RESULT_NUMBERS)
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
     files = sorted((folder / "units").glob("*/demonstrations.json"), key=_natural_order)
-    return Run(manifest, results, timings, tuple(_read_demonstrations(file) for file in files))
+    return Run(manifest, results, timings, tuple(_read_demonstrations(file) for file in files), _read_answers(folder))
 
 
 def _read_json(path: Path) -> Any:
@@ -191,6 +195,17 @@ def _read_demonstrations(path: Path) -> Demonstrations:
     method, _, rest = path.parent.name.partition("__")
     dataset, _, seed = rest.rpartition("__seed")
     return Demonstrations(method, dataset, seed, cells)
+
+
+def _read_answers(folder: Path) -> dict[str, float]:
+    """The counts of all units, added up."""
+    total: Counter[str] = Counter()
+    for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
+        try:
+            total.update(TypeAdapter(dict[str, float]).validate_python(_read_json(path)))
+        except ValidationError:
+            raise RunError(f"{path.parents[1].name}/{path.name}: expected counts by name") from None
+    return dict(total)
 
 
 def _natural_order(path: Path) -> list[tuple[int, str]]:

@@ -49,6 +49,7 @@ def report_context(run: Run) -> dict[str, Any]:
     metrics = {metric: metric_tables(results, metric, model) for metric in METRICS}
     return {
         "manifest": manifest,
+        "answers": words.answers(run.answers),
         "methods": methods,
         "datasets": datasets,
         "paper_model": model,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 DASH = "–"
 METHODS = {"ldp_tabicl": "LDP-TabICL", "gdp_tabicl": "GDP-TabICL", "": "shared"}
@@ -86,6 +87,30 @@ def duration(seconds: float) -> str:
 def mass(kilograms: float) -> str:
     """Grams below one kilogram."""
     return f"{kilograms:.3f} kg" if kilograms >= 1 else f"{1000 * kilograms:.3f} g"
+
+
+ANSWERS = {
+    "scored": "by the log-probability of every label",
+    "one-label": "by that of one label, the other at its upper bound",
+    "parsed": "by the text",
+    "no-label": "fixed because no label was listed",
+    "unparsed": "fixed because the text starts with no label",
+    "filtered": "fixed because of a content filter",
+    "refused": "fixed because the model refused",
+    "rejected": "fixed because the server rejected the prompt",
+}
+"""How a served model's answers come about; a fixed answer is that of a tie."""
+
+
+def answers(counts: Mapping[str, float]) -> str:
+    """`980 answers by …, 20 fixed because …; 1,010 calls, 10 repeated, …`; empty without counts."""
+    if not counts:
+        return ""
+    asked = [f"{counts[name]:,.0f} {how}" for name, how in ANSWERS.items() if counts.get(name)]
+    calls, repeated, lost = (counts.get(name, 0) for name in ("calls", "repeated_calls", "lost_answers"))
+    tokens = counts.get("prompt_tokens", 0) + counts.get("completion_tokens", 0)
+    spent = f"{calls:,.0f} calls, {repeated:,.0f} repeated, {lost:,.0f} answers lost on the way, {tokens:,.0f} tokens"
+    return f"Answers: {', '.join(asked) or 'none'}; {spent}" + (f", cost {counts['cost']:,.2f}" if "cost" in counts else "")
 
 
 def listing(items: list[str]) -> str:

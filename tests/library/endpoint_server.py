@@ -218,10 +218,10 @@ def _prompt_tokens(text: str) -> Iterator[tuple[str, float | None]]:
 
 
 @contextmanager
-def serving(habits: Habits) -> Iterator[EndpointServer]:
-    """A running server, on a thread of its own."""
+def serving(habits: Habits, *, port: int = 0) -> Iterator[EndpointServer]:
+    """A running server, on a thread of its own; by default at any free port."""
     server, loop = EndpointServer(habits), asyncio.new_event_loop()
-    listener = loop.run_until_complete(asyncio.start_server(server.serve, "127.0.0.1", 0, backlog=1024, limit=1 << 24))
+    listener = loop.run_until_complete(asyncio.start_server(server.serve, "127.0.0.1", port, backlog=1024, limit=1 << 24))
     server.port = listener.sockets[0].getsockname()[1]
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
