@@ -25,7 +25,7 @@ demo: $(READY) ## run both methods on bundled clinical data and write a report
 
 TESTERS ?= 2
 test: $(READY) ## run all tests, in two processes
-	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile
+	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 RUNS ?= 1000000
 audit: $(READY) ## bound every mechanism's epsilon from below: make audit RUNS=100000
