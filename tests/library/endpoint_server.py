@@ -1,7 +1,7 @@
 """A server on this machine that speaks the OpenAI protocol, as badly as it is told to.
 
-It has no model: a token is a word with the blank before it, and its log-probability after a
-text is what `HashScorer` says. So the truth of every score is known.
+By itself it has no model: a token is a word with the blank before it, and its log-probability
+after a text is what `HashScorer` says. So the truth of every score is known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from dpicl.lm.requests import HashScorer
 
@@ -22,6 +22,7 @@ LABELS = ("No", "Yes")
 WORDS = tuple(f"word{number}" for number in range(18))
 """With the labels, everything that the model may say next."""
 Json = dict[str, Any]
+Pairs = list[tuple[str, float | None]]
 
 
 def truth(text: str, token: str) -> float:
@@ -50,6 +51,8 @@ class Habits:
     text: str = " Yes, because"
     context: int = 0
     states_context: bool = True
+    lists: int = 200
+    """Status of the list of models."""
     usage: bool = True
     calls_itself: str = ""
     drifts: bool = False
@@ -62,11 +65,35 @@ class Habits:
     delay_seconds: float = 0.0
 
 
+class Speaker(Protocol):
+    """What a server says."""
+
+    def read(self, text: str) -> Pairs:
+        """The tokens of a text, each with its log-probability; the first has none."""
+
+    def next(self, text: str, blank: str) -> Pairs:
+        """Tokens that may follow, with their log-probabilities; a chat's have no blank."""
+
+
+class Hashes:
+    """Says what hashes say."""
+
+    def read(self, text: str) -> Pairs:
+        """See `Speaker`."""
+        words = list(re.finditer(r"\s*\S+", text))
+        return [(word[0], truth(text[: word.start()], word[0]) if word.start() else None) for word in words]
+
+    def next(self, text: str, blank: str) -> Pairs:
+        """See `Speaker`."""
+        return [(blank + word, truth(text, blank + word)) for word in (WORDS if "SILENT" in text else LABELS + WORDS)]
+
+
 @dataclass
 class EndpointServer:
     """What a server was asked and gave; `answered` counts whole answers by the text they were for."""
 
     habits: Habits
+    speaker: Speaker = field(default_factory=Hashes)
     port: int = 0
     requests: list[Json] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -132,6 +159,8 @@ class EndpointServer:
             return 307, {}
         if habits.key and self.keys[-1] != habits.key:
             return 401, {"error": {"message": "no key"}}
+        if path == "/models" and habits.lists != 200:
+            return habits.lists, {"detail": "no list"}
         if path == "/models":
             entry: Json = (
                 {"id": habits.model, "max_model_len": habits.context} if habits.states_context and habits.context else {"id": habits.model}
@@ -147,7 +176,7 @@ class EndpointServer:
 
     def _judged(self, api: str, asked: Json) -> tuple[int, Json]:
         habits, text = self.habits, text_of(asked)
-        tokens = len(re.findall(r"\s*\S+", text))
+        tokens = len(self.speaker.read(text))
         if habits.context and tokens > habits.context:
             told = f"This model's maximum context length is {habits.context} tokens. However, you requested {tokens} tokens: {text}"
             return 400, {"error": {"message": told, "code": "context_length_exceeded"}}
@@ -166,12 +195,11 @@ class EndpointServer:
         usage = {"usage": {"prompt_tokens": tokens, "completion_tokens": asked["max_tokens"]}} if habits.usage else {}
         return 200, {"choices": [choice], "model": habits.calls_itself or habits.model, "system_fingerprint": "f1", **usage}
 
-    def _next(self, text: str, blank: str, top: int) -> list[tuple[str, float]]:
+    def _next(self, text: str, blank: str, top: int) -> Pairs:
         """The likeliest tokens after a text."""
-        words = WORDS if "SILENT" in text else LABELS + WORDS
         drift = len(self.requests) * 1e-4 if self.habits.drifts else 0.0
-        scored = [(blank + word, truth(text, blank + word) - drift) for word in words]
-        return sorted(scored, key=lambda entry: -entry[1])[: max(top, 1)]
+        said = [(token, (logprob or 0.0) - drift) for token, logprob in self.speaker.next(text, blank)]
+        return sorted(said, key=lambda entry: -entry[1])[: max(top, 1)]  # type: ignore[return-value]
 
     def _completion(self, asked: Json) -> Json:
         text, top = asked["prompt"], asked.get("logprobs", 0)
@@ -180,11 +208,11 @@ class EndpointServer:
         said = likely[0][0] if asked["max_tokens"] == 1 else self.habits.text
         choice: Json = {"index": 0, "text": text + said if echo else said, "finish_reason": "length", "logprobs": None}
         if top and self.habits.logprobs != "none":
-            pairs = [*_prompt_tokens(text)] if echo else []
+            pairs = self.speaker.read(text) if echo else []
             choice["logprobs"] = self._written([*pairs, likely[0]], [likely] if not echo else [{}, likely])
         return choice
 
-    def _written(self, tokens: list[tuple[str, float | None]], tops: list[Any]) -> Json:
+    def _written(self, tokens: Pairs, tops: list[Any]) -> Json:
         if self.habits.logprobs == "content":
             listed = [{"token": token, "logprob": logprob} for token, logprob in tops[-1]]
             return {"content": [{"token": token, "logprob": logprob, "top_logprobs": listed} for token, logprob in tokens]}
@@ -211,16 +239,10 @@ def text_of(asked: Json) -> str:
     return str(asked["prompt"] if "prompt" in asked else asked["messages"][-1]["content"])
 
 
-def _prompt_tokens(text: str) -> Iterator[tuple[str, float | None]]:
-    """The words of a text, blanks included, each with its log-probability; the first has none."""
-    for word in re.finditer(r"\s*\S+", text):
-        yield word[0], truth(text[: word.start()], word[0]) if word.start() else None
-
-
 @contextmanager
-def serving(habits: Habits, *, port: int = 0) -> Iterator[EndpointServer]:
+def serving(habits: Habits, *, speaker: Speaker | None = None, port: int = 0) -> Iterator[EndpointServer]:
     """A running server, on a thread of its own; by default at any free port."""
-    server, loop = EndpointServer(habits), asyncio.new_event_loop()
+    server, loop = EndpointServer(habits, speaker or Hashes()), asyncio.new_event_loop()
     listener = loop.run_until_complete(asyncio.start_server(server.serve, "127.0.0.1", port, backlog=1024, limit=1 << 24))
     server.port = listener.sockets[0].getsockname()[1]
     thread = threading.Thread(target=loop.run_forever)

@@ -31,6 +31,12 @@ def test_an_echo_gives_exactly_the_sum_over_the_label_s_tokens(habits: Habits) -
         assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
 
 
+@pytest.mark.parametrize("status", [400, 404, 405, 500, 501])
+def test_a_server_without_a_list_of_models_is_asked_all_the_same(status: int) -> None:
+    with serving(Habits(lists=status)) as server:
+        assert opened(server).description.mode == "completions echo"
+
+
 def test_a_label_of_several_tokens_is_summed_over_all_of_them() -> None:
     with serving(Habits()) as server:
         scores = opened(server).score(PROMPTS[:1], [" Yes it is", " No"])

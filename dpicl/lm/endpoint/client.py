@@ -91,9 +91,9 @@ class Client:
         """
         return await self._call("POST", path, json.dumps(body).encode(), lambda content: read(read_reply(content)), attempts)
 
-    async def models(self) -> Any:
+    async def models(self, *, attempts: int) -> Any:
         """What the server lists at /models; for errors see `ask`."""
-        return await self._call("GET", "/models", None, lambda content: content, ATTEMPTS)
+        return await self._call("GET", "/models", None, lambda content: content, attempts)
 
     async def _call(self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int) -> T:
         self.spending.calls += 1
@@ -120,12 +120,13 @@ class Client:
                 problem = Transient(str(error), lost=True)
             except Transient as transient:
                 problem = transient
-            attempt, counted = attempt + 1, counted + (not problem.alive)
+            put_off = problem.status == 429
+            attempt, counted = attempt + 1, counted + (not put_off)
             self.spending.lost_answers += problem.lost
-            if self.gate.failed(era, congested=problem.congested, alive=problem.alive):
-                raise self._gave_up(f"the last {self.gate.failures} calls failed ({problem})")
+            if self.gate.failed(era, congested=problem.congested, alive=put_off):
+                raise self._gave_up(f"the last {self.gate.failures} calls failed ({problem})", problem.status)
             if counted >= attempts:
-                raise self._gave_up(f"one call failed {counted} times ({problem})")
+                raise self._gave_up(f"one call failed {counted} times ({problem})", problem.status)
             wait = backoff(attempt, problem.retry_after)
             log.debug("attempt %d failed (%s), next one in %.1f s", attempt, problem, wait)
             await asyncio.sleep(wait)
@@ -154,8 +155,10 @@ class Client:
             count = usage.get(name) if isinstance(usage, dict) else None
             setattr(self.spending, name, getattr(self.spending, name) + (count if isinstance(count, int) else 0))
 
-    def _gave_up(self, why: str) -> GaveUpError:
-        return GaveUpError(f"model {self.server.name!r}: {why}; {RESUME}")
+    def _gave_up(self, why: str, status: int = 0) -> GaveUpError:
+        error = GaveUpError(f"model {self.server.name!r}: {why}; {RESUME}")
+        error.status = status
+        return error
 
 
 async def _whole(response: httpx.Response) -> bytes:

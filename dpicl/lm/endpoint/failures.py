@@ -27,16 +27,16 @@ _TOO_LONG = re.compile(r"context.?(length|window|size)|(maximum|max).{0,40}(leng
 class Transient(Exception):
     """A failure that may pass by itself.
 
-    `retry_after` is the wait that the server asks for, in seconds; `congested` says that it has
-    too much to do, `alive` that it said so itself, `lost` that the request had been sent and no
-    answer came, so that it may be billed all the same.
+    `status` is the one that the server answered with, 0 without an answer; `retry_after` the
+    wait that it asks for, in seconds. `congested` says that fewer calls at once would help,
+    `lost` that the request had been sent and may be billed although no whole answer came.
     """
 
     def __init__(
-        self, problem: str, *, retry_after: float | None = None, congested: bool = False, alive: bool = False, lost: bool = False
+        self, problem: str, *, status: int = 0, retry_after: float | None = None, congested: bool = False, lost: bool = False
     ) -> None:
         super().__init__(problem)
-        self.retry_after, self.congested, self.alive, self.lost = retry_after, congested, alive, lost
+        self.status, self.retry_after, self.congested, self.lost = status, retry_after, congested, lost
 
 
 class Unanswered(Exception):
@@ -52,7 +52,9 @@ class TooLongError(ModelError):
 
 
 class GaveUpError(ModelError):
-    """The server failed too often, or for too long."""
+    """The server failed too often, or for too long; `status` as in `Transient`."""
+
+    status = 0
 
 
 class StopError(ModelError):
@@ -74,7 +76,7 @@ def judge(status: int, headers: Mapping[str, str], content: Any, model: str) -> 
         raise StopError(f"model {model!r}: the server says that the quota is spent (status {status}); expected an account with credit")
     if status in _PASSING or status >= 500:
         wait = retry_after(headers.get("retry-after", ""))
-        raise Transient(f"status {status}", retry_after=wait, congested=status in _CONGESTED, alive=status == 429)
+        raise Transient(f"status {status}", status=status, retry_after=wait, congested=status in _CONGESTED)
     if 300 <= status < 400:
         raise StopError(f"model {model!r}: the server redirects (status {status}); expected the address that answers by itself")
     if _CONTENT.search(code) or (status in (400, 403, 422, 451) and _CONTENT.search(told)):

@@ -119,13 +119,18 @@ def _spread(answers: list[Answer]) -> float:
 
 
 async def _listed(client: Client) -> Any:
-    """What the server says of its models; many say nothing."""
+    """What the server says of its models; many say nothing, and some break."""
     try:
-        return await client.models()
-    except (GaveUpError, StopError):
+        return await client.models(attempts=ATTEMPTS)
+    except StopError:
         raise
+    except GaveUpError as problem:
+        if not problem.status:
+            raise
+        client.gate.failures = 0
     except (ModelError, Unanswered):
-        return None
+        pass
+    return None
 
 
 def _context(listed: Any, model: str) -> int | None:
