@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from dpicl.errors import ModelError
@@ -104,6 +107,13 @@ def test_an_entry_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> No
 def test_an_entry_survives_the_plan_s_json() -> None:
     entry = spec(url=NEAR, trust="local", key_env="FAR_KEY", price_per_million_tokens=0.5)
     assert ModelSpec.model_validate(entry.model_dump(mode="json")) == entry
+
+
+@pytest.mark.parametrize(("file", "count"), [("README.md", 3), ("pipelines.yaml", 5)])
+def test_the_entries_that_are_shown_are_right(file: str, count: int) -> None:
+    shown = re.findall(r"^[ #]+([\w.-]+): (\{kind: .*\})$", (Path(__file__).parents[2] / file).read_text("utf-8"), re.MULTILINE)
+    entries = [ModelSpec.model_validate({**yaml.safe_load(entry), "name": name}) for name, entry in shown]
+    assert len(entries) == count and {"transformers", "endpoint"} <= {entry.kind for entry in entries}
 
 
 def test_an_entry_opens(tmp_path_factory: pytest.TempPathFactory) -> None:
