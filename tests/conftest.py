@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,10 @@ ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+# One fork server serves all tests of a process, and the first of them starts it: children that
+# run stages would otherwise import everything each time, a hundred times over.
+multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.tasks.protocol"])
 
 
 @pytest.fixture(scope="session")

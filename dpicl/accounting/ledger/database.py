@@ -7,6 +7,7 @@ commit that has returned survives a power cut.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -95,6 +96,8 @@ def _sqlite(path: Path) -> Engine:
         # on it in this process, and another process would delete the log we write to.
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         path.chmod(0o600)
     except OSError as error:
         raise LedgerError(f"{path}: {error.strerror}; expected a file that the ledger can own") from None
