@@ -52,13 +52,14 @@ def forks() -> Iterator[None]:
     import dask
 
     server = forkserver._forkserver  # type: ignore[attr-defined]
+    before = list(server._preload_modules)
     server._stop()
     server.set_forkserver_preload(["benchmarks.crash_warm", "flows.runtime", "tests.ledger.postgres"])
     server.ensure_running()
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         yield
     server._stop()
-    server.set_forkserver_preload(["__main__"])
+    server.set_forkserver_preload(before)
 
 
 def in_one_process(scene: Scene, mutate: Mutation = None) -> Verdict:
