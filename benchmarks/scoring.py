@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig
 
+from benchmarks import endpoint
 from benchmarks.figures import Figures
 from dpicl.lm.padded_reader import read_padded
 from dpicl.lm.prefix_tree import grow_tree
@@ -187,7 +188,7 @@ def main() -> None:
     """Measure everything; the slow parts last."""
     torch.set_num_threads(1)
     figures, wanted = Figures(), sys.argv[1:]
-    for part in (local_prompts, overhead, central_prompts):
+    for part in (local_prompts, overhead, central_prompts, endpoint.measure):
         if not wanted or part.__name__ in wanted:
             print(f"measuring {part.__name__} …", flush=True)
             part(figures)
