@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 
 from benchmarks.figures import Figures
-from benchmarks.neighbour_inputs import Fixed, chosen, neighbours, noised, numbers, table
+from benchmarks.neighbour_inputs import MOST_ROWS, Fixed, chosen, neighbours, noised, numbers, table
+from dpicl.audit.persons import owned
 from dpicl.contract import Contract, load_contract
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid, Origin
@@ -27,7 +31,9 @@ from dpicl.methods import ldp_tabicl
 from dpicl.pipeline import LdpOptions, Options, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.aggregate import AggregateOptions, aggregate
+from dpicl.tabular.contribution import contributing_rows
 from dpicl.tabular.group import assign, partition
+from dpicl.types import PrivateTable
 
 PAIRS = 10_000
 EPSILONS = (Fraction(1), Fraction(1, 10), Fraction(7, 3), Fraction(0.15))
@@ -136,6 +142,19 @@ def subsample(rng: np.random.Generator) -> Fraction:
     return Fraction(len(drawn[0] ^ drawn[1]), pair.rows_changed)
 
 
+def contribution(rng: np.random.Generator) -> Fraction:
+    """People with many rows: one more, or one in another's place; some of their rows enter, and nobody else's change."""
+    most, owners, replaced = int(rng.integers(1, 4)), rng.integers(5, size=MOST_ROWS), bool(rng.integers(2))
+    words, stay = rng.integers(2**64, size=MOST_ROWS, dtype=np.uint64), np.flatnonzero(owners > 1)
+    one = np.append(stay, np.flatnonzero(owners == 0)) if replaced else stay
+    used = []
+    for who in (one, np.append(stay, np.flatnonzero(owners == 1))):
+        positions = rng.permutation(who)
+        rows, own = PrivateTable(pa.table({"who": owners[positions]})), SimpleNamespace(secret=lambda *_, at=positions: Fixed(words[at]))
+        used.append(set(positions[contributing_rows(rows, owned(most), cast(Draws, own))].tolist()))
+    return Fraction(len(used[0] ^ used[1]), most * (1 + replaced))
+
+
 CASES: dict[str, Case] = {
     "noisy-count": count,
     "noisy-mode": mode,
@@ -144,6 +163,7 @@ CASES: dict[str, Case] = {
     "group-by": group_by,
     "randomised-response-encode": encoding,
     "poisson-subsample": subsample,
+    "contribution": contribution,
 }
 
 

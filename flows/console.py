@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -61,13 +63,36 @@ def _report_only(folder: Path) -> None:
 
 @contextmanager
 def _one_sentence(run_id: str) -> Iterator[None]:
-    """What the orchestrator or the cluster could not do, without their tracebacks."""
+    """What the orchestrator or the cluster could not do, without their tracebacks.
+
+    An interrupt reaches server and workers too, so that their failures may be told first: it stays an interrupt.
+    """
+    with _interrupts() as interrupted:
+        try:
+            yield
+        except Exception as error:
+            if interrupted.is_set():
+                raise KeyboardInterrupt from None
+            if isinstance(error, DpiclError):
+                raise
+            raise RunError(f"run {run_id}: stopped by {type(error).__name__}; `dpicl run --resume {run_id}` does what is missing") from None
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Set once the user has interrupted, whoever else swallows the exception."""
+    seen, before = threading.Event(), signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.set()
+        signal.default_int_handler(number, frame)
+
+    if before is signal.default_int_handler:  # a job in the background ignores it
+        signal.signal(signal.SIGINT, note)
     try:
-        yield
-    except DpiclError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one sentence
-        raise RunError(f"run {run_id}: stopped by {type(error).__name__}; `dpicl run --resume {run_id}` does what is missing") from None
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

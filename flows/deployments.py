@@ -11,6 +11,7 @@ from rich.console import Console
 
 from dpicl.errors import RunError
 from dpicl.pipeline import Pipelines, load_pipelines
+from flows.runtime import check_named
 from flows.sweep import sweep
 from tasks.settings import Settings
 
@@ -33,12 +34,13 @@ def serve_pipelines(settings: Settings, console: Console) -> None:
     """Serve until interrupted.
 
     Raises:
-        RunError: no Prefect server is named.
+        RunError: no Prefect server is named, or it does not answer.
     """
     if not os.environ.get("PREFECT_API_URL"):
         raise RunError(
             "serve needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200/api"
         )
+    check_named()
     pipelines = load_pipelines(settings.pipelines)
     for name, pipeline in pipelines.pipelines.items():
         console.print(f"{name}: {pipeline.schedule.cron if pipeline.schedule else 'on demand'}", highlight=False)

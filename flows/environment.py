@@ -26,6 +26,7 @@ _DEFAULTS = {
     # The pages of scheduler and workers ask nobody who he is: all but the heartbeat are off.
     "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "['distributed.http.health']",
     "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "['distributed.http.health']",
+    "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }

@@ -9,10 +9,12 @@ for a certificate that is made for this run and kept in no file.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from typing import TYPE_CHECKING, Any
 
 from dpicl.errors import RunError
@@ -38,11 +40,14 @@ LOCAL_CLUSTER: dict[str, Any] = {
 def runtime(workers: int | None = None) -> Iterator[None]:
     """An orchestrator and a cluster for the flows inside; sets both environment variables."""
     prepare_environment()
-    _check_named()
-    # The server starts while the workers import what they need, and stops after their last log.
-    with _orchestrator() as ready, _cluster(workers or os.cpu_count() or 1):
-        ready()
-        yield
+    check_named()
+    # Server, workers and this process import what they need beside each other; the server stops after the workers' last log.
+    with _orchestrator() as ready:
+        _start_fork_server()
+        importlib.import_module("flows.sweep")
+        with _cluster(workers or os.cpu_count() or 1):
+            ready()
+            yield
 
 
 @contextmanager
@@ -55,8 +60,12 @@ def _orchestrator() -> Iterator[Callable[[], None]]:
         yield server.wait
 
 
-def _check_named() -> None:
-    """What the user names must answer, before anything of ours is started."""
+def check_named() -> None:
+    """What the user names must answer, before anything of ours is started.
+
+    Raises:
+        RunError: it does not, or wants a secret or certificate.
+    """
     if os.environ.get("PREFECT_API_URL"):
         _check_server(os.environ["PREFECT_API_URL"])
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
@@ -110,7 +119,20 @@ def local_cluster(workers: int) -> LocalCluster:
     """Worker processes on this machine, behind a certificate of their own."""
     from distributed import LocalCluster
 
+    _start_fork_server()
     return LocalCluster(n_workers=workers, security=True, **LOCAL_CLUSTER)
+
+
+def _start_fork_server() -> None:
+    """Let one process import, from now on, what all workers need: they are its forks, with its environment."""
+    if os.environ.get("DASK_SCHEDULER_ADDRESS"):
+        return
+    from distributed.utils import get_mp_context
+
+    context = get_mp_context()
+    if context.get_start_method() == "forkserver":
+        context.set_forkserver_preload(["tasks.warm", "prefect_dask"])
+        forkserver.ensure_running()
 
 
 def _client_settings(security: Security) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""What a local worker imports while the orchestrator is still starting."""
+"""What a worker that was started by hand imports while the orchestrator is still starting.
+
+`dask worker ADDRESS --preload tasks.preload`; local workers have it from the start (`tasks/warm.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,7 @@ import importlib
 import threading
 from typing import Any
 
-from dpicl.lm.models import import_backend
-
 
 def dask_setup(_worker: Any) -> None:
-    """Import in the background."""
-    threading.Thread(target=_import, daemon=True).start()
-
-
-def _import() -> None:
-    for name in ("tasks.score", "tasks.fit_baselines"):
-        importlib.import_module(name)
-    import_backend()
+    """Import in the background: a worker that does not answer meanwhile would be given up."""
+    threading.Thread(target=importlib.import_module, args=("tasks.warm",), daemon=True).start()

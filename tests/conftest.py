@@ -5,7 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -23,7 +25,31 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 # One fork server serves all tests of a process, and the first of them starts it: children that
 # run stages would otherwise import everything each time, a hundred times over.
-multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.tasks.protocol"])
+multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.tasks.protocol", "tasks.warm"])
+
+
+@cache
+def _shares_the_world(file: Path) -> bool:
+    """Whether tests of a file use the session's server and cluster."""
+    return "world: World" in file.read_text("utf-8")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that share server and cluster first: together they take longest."""
+    items.sort(key=lambda item: not _shares_the_world(item.path))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of several processes one gets all tests that share server and cluster, so that these are started once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneWorld(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "world" if _shares_the_world(ROOT / file) else file
+
+    return OneWorld(config, log)
 
 
 @pytest.fixture(scope="session")

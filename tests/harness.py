@@ -284,8 +284,8 @@ def running_cluster(place: Place, *, workers: int = 2) -> Iterator[Any]:
     from distributed import LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # every connection would be told
-    scratch = {"temporary-directory": str(place.root / "dask")}
-    with dask.config.set(scratch), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER) as cluster:
+    own = {"temporary-directory": str(place.root / "dask"), "distributed.worker.multiprocessing-method": "forkserver"}
+    with dask.config.set(own), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER) as cluster:
         yield cluster
 
 

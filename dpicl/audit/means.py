@@ -92,7 +92,7 @@ def _mean(grid: Grid, epsilon: Fraction = Fraction(1)) -> Trial:
     values = {False: without, True: np.append(without, float(BEYOND * LARGEST))}
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return np.array(noisy_means(np.broadcast_to(values[which], (count, len(values[which]))), grid, epsilon=epsilon, stream=stream))
+        return np.array(noisy_means([values[which]] * count, grid, epsilon=epsilon, stream=stream))
 
     return Trial(draw, _events(grid.zero))
 

@@ -22,7 +22,8 @@ EPSILON = 0.5
 """Of one row."""
 
 
-def _contract(max_rows: int) -> Contract:
+def owned(max_rows: int) -> Contract:
+    """Persons' rows of one category column, so many of each may enter."""
     plain = category()
     privacy = {"unit": "person", "person": {"id_column": "who", "max_rows": max_rows}}
     return plain.model_copy(update={"privacy": type(plain.privacy).model_validate({**plain.privacy.model_dump(), **privacy})})
@@ -35,7 +36,7 @@ def _owned(table: PrivateTable) -> PrivateTable:
 
 def _trial(max_rows: int) -> Trial:
     """Nobody, and one person with many rows of the last category in every group; bounded, grouped and averaged by the method."""
-    contract = _contract(max_rows)
+    contract = owned(max_rows)
     unit = Unit("gdp_tabicl", contract.name, 0, (EPSILON,), (SHOTS,), (), False, Options())
     tables = {which: _owned(in_every_group(contract, {"kind": CATEGORIES[-1]}, HELD * which)) for which in (False, True)}
 

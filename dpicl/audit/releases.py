@@ -82,7 +82,7 @@ def _averages(columns: Sequence[str], grids: Sequence[Grid], shares: Sequence[Fr
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         paid = zip(values[which], grids, shares, strict=True)
-        means = [noisy_means(np.broadcast_to(rows, (count, len(rows))), grid, epsilon=share, stream=stream) for rows, grid, share in paid]
+        means = [noisy_means([rows] * count, grid, epsilon=share, stream=stream) for rows, grid, share in paid]
         return np.array(means).T
 
     return _means(columns, draw)

@@ -52,7 +52,7 @@ def _fetch(hub_id: str, revision: str | None) -> Path:
         advice = f"has no revision {revision!r}; type {hub_id} for its main branch"
     except errors.RepositoryNotFoundError:
         advice = "is not on the hub, or is private; check the name, or type `hf auth login`"
-    except (OSError, ValueError):
+    except Exception:  # noqa: BLE001 - a hang-up is an error of whichever HTTP client the hub's library uses
         advice = f"is not in the local cache and the hub cannot be reached; type `hf download {hub_id}` where there is a connection"
     raise ModelError(f"model {hub_id!r} {advice}, or give the folder of a local copy")
 

@@ -7,6 +7,7 @@ the parts fit. Two builds from the same text have the same bytes.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
@@ -14,6 +15,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +62,22 @@ def build_tiny_model(folder: Path, corpus: Sequence[str]) -> Path:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".tiny-") as scratch:
         draft = Path(scratch) / "model"
         _write_model(draft, _train_tokenizer(corpus))
-        shutil.rmtree(home, ignore_errors=True)
-        try:
-            os.rename(draft, home)
-        except OSError:
-            if not _is_complete(home):  # otherwise another process made the same files first
-                raise
+        with _alone(folder):
+            if not _is_complete(home):
+                shutil.rmtree(home, ignore_errors=True)
+                os.rename(draft, home)
     return home
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One builder at a time, also of several processes: nobody removes what another has just put there."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _corpus_digest(corpus: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ Not covered rounding to the grid (bias at most step / 2); replace-one (twice the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -78,16 +79,13 @@ def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stre
 
     An empty column gives the origin plus noise, clipped to the bounds.
     """
-    return noisy_means(values[np.newaxis], grid, epsilon=epsilon, stream=stream)[0]
+    return noisy_means([values], grid, epsilon=epsilon, stream=stream)[0]
 
 
-def noisy_means(columns: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
-    """`noisy_mean` of every column, each at the cost of epsilon.
-
-    Args:
-        columns: shape (columns, rows).
-    """
-    totals, counts = _exact_sums(grid.units(columns)), [columns.shape[1]] * len(columns)
+def noisy_means(columns: Sequence[np.ndarray], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
+    """`noisy_mean` of every column, each at the cost of epsilon; columns may differ in length."""
+    counts = [len(column) for column in columns]
+    totals = _exact_sums(grid.units(np.concatenate(columns)), counts)
     if epsilon is not None:
         noise = discrete_laplaces(2 * grid.sensitivity / epsilon, len(totals), stream)
         totals = [total + more for total, more in zip(totals, noise, strict=True)]
@@ -102,10 +100,12 @@ def _mean(total: int, count: int, grid: Grid) -> float:
     return float(min(max(mean, grid.low), grid.high))
 
 
-def _exact_sums(units: np.ndarray) -> list[int]:
-    """In two halves: a sum that wraps round at 2^64 would have no bounded sensitivity."""
-    upper, lower = (units >> 32).sum(axis=1).tolist(), (units & 0xFFFFFFFF).sum(axis=1).tolist()
-    return [(high << 32) + low for high, low in zip(upper, lower, strict=True)]
+def _exact_sums(units: np.ndarray, counts: Sequence[int]) -> list[int]:
+    """Of so many units each, in two halves: a sum that wraps round at 2^64 would have no bounded sensitivity."""
+    upper, lower, owners = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64), np.repeat(np.arange(len(counts)), counts)
+    np.add.at(upper, owners, units >> 32)
+    np.add.at(lower, owners, units & 0xFFFFFFFF)
+    return [(high << 32) + low for high, low in zip(upper.tolist(), lower.tolist(), strict=True)]
 
 
 def guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:

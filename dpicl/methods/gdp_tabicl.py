@@ -46,7 +46,7 @@ from dpicl.tabular.split import SplitTable
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroups
 
 CITATIONS = ("carey2024dptabicl",)
-VERSION = 2
+VERSION = 3
 """Raised when the same parameters would give another release."""
 LEFT_OUT = -1
 """Group number of a row that is not in the subsample."""

@@ -18,7 +18,8 @@ Not covered correlations between columns of a group; columns are averaged one by
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -82,37 +83,75 @@ def aggregate(
     Returns:
         One released group per public key, empty groups included.
     """
-    total = noisy_count.exact_epsilon(epsilon)
-    values, labels = _values(table, contract), label_codes(table, contract)
     order = np.argsort(members, kind="stable")
-    bounds = np.searchsorted(members[order], np.arange(len(groups) + 1))
-    averages = []
-    for group, (start, end) in zip(groups, pairwise(bounds.tolist()), strict=True):
-        rows = _Rows(values, labels, order[start:end])
-        averages.append(_average(rows, group, contract, _share(group, contract, total, options), options, stream))
-    return ReleasedGroups(tuple(averages))
+    bounds = np.searchsorted(members[order], np.arange(len(groups) + 1)).tolist()
+    total = noisy_count.exact_epsilon(epsilon)
+    parts = [
+        _Part(group, _share(group, contract, total, options), order[start:end])
+        for group, (start, end) in zip(groups, pairwise(bounds), strict=True)
+    ]
+    columns = {name: _column(table, name, parts, contract, options, stream) for name in contract.features}
+    labels = _labels(label_codes(table, contract), parts, stream)
+    averages = [{name: column[i] for name, column in columns.items()} for i in range(len(parts))]
+    return ReleasedGroups(
+        tuple(ReleasedGroup(part.group.key, values, label) for part, values, label in zip(parts, averages, labels, strict=True))
+    )
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Some rows of a table, column by column: a table is converted once for all groups."""
+class _Part:
+    """A group, what each of its columns is paid, and where its rows are."""
 
-    all_values: Mapping[str, np.ndarray]
-    all_labels: np.ndarray
+    group: Group
+    share: Fraction | None
     positions: np.ndarray
 
-    def values(self, column: str) -> np.ndarray:
-        return self.all_values[column][self.positions]
 
-    def labels(self) -> np.ndarray:
-        return self.all_labels[self.positions]
+_Codes = tuple[int, ...]
+"""The categories that a group's predicate leaves open, as numbers."""
 
 
-def _values(table: PrivateTable, contract: Contract) -> dict[str, np.ndarray]:
-    """Codes of categories, and numbers: shape (rows,) by column."""
-    return {
-        name: table.codes(name) if isinstance(contract.columns[name], CategoryColumn) else table.numbers(name) for name in contract.features
-    }
+def _column(
+    table: PrivateTable, name: str, parts: Sequence[_Part], contract: Contract, options: AggregateOptions, stream: Stream
+) -> list[float | str]:
+    """Equations (2) and (3), or what is known."""
+    known, declared = [_known(name, part.group, contract) for part in parts], contract.columns[name]
+    if not isinstance(declared, CategoryColumn):
+        grids = [_grid(name, part.group, contract, options) if value is None else None for value, part in zip(known, parts, strict=True)]
+        means = _averages(table.numbers(name), grids, parts, stream)
+        return [means[i] if value is None else value for i, value in enumerate(known)]
+    categories = declared.categories
+    open_codes = [
+        tuple(map(categories.index, _open_categories(name, part.group, contract))) if value is None else None
+        for value, part in zip(known, parts, strict=True)
+    ]
+    modes = _averages(table.codes(name), open_codes, parts, stream)
+    return [categories[int(modes[i])] if value is None else value for i, value in enumerate(known)]
+
+
+def _labels(codes: np.ndarray, parts: Sequence[_Part], stream: Stream) -> list[int]:
+    modes = _averages(codes, [(0, 1) if part.group.label is None else None for part in parts], parts, stream)
+    return [int(modes[i]) if part.group.label is None else part.group.label for i, part in enumerate(parts)]
+
+
+def _averages(values: np.ndarray, ways: Sequence[Grid | _Codes | None], parts: Sequence[_Part], stream: Stream) -> dict[int, float | int]:
+    """The noisy mean or mode of every part that has a way to it; parts that are treated alike draw their noise together."""
+    alike: dict[tuple[Grid | _Codes, Fraction | None], list[int]] = defaultdict(list)
+    for i, way in enumerate(ways):
+        if way is not None:
+            alike[way, parts[i].share].append(i)
+    averaged: dict[int, float | int] = {}
+    for (way, share), places in alike.items():
+        inside = [values[parts[i].positions] for i in places]
+        averaged |= zip(places, _drawn(inside, way, share, stream), strict=True)
+    return averaged
+
+
+def _drawn(groups: Sequence[np.ndarray], way: Grid | _Codes, share: Fraction | None, stream: Stream) -> Sequence[float | int]:
+    if isinstance(way, Grid):
+        return noisy_mean.noisy_means(groups, way, epsilon=share, stream=stream)
+    histograms = [np.bincount(codes, minlength=max(way) + 1)[list(way)].tolist() for codes in groups]
+    return [way[mode] for mode in noisy_count.noisy_modes(histograms, epsilon=share, stream=stream)]
 
 
 def _paid(group: Group, contract: Contract) -> list[str]:
@@ -127,17 +166,6 @@ def _share(group: Group, contract: Contract, total: Fraction | None, options: Ag
     else:
         columns = len(_paid(group, contract)) + (group.label is None)
     return None if total is None else total / max(columns, 1)
-
-
-def _average(
-    rows: _Rows, group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions, stream: Stream
-) -> ReleasedGroup:
-    values = {name: _column(rows, name, group, contract, share, options, stream) for name in contract.features}
-    label = group.label
-    if label is None:
-        counts = np.bincount(rows.labels(), minlength=2).tolist()
-        label = noisy_count.noisy_mode(counts, epsilon=share, stream=stream)
-    return ReleasedGroup(group.key, values, label)
 
 
 def _known(name: str, group: Group, contract: Contract) -> float | str | None:
@@ -159,18 +187,3 @@ def _grid(name: str, group: Group, contract: Contract, options: AggregateOptions
     declared = contract.columns[name]
     assert not isinstance(declared, CategoryColumn)
     return Grid(*group.bounds.get(name, declared.bounds), step=declared.step, origin=options.sum_origin)
-
-
-def _column(
-    rows: _Rows, name: str, group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions, stream: Stream
-) -> float | str:
-    known = _known(name, group, contract)
-    if known is not None:
-        return known
-    declared = contract.columns[name]
-    if not isinstance(declared, CategoryColumn):
-        return noisy_mean.noisy_mean(rows.values(name), _grid(name, group, contract, options), epsilon=share, stream=stream)
-    open_categories = _open_categories(name, group, contract)
-    counts = np.bincount(rows.values(name), minlength=len(declared.categories))
-    open_counts = [int(counts[declared.categories.index(category)]) for category in open_categories]
-    return open_categories[noisy_count.noisy_mode(open_counts, epsilon=share, stream=stream)]

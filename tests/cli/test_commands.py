@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from flows.console import _one_sentence
 from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, call_main, complaint, end, new_place, until
 
 Capture = pytest.CaptureFixture[str]
@@ -142,9 +144,24 @@ def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
     assert [line for line in err.splitlines() if line.strip()] == ["dpicl: interrupted; `dpicl run --resume RUN` goes on where it stopped"]
 
 
+def test_an_interrupt_stays_one_if_what_it_stopped_fails_first() -> None:
+    with pytest.raises(KeyboardInterrupt), _one_sentence("any"):
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        raise ConnectionError("the server was interrupted too")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_a_server_that_does_not_answer_is_told_in_one_sentence(place: Place) -> None:
     refused = place.dpicl("run", "demo", *SMALL_OPTIONS, PREFECT_API_URL="http://127.0.0.1:9/api")
     assert "PREFECT_API_URL=http://127.0.0.1:9/api: no server answers there" in complaint(refused)
+
+
+def test_serve_asks_for_a_server_that_answers(place: Place) -> None:
+    assert "PREFECT_API_URL=http://127.0.0.1:9/api: no server answers" in complaint(
+        place.dpicl("serve", PREFECT_API_URL="http://127.0.0.1:9/api")
+    )
 
 
 def test_a_scheduler_that_does_not_answer_is_told_in_one_sentence(place: Place, capsys: Capture) -> None:

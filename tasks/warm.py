@@ -1,0 +1,9 @@
+"""What every worker needs, imported: local workers are forks of one process that has done so."""
+
+from __future__ import annotations
+
+import tasks.fit_baselines
+import tasks.score  # noqa: F401 - for what they import
+from dpicl.lm.models import import_backend
+
+import_backend()
