@@ -24,13 +24,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 from benchmarks.crash_schedules import Rig, Scene, Schedule, Verdict, draw_schedules, rig
 from benchmarks.crash_steps import STEPS, in_threads, on_worker
 from benchmarks.figures import Figures
+from benchmarks.fork_server import own_fork_server
 from dpicl.accounting.ledger import Ledger
 from dpicl.errors import LedgerError
 from flows.runtime import LOCAL_CLUSTER
@@ -51,15 +51,9 @@ def forks() -> Iterator[None]:
     """Children are forked from a process that has imported all they need; workers of a cluster too."""
     import dask
 
-    server = forkserver._forkserver  # type: ignore[attr-defined]
-    before = list(server._preload_modules)
-    server._stop()
-    server.set_forkserver_preload(["benchmarks.crash_warm", "flows.runtime", "tests.ledger.postgres"])
-    server.ensure_running()
-    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+    warm = own_fork_server(["benchmarks.crash_warm", "flows.runtime", "tests.ledger.postgres"])
+    with warm, dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         yield
-    server._stop()
-    server.set_forkserver_preload(before)
 
 
 def in_one_process(scene: Scene, mutate: Mutation = None) -> Verdict:

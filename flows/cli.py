@@ -46,7 +46,9 @@ def list_pipelines() -> None:
         sets = ", ".join(pipeline.datasets) if len(pipeline.datasets) < 4 else f"{len(pipeline.datasets)} data sets"
         table.add_row(name, pipeline.title, sets, str(units), pipeline.schedule.cron if pipeline.schedule else "")
     console.print(table)
-    console.print(f"models: {', '.join(pipelines.models)}, a folder, or a hub id org/name[@revision]", highlight=False)
+    console.print(
+        f"models: {', '.join(pipelines.models)}, a folder, a hub id org/name[@revision], or a server's URL#MODEL", highlight=False
+    )
 
 
 @app.command()
@@ -58,7 +60,9 @@ def run(
     shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations: {MANY}.")] = None,
     seeds: Annotated[str | None, typer.Option(help=f"Seeds: {MANY}.")] = None,
     sampling_rates: Annotated[str | None, typer.Option(help=f"Rates of the subsample in (0, 1]: {MANY}.")] = None,
-    model: Annotated[str | None, typer.Option(help="Name in pipelines.yaml, folder, or hub id org/name[@revision].")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Name in pipelines.yaml, folder, hub id org/name[@revision], or a server's URL#MODEL.")
+    ] = None,
     run_id: Annotated[str | None, typer.Option(help="Name of the run's folder; made from the time if left out.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run, doing only what is missing.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster; one per core if left out.")] = None,

@@ -116,11 +116,13 @@ def _cluster(workers: int) -> Iterator[None]:
 
 
 def local_cluster(workers: int) -> LocalCluster:
-    """Worker processes on this machine, behind a certificate of their own."""
+    """Worker processes on this machine, at least one per GPU, behind a certificate of their own."""
     from distributed import LocalCluster
 
+    from flows.gpus import LocalWorker, gpus_here
+
     _start_fork_server()
-    return LocalCluster(n_workers=workers, security=True, **LOCAL_CLUSTER)
+    return LocalCluster(n_workers=max(workers, len(gpus_here())), security=True, worker_class=LocalWorker, **LOCAL_CLUSTER)
 
 
 def _start_fork_server() -> None:

@@ -14,9 +14,11 @@ from typing import Any
 
 from distributed.scheduler import KilledWorker
 from prefect import Task
+from prefect.context import FlowRunContext
 from prefect.futures import PrefectFuture
 
 from dpicl.errors import DpiclError, RunError
+from flows.gpus import on_gpus
 from flows.report import build_report
 from tasks.aggregate import aggregate
 from tasks.artefacts import RESULTS, remove_private
@@ -118,7 +120,14 @@ def _hand_in(run: str, key: str, release: Callable[[str, str], None]) -> list[Jo
 
 def _submit(stage: Task[..., Any], *arguments: Any) -> Job:
     """A future, and how to hand the same in again."""
-    return stage.submit(*arguments), lambda: stage.submit(*arguments)
+
+    def hand_in() -> PrefectFuture[Any]:
+        if stage is not score:
+            return stage.submit(*arguments)
+        with on_gpus(FlowRunContext.get().task_runner.client):  # type: ignore[union-attr]
+            return stage.submit(*arguments)
+
+    return hand_in(), hand_in
 
 
 def _finish(run: str, key: str, jobs: list[Job]) -> None:

@@ -1,4 +1,4 @@
-"""Where things are, from the environment; the only place that reads it.
+"""Where things are, from the environment.
 
 DPICL_HOME        state: runs, private files, caches, models        default ./.dpicl
 DPICL_DATA        folder of data files that contracts name          default none

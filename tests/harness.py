@@ -278,14 +278,14 @@ def running_server(place: Place, **extra: str) -> Iterator[str]:
 
 
 @contextmanager
-def running_cluster(place: Place, *, workers: int = 2) -> Iterator[Any]:
+def running_cluster(place: Place, *, workers: int = 2, **more: Any) -> Iterator[Any]:
     """A Dask cluster of processes that work in the place; gives the cluster."""
     import dask
     from distributed import LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # every connection would be told
     own = {"temporary-directory": str(place.root / "dask"), "distributed.worker.multiprocessing-method": "forkserver"}
-    with dask.config.set(own), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER) as cluster:
+    with dask.config.set(own), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER, **more) as cluster:
         yield cluster
 
 

@@ -4,7 +4,7 @@ A download either ends as a complete, synced file or raises one sentence. It is 
 time, size, attempts and redirects, and goes to public addresses only. What may pass by itself is tried again: no connection,
 no answer, a cut answer, 429 and 5xx. Everything else is final.
 
-Needs the extra `endpoint`; nothing else in this package imports httpx.
+Needs the extra `endpoint`, as the endpoint back end does.
 """
 
 from __future__ import annotations

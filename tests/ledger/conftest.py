@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
+from benchmarks.fork_server import own_fork_server
 from tests.ledger.postgres import Server, running_postgres
 from tests.ledger.workload import Place
 
 
 @pytest.fixture(scope="package", autouse=True)
 def forks() -> Iterator[None]:
-    """Children of these tests are forked from a process that has imported what they need, a third of a second each.
-
-    A session has one such process; others' tests start theirs, with other imports, before and after.
-    """
-    server = forkserver._forkserver
-    server._stop()
-    server.set_forkserver_preload(["benchmarks.spenders", "tests.ledger.mortal"])
-    server.ensure_running()
-    yield
-    server._stop()
-    server.set_forkserver_preload(["__main__"])
+    """Children of these tests are forked from a process that has imported what they need, a third of a second each."""
+    with own_fork_server(["benchmarks.spenders", "tests.ledger.mortal"]):
+        yield
 
 
 @pytest.fixture(scope="package")

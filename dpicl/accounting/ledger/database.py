@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -109,8 +111,22 @@ def _sqlite(path: Path) -> Engine:
 
 def _prepare(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # sqlite3 would begin transactions by its own rules
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    _into_wal(connection)
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _into_wal(connection: Any) -> None:
+    """Where several turn a new ledger over at once, SQLite refuses some without making them wait."""
+    until = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.01)
 
 
 def _begin(connection: Connection) -> None:

@@ -1,0 +1,40 @@
+"""One local worker per GPU: a model is loaded once on each, and scoring waits for these workers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import dask
+from distributed import Nanny
+
+GPU = "GPU"
+"""Dask's usual name of the resource; workers started by hand say `--resources GPU=1`."""
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def gpus_here() -> list[str]:
+    """The devices that may be used: those of CUDA_VISIBLE_DEVICES, else all of this machine."""
+    named = os.environ.get(VISIBLE)
+    if named is not None:
+        return [name.strip() for name in named.split(",") if name.strip()]
+    return sorted(path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
+
+
+class LocalWorker(Nanny):  # type: ignore[misc]
+    """A worker process of the local cluster; the first ones own a GPU each, if there are some, the others see none."""
+
+    def __init__(self, *arguments: Any, name: int, **options: Any) -> None:
+        gpus = gpus_here()
+        if gpus:
+            own = gpus[name : name + 1]
+            options["resources"] = {GPU: len(own)} if own else {}
+            options["env"] = {**(options.get("env") or {}), VISIBLE: ",".join(own)}
+        super().__init__(*arguments, name=name, **options)
+
+
+def on_gpus(client: Any) -> Any:
+    """A context in which tasks are handed to workers with a GPU, if the cluster has such."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return dask.annotate(**({"resources": {GPU: 1}} if any(worker["resources"].get(GPU) for worker in workers) else {}))

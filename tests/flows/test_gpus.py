@@ -1,0 +1,48 @@
+"""Several GPUs: one worker each, and scoring goes to these workers; the rest of the run does not wait for them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from distributed import Client
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from flows.gpus import GPU, VISIBLE, LocalWorker, gpus_here
+from tests.harness import SMALL, World, running_cluster
+
+
+class _Seen(SchedulerPlugin):
+    """Which worker did what: all tasks, and those that asked for a GPU."""
+
+    def __init__(self, scheduler: Any) -> None:
+        self._scheduler = scheduler
+        self.done: list[tuple[object, bool]] = []
+
+    def transition(self, key: Any, start: Any, finish: Any, *_: Any, worker: str = "", **__: Any) -> None:
+        if finish == "memory":
+            wanted = self._scheduler.tasks[key].resource_restrictions
+            self.done.append((self._scheduler.workers[worker].name, bool(wanted)))
+
+
+def test_scoring_goes_to_the_workers_that_own_a_gpu(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VISIBLE, "3,5")
+    with running_cluster(world, workers=3, worker_class=LocalWorker) as cluster:
+        with Client(cluster) as client:
+            devices = client.run(os.getenv, VISIBLE)
+            owned = {worker.name: dict(worker.resources) for worker in cluster.scheduler.workers.values()}
+        seen = _Seen(cluster.scheduler)
+        cluster.scheduler.add_plugin(seen)
+        World(world.root, world.url, cluster.scheduler_address).sweep("on-gpus", SMALL)
+    assert sorted(devices.values()) == ["", "3", "5"]
+    assert owned == {0: {GPU: 1}, 1: {GPU: 1}, 2: {}}
+    assert {name for name, asked in seen.done if asked} == {0, 1}
+    assert not all(asked for _, asked in seen.done), "baselines wait for nobody"
+
+
+def test_devices_are_those_that_may_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VISIBLE, "")
+    assert gpus_here() == []
+    monkeypatch.setenv(VISIBLE, "GPU-8f1, 2")
+    assert gpus_here() == ["GPU-8f1", "2"]
