@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 import tasks.fit_baselines
 import tasks.score  # noqa: F401 - for what they import
 from dpicl.lm.models import import_backend
 
 import_backend()
+gc.freeze()  # else a fork's first collection copies everything

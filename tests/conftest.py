@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from dpicl.contract import Contract, load_contract
 from dpicl.tabular.split import SplitTable, split_table
+from tests.harness import PRELOAD
 from tests.library.examples import random_table, small_contract
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,9 +24,8 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
-# One fork server serves all tests of a process, and the first of them starts it: children that
-# run stages would otherwise import everything each time, a hundred times over.
-multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.tasks.protocol", "tasks.warm"])
+# One fork server serves all tests of a process, and the first of them starts it.
+multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOAD)
 
 
 @cache

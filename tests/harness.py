@@ -40,6 +40,9 @@ SMALL = {"model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0
 """A grid of two units and a few cells each, answered by hashes: seconds."""
 SMALL_OPTIONS = ("--model", "fake", "--epsilons", "1,inf", "--shots", "1,2", "--seeds", "0")
 
+PRELOAD = ["tests.tasks.protocol"]
+"""What children of a test process are forked with; they would otherwise import everything each time, a hundred times over."""
+
 _QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
@@ -282,9 +285,12 @@ def running_cluster(place: Place, *, workers: int = 2, **more: Any) -> Iterator[
     """A Dask cluster of processes that work in the place; gives the cluster."""
     import dask
     from distributed import LocalCluster
+    from distributed.utils import get_mp_context
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # every connection would be told
     own = {"temporary-directory": str(place.root / "dask"), "distributed.worker.multiprocessing-method": "forkserver"}
+    with dask.config.set(own):
+        get_mp_context().set_forkserver_preload([*PRELOAD, "tasks.warm"])  # it has just set Dask's own
     with dask.config.set(own), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER, **more) as cluster:
         yield cluster
 
