@@ -13,7 +13,7 @@ import importlib
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing import forkserver
 from typing import TYPE_CHECKING, Any
 
@@ -126,14 +126,23 @@ def local_cluster(workers: int) -> LocalCluster:
 
 
 def _start_fork_server() -> None:
-    """Let one process import, from now on, what all workers need: they are its forks, with its environment."""
+    """Let one process import, from now on, what all workers need: they are its forks, with its environment.
+
+    Dask's settings for new workers (one thread each for BLAS and torch) must be there when they are imported.
+    """
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
         return
+    import dask
     from distributed.utils import get_mp_context
 
     context = get_mp_context()
-    if context.get_start_method() == "forkserver":
-        context.set_forkserver_preload(["tasks.warm", "prefect_dask"])
+    if context.get_start_method() != "forkserver":
+        return
+    context.set_forkserver_preload(["tasks.warm", "prefect_dask"])
+    with ExitStack() as stack:
+        for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
+            if name not in os.environ:
+                stack.enter_context(variable(name, str(value)))
         forkserver.ensure_running()
 
 

@@ -24,6 +24,10 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+# As Dask's workers have it: tests run in several processes, and so do most of the programs that they start.
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 # One fork server serves all tests of a process, and the first of them starts it.
 multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOAD)
 

@@ -37,6 +37,8 @@ class Embedded:
     """Of every other port: what a caller without and one with a foreign certificate was told."""
     statuses: dict[str, int]
     command_lines: str
+    threads: set[str]
+    """Of BLAS and torch, in the process that workers are forked from."""
     said: str
     called: list[object]
 
@@ -48,7 +50,11 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     called = calls_are_listed(place.root / "watch")
     name = install(place, shop(), shop_rows(60))
     arguments = ("run", "demo", "--datasets", name, *SMALL_OPTIONS[:-1], "0,1,2,3", "--run-id", "watched")
-    bare = {key: value for key, value in os.environ.items() if not key.startswith(("DPICL_", "PREFECT_", "DASK_", "GX_", "HF_", "DO_NOT"))}
+    bare = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("DPICL_", "PREFECT_", "DASK_", "GX_", "HF_", "DO_NOT", "OMP_"))
+    }
     environment = {**bare, **{key: place.environment[key] for key in SET}, "PYTHONPATH": str(place.root / "watch")}
     with (place.root / "said").open("w+") as said:
         process = subprocess.Popen(
@@ -66,7 +72,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 def _looked_at(
     process: int,
-) -> tuple[str, int, tuple[Door, ...], dict[int, dict[str, int]], dict[int, tuple[str, str]], dict[str, int], str]:
+) -> tuple[str, int, tuple[Door, ...], dict[int, dict[str, int]], dict[int, tuple[str, str]], dict[str, int], str, set[str]]:
     pids = family(process)
     server = next(pid for pid in pids if "uvicorn" in read(pid, "cmdline"))
     secret = re.search("PREFECT_SERVER_API_AUTH_STRING=([^\0]+)", read(server, "environ"))
@@ -82,7 +88,9 @@ def _looked_at(
         "the secret": status(port, "/api/admin/version", None, secret[1]),
     }
     lines = "\n".join(read(int(path.name), "cmdline") for path in Path("/proc").glob("[0-9]*"))
-    return secret[1], port, doors, speaking, silent, statuses, lines
+    warm = [read(pid, "environ") for pid in pids if "forkserver" in read(pid, "cmdline")]
+    threads = {found for environ in warm for found in re.findall("OMP_NUM_THREADS=([^\0]*)", environ) or ["as many as cores"]}
+    return secret[1], port, doors, speaking, silent, statuses, lines, threads
 
 
 def test_the_server_answers_nobody_without_the_secret_or_a_token(embedded: Embedded) -> None:
@@ -110,6 +118,11 @@ def test_the_secrets_are_in_no_file_no_word_and_no_list_of_processes(embedded: E
     left = {**files([embedded.place.root]), "said": embedded.said.encode(), "processes": embedded.command_lines.encode()}
     assert "prefect.db" in str(left.keys()) and "uvicorn" in embedded.command_lines
     assert not hits(left, [embedded.secret, embedded.secret.removeprefix("dpicl:"), "PRIVATE KEY"])
+
+
+def test_workers_do_not_share_a_core_between_threads_of_their_own(embedded: Embedded) -> None:
+    """A demo took four times as long when each of two workers used both cores."""
+    assert embedded.threads == {"1"}
 
 
 def test_nothing_calls_outside(embedded: Embedded) -> None:
