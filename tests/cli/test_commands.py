@@ -122,10 +122,15 @@ def test_run_and_report_write_the_same_report(world: World, capsys: Capture) -> 
 
 def test_the_pages_tell_what_every_stage_counted(world: World) -> None:
     """Of the run above, whose log the flow's process and the workers sent."""
-    logs = world.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [world.flow_run("commands")["id"]]}}, "limit": 200})
-    told = [entry["message"] for entry in logs]
-    assert "ingest: 569 rows" in told
-    assert all(any(line.startswith(f"{stage}: ") for line in told) for stage in ("validate", "randomise", "aggregate", "score", "evaluate"))
+    flow_run = world.flow_run("commands")["id"]
+
+    def told() -> list[str]:
+        logs = world.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [flow_run]}}, "limit": 200})
+        return [entry["message"] for entry in logs]
+
+    for stage in ("ingest", "validate", "randomise", "aggregate", "score", "evaluate"):
+        until(lambda stage=stage: any(line.startswith(f"{stage}: ") for line in told()), 30, f"the log of {stage}")  # type: ignore[misc]
+    assert "ingest: 569 rows" in told()
 
 
 def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:

@@ -144,14 +144,14 @@ class EndpointServer:
             raw = raw[: len(raw) // 2]
         retry = f"Retry-After: {self.habits.retry_after}\r\n" if self.habits.retry_after and status == 429 else ""
         moved = f"Location: {self.habits.location}\r\n" if self.habits.location else ""
+        if status == 200 and not fault and body:  # counted before the client can know
+            self.answered[text_of(asked)] += 1
         writer.write(
             f"HTTP/1.1 {status} X\r\nContent-Length: {len(raw) + (9 if fault == 'cut' else 0)}\r\n{retry}{moved}\r\n".encode() + raw
         )
         await writer.drain()
         if fault == "cut":
             raise ConnectionError
-        if status == 200 and not fault and body:
-            self.answered[text_of(asked)] += 1
 
     def _answer(self, path: str, asked: Json) -> tuple[int, Json]:
         habits = self.habits
