@@ -285,12 +285,9 @@ def running_cluster(place: Place, *, workers: int = 2, **more: Any) -> Iterator[
     """A Dask cluster of processes that work in the place; gives the cluster."""
     import dask
     from distributed import LocalCluster
-    from distributed.utils import get_mp_context
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # every connection would be told
     own = {"temporary-directory": str(place.root / "dask"), "distributed.worker.multiprocessing-method": "forkserver"}
-    with dask.config.set(own):
-        get_mp_context().set_forkserver_preload([*PRELOAD, "tasks.warm"])  # it has just set Dask's own
     with dask.config.set(own), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER, **more) as cluster:
         yield cluster
 
