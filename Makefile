@@ -47,10 +47,11 @@ format: $(READY) ## put the code into its usual form
 
 TOPIC ?= main
 bench: $(READY) ## measure: make bench TOPIC=main
-	$(BIN)/python -m benchmarks.$(TOPIC)
+	$(BIN)/python -m benchmarks.$(subst -,_,$(TOPIC))
 
-schema: $(READY) ## write the JSON schema of contracts again
+schema: $(READY) ## write the JSON schemas of contracts again
 	$(BIN)/python -m dpicl.contract.schema > data_contracts/schema.json
+	$(BIN)/python -m dpicl.contract.schema text > data_contracts/texts/schema.json
 
 lock: ## resolve the dependencies anew (needs uv)
 	uv lock --upgrade

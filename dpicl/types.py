@@ -50,6 +50,20 @@ class QueryTable(Table):
 
 
 @dataclass(frozen=True)
+class SplitTable:
+    """Private rows, the whole test part, and the positions in it that the model is asked."""
+
+    train: PrivateTable
+    test: QueryTable
+    asked: np.ndarray
+
+    @property
+    def queries(self) -> QueryTable:
+        """The rows that are put to the model."""
+        return QueryTable(self.test.data.take(self.asked))
+
+
+@dataclass(frozen=True)
 class EncodedQueries:
     """Held-out rows in a local encoding: codes of shape (rows, attributes)."""
 
@@ -94,6 +108,14 @@ class ReleasedGroups:
     """The noisy averages of one partition, in the partition's public order."""
 
     groups: tuple[ReleasedGroup, ...]
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A text with its label, as a prompt shows it: released, but for real rows at epsilon = infinity."""
+
+    label: str
+    text: str
 
 
 @dataclass(frozen=True)

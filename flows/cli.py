@@ -151,23 +151,23 @@ def serve() -> None:
 def check(file: Annotated[Path, typer.Argument(help="A contract file.")]) -> None:
     """Check one contract file."""
     from dpicl.contract import load_contract
+    from flows.contract_view import contract_line
 
-    contract = load_contract(file)
-    console.print(f"{file.name}: ok: {len(contract.columns)} columns, shots {', '.join(map(str, contract.shots))}", highlight=False)
+    console.print(f"{file.name}: ok: {contract_line(load_contract(file))}", highlight=False)
 
 
 @contract_app.command("show")
 def show(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
     """Show what a contract says about a data set."""
-    from flows.console import contract_table
+    from flows.contract_view import contract_table
 
-    contract_table(Settings.from_environment().contract(name), console)
+    contract_table(Settings.from_environment().declared(name), console)
 
 
 @data_app.command("list")
 def list_data() -> None:
     """Show the data sets, and which of them are at hand."""
-    from flows.console import data_table
+    from flows.contract_view import data_table
 
     data_table(Settings.from_environment(), console)
 
@@ -175,10 +175,14 @@ def list_data() -> None:
 @data_app.command("fetch")
 def fetch(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
     """Fetch a data set from OpenML or UCI into the cache, checked against its digest."""
+    from dpicl.contract import Contract
     from dpicl.tabular.source import fetch as fetch_source
 
     settings = Settings.from_environment()
-    path = fetch_source(settings.contract(name), settings.cache)
+    contract = settings.declared(name)
+    if not isinstance(contract, Contract):
+        raise DpiclError(f"{name}: texts are not fetched; put the files that its contract names below DPICL_DATA")
+    path = fetch_source(contract, settings.cache)
     console.print(f"{name}: {path}", highlight=False, soft_wrap=True)
 
 

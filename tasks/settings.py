@@ -13,11 +13,15 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import dpicl
-from dpicl.contract import Contract, load_contract
-from dpicl.errors import ParameterError
+from dpicl.contract import Contract, TextContract, load_contract
+from dpicl.errors import DeclarationError, ParameterError
 
+TEXTS = "texts"
+"""Folder of the contracts of texts, below that of all contracts."""
+Kind = TypeVar("Kind", Contract, TextContract)
 _REPOSITORY = Path(dpicl.__file__).parent.parent
 _PACKAGED = Path(dpicl.__file__).parent / "resources"
 
@@ -86,17 +90,50 @@ class Settings:
         return folder
 
     def contract(self, name: str) -> Contract:
-        """The contract of a data set, by its plain name.
+        """The contract of a table, by its plain name.
 
         Raises:
             ParameterError: there is no such contract; the message lists the names.
             DeclarationError: the file breaks a rule.
         """
-        known = self.contract_names()
+        return self._load(name, self.contracts, self.contract_names(), Contract)
+
+    def texts(self, name: str) -> TextContract:
+        """The contract of a set of texts, by its plain name.
+
+        Raises:
+            ParameterError: there is no such contract; the message lists the names.
+            DeclarationError: the file breaks a rule.
+        """
+        return self._load(name, self.contracts / TEXTS, self.text_names(), TextContract)
+
+    def declared(self, name: str) -> Contract | TextContract:
+        """The contract of a data set of any kind.
+
+        Raises:
+            ParameterError: there is no such contract; the message lists the names.
+            DeclarationError: the file breaks a rule, or a table and a set of texts have one name.
+        """
+        tables, texts = self.contract_names(), self.text_names()
+        if name not in texts:
+            return self._load(name, self.contracts, tables + texts, Contract)
+        if name in tables:
+            raise DeclarationError(f"{TEXTS}/{name}.yaml", "name", "is also the name of a table", "a name of its own")
+        return self.texts(name)
+
+    def _load(self, name: str, folder: Path, known: list[str], kind: type[Kind]) -> Kind:
         if name not in known:
             raise ParameterError("dataset", repr(name[:60]), "one of " + ", ".join(known))
-        return load_contract(self.contracts / f"{name}.yaml")
+        contract = load_contract(folder / f"{name}.yaml")
+        if not isinstance(contract, kind):
+            rule = "is of texts" if isinstance(contract, TextContract) else "is of a table"
+            raise DeclarationError(f"{name}.yaml", "kind", rule, f"contracts of texts in the folder {TEXTS}, and no others there")
+        return contract
 
     def contract_names(self) -> list[str]:
-        """Names of all contracts."""
+        """Names of all contracts of tables."""
         return sorted(path.stem for path in self.contracts.glob("*.yaml"))
+
+    def text_names(self) -> list[str]:
+        """Names of all contracts of texts."""
+        return sorted(path.stem for path in (self.contracts / TEXTS).glob("*.yaml"))

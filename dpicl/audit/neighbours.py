@@ -40,7 +40,9 @@ def contract_of(columns: Mapping[str, Mapping[str, Any]], *, sampling_rate: str 
         "prompts": {"local": {"text": text}, "central": {"text": text}},
         "checks": [],
     }
-    return parse_contract(content, "audit")
+    contract = parse_contract(content, "audit")
+    assert isinstance(contract, Contract)
+    return contract
 
 
 def _two_parts(name: str, declared: Mapping[str, Any]) -> dict[str, Any]:

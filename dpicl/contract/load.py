@@ -6,24 +6,34 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 from dpicl.contract.rules import check_references
+from dpicl.contract.text import TextContract
+from dpicl.contract.text_rules import check_text_references
 from dpicl.errors import DeclarationError
 from dpicl.yaml_file import read_yaml, validate
 
 
-def parse_contract(content: Any, file: str) -> Contract:
-    """Check parsed YAML against the schema and the cross-references.
+def parse_contract(content: Any, file: str) -> Contract | TextContract:
+    """Check parsed YAML against the schema and the cross-references; `kind: text` tells texts from a table.
 
     Raises:
         DeclarationError: names file, key, rule and expected shape.
     """
-    contract = validate(Contract, content, file)
-    check_references(contract, file)
-    return contract
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind is None:
+        table = validate(Contract, content, file)
+        check_references(table, file)
+        return table
+    if kind != "text":
+        raise DeclarationError(file, "kind", f"got {str(kind)[:60]!r}", "text, or no such key for a table")
+    texts = validate(TextContract, content, file)
+    check_text_references(texts, file)
+    return texts
 
 
-def load_contract(path: Path) -> Contract:
+def load_contract(path: Path) -> Contract | TextContract:
     """Read `<name>.yaml`; the file is called after the contract.
 
     Raises:
@@ -35,6 +45,6 @@ def load_contract(path: Path) -> Contract:
     return contract
 
 
-def contract_digest(contract: Contract) -> str:
+def contract_digest(contract: Declared) -> str:
     """SHA-256 of the contract's content, whatever the order and spelling of its YAML."""
     return hashlib.sha256(contract.model_dump_json().encode()).hexdigest()

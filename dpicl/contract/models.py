@@ -1,4 +1,4 @@
-"""The shape of a contract, as frozen types.
+"""The shape of a table's contract, as frozen types.
 
 A bound, threshold, category or group in here is public knowledge: it is written down by
 someone who knows the field, never read from the private table. Cross-references between
@@ -8,62 +8,13 @@ checked in `rules`.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
-from dpicl.contract.base import Category, Frozen, Name, Rate, Text
+from dpicl.contract.base import Category, Frozen, Name, Text
+from dpicl.contract.declared import Declared
 from dpicl.contract.sources import Source
-
-
-class Budget(Frozen):
-    """The cap of the account, or a declaration that nothing is at stake."""
-
-    benchmark: bool = False
-    epsilon: Annotated[float, Field(gt=0)] | None = None
-    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-
-    @model_validator(mode="after")
-    def _one_of(self) -> Budget:
-        if self.benchmark == (self.epsilon is not None):
-            raise ValueError("the budget is unclear; expected `benchmark: true` or `epsilon: CAP`, not both")
-        return self
-
-
-class Person(Frozen):
-    """People as the unit of protection: who a row is about, and how many rows of one person enter a release.
-
-    The id column is read beside the contract's columns and kept as a hash; it is never
-    shown, grouped, asked or released.
-    """
-
-    id_column: Name
-    max_rows: Annotated[int, Field(ge=1)]
-
-
-class Privacy(Frozen):
-    """Unit of protection, neighbouring relation of central mechanisms, and the budget."""
-
-    unit: Literal["row", "person"] = "row"
-    person: Person | None = None
-    neighbours: Literal["add-or-remove-one", "replace-one"] = "add-or-remove-one"
-    sampling_rate: Rate = Fraction(1, 10)
-    """Public rate of the Poisson subsample of central methods."""
-    budget: Budget
-
-    @field_validator("sampling_rate")
-    @classmethod
-    def _rate(cls, value: Fraction) -> Fraction:
-        if not 0 < value <= 1:
-            raise ValueError(f"got {value}; expected a rate in (0, 1]")
-        return value
-
-    @model_validator(mode="after")
-    def _person_given(self) -> Privacy:
-        if (self.unit == "person") != (self.person is not None):
-            raise ValueError("unit and person disagree; expected `person:` exactly when `unit: person`")
-        return self
 
 
 class Split(Frozen):
@@ -250,14 +201,10 @@ class Check(Frozen):
     severity: Literal["warn", "fail"] = "fail"
 
 
-class Contract(Frozen):
+class Contract(Declared):
     """All public knowledge on one data set."""
 
-    version: Literal[1]
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-    description: Text
     source: Source
-    privacy: Privacy
     split: Split
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
     label: Label

@@ -8,6 +8,9 @@ from pydantic import Field, StringConstraints, model_validator
 
 from dpicl.contract.base import Category, Frozen, Text
 
+FilePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=255)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
 
 class Remote(Frozen):
     """Where a public repository keeps the set, and how its form differs from ours."""
@@ -22,18 +25,23 @@ class Remote(Frozen):
     """(column to add, rows of the first part, its value, value of the other rows)."""
 
 
-class Source(Frozen):
-    """Origin, licence and checksum; at least one way to get the rows."""
+class Origin(Frozen):
+    """Who published a data set, and on what terms it may be used."""
 
     title: Text
     licence: Text
     citation: Text
+
+
+class Source(Origin):
+    """Origin, licence and checksum; at least one way to get the rows."""
+
     bundled: Literal["breast_cancer"] | None = None
-    file: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=255)] | None = None
+    file: FilePath | None = None
     """CSV, CSV.gz or Parquet; a relative path is looked up below the data folder."""
     openml: Remote | None = None
     uci: Remote | None = None
-    content_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    content_sha256: Sha256 | None = None
     """Digest of the typed rows in canonical order: the same for every way of getting them."""
     ignore: tuple[str, ...] = ()
     """Columns that may stand in the file and are dropped unread."""

@@ -7,39 +7,16 @@ counts, never values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpicl.checks import Rule, RuleName, Violation
 from dpicl.contract.models import CategoryColumn, Check, Contract
 from dpicl.errors import DeclarationError
 from dpicl.tabular.encode import label_codes
 from dpicl.types import Table
-
-RuleName = Literal["no_missing", "known_categories", "in_bounds", "row_count", "both_labels", "unique"]
-Severity = Literal["warn", "fail"]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One rule on a column, or on the whole table where `column` is empty."""
-
-    rule: RuleName
-    column: str | None
-    severity: Severity
-    at_least: int | None
-    description: str
-
-
-@dataclass(frozen=True)
-class Violation:
-    """A rule that is broken, and by how many values, rows or labels."""
-
-    rule: Rule
-    count: int
 
 
 def rules_of(contract: Contract) -> tuple[Rule, ...]:

@@ -5,23 +5,20 @@ A row digest tells whether two files hold the same rows, whatever their order an
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
-from dpicl.tabular.bounded import read_bytes, read_parquet
+from dpicl.files.bounded import read_bytes, read_parquet
+from dpicl.files.csv_text import read_csv
 from dpicl.tabular.parse import check_columns, check_distinct, typed_table
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_table(path: Path, contract: Contract) -> pa.Table:
@@ -36,7 +33,10 @@ def read_table(path: Path, contract: Contract) -> pa.Table:
     if not path.name.endswith(SUFFIXES):
         raise DataError(path.name, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
     data = read_bytes(path)
-    columns = _parquet_columns(data, contract, path.name) if path.suffix == ".parquet" else _csv_columns(data, contract, path.name)
+    if path.suffix == ".parquet":
+        columns = _parquet_columns(data, contract, path.name)
+    else:
+        columns = read_csv(data, lambda names: check_columns(names, contract, path.name), path.name)
     return typed_table(columns, contract, path.name)
 
 
@@ -46,10 +46,7 @@ def read_text_table(path: Path) -> pa.Table:
     Raises:
         DataError: as for `read_table`, without the rules of a contract.
     """
-    data = read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
-    names = _header(data, path.name)
-    check_distinct(names, path.name)
-    return _csv_text(data, names, path.name)
+    return read_csv(read_bytes(path), lambda names: check_distinct(names, path.name), path.name)
 
 
 def _parquet_columns(data: bytes, contract: Contract, where: str) -> pa.Table:
@@ -58,43 +55,6 @@ def _parquet_columns(data: bytes, contract: Contract, where: str) -> pa.Table:
         return list(contract.read_columns)
 
     return read_parquet(data, wanted, where)
-
-
-def _csv_columns(data: bytes, contract: Contract, where: str) -> pa.Table:
-    data = data.removeprefix(_BYTE_ORDER_MARK)
-    names = _header(data, where)
-    check_columns(names, contract, where)
-    return _csv_text(data, names, where)
-
-
-def _header(data: bytes, where: str) -> list[str]:
-    try:
-        return next(csv.reader(io.StringIO(data.decode("utf-8"), newline=""), strict=True), [])
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(where, f"is not UTF-8 from line {line} on; expected text in UTF-8") from None
-    except csv.Error:
-        raise DataError(where, "has a first line that is not CSV; expected a header") from None
-
-
-def _csv_text(data: bytes, names: list[str], where: str) -> pa.Table:
-    ragged: list[int] = []
-
-    def note(row: pa_csv.InvalidRow) -> str:
-        ragged.append(row.actual_columns)
-        return "skip"
-
-    try:
-        table = pa_csv.read_csv(
-            pa.BufferReader(data + b"\n"),  # a header alone needs its end of line; a blank line is skipped
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
-            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
-        )
-    except pa.ArrowException:
-        raise DataError(where, "is not well-formed CSV; expected closed quotes and rows under 1 MiB") from None
-    if ragged:
-        raise DataError(where, f"{len(ragged)} of {len(ragged) + table.num_rows} rows are ragged; expected {len(names)} fields in each")
-    return table
 
 
 def canonical_order(table: pa.Table) -> pa.Table:

@@ -20,6 +20,7 @@ import pyarrow.csv as pa_csv
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Remote
 from dpicl.errors import DataError, SourceError
+from dpicl.files.place import below
 from dpicl.tabular.convert import to_our_form
 from dpicl.tabular.parse import typed_table
 from dpicl.tabular.read import canonical_order, read_table, rows_digest
@@ -136,14 +137,7 @@ def _publish(theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract,
 def _local_file(contract: Contract, data_folder: Path | None) -> Path | None:
     if contract.source.file is None or data_folder is None:
         return None
-    try:
-        path = (data_folder / contract.source.file).resolve()
-        inside = path.is_relative_to(data_folder.resolve())
-    except (OSError, RuntimeError):
-        inside = False
-    if not inside:
-        raise SourceError(f"{contract.name}: file {contract.source.file} leads out of the data folder; expected a path below it")
-    return path
+    return below(data_folder, contract.source.file, contract.name)
 
 
 def _advice(contract: Contract) -> str:

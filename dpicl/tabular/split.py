@@ -8,7 +8,6 @@ goes by the hash of their id, so that nobody's place depends on anybody else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -17,23 +16,10 @@ import pyarrow as pa
 from dpicl.contract.models import CategoryColumn, Contract
 from dpicl.errors import DataError
 from dpicl.randomness import stream
-from dpicl.types import PrivateTable, QueryTable
+from dpicl.types import PrivateTable, QueryTable, SplitTable
 
+__all__ = ["SplitTable", "split_table"]
 _SPLIT_SEED = 0
-
-
-@dataclass(frozen=True)
-class SplitTable:
-    """Private rows, the whole test part, and the positions in it that the model is asked."""
-
-    train: PrivateTable
-    test: QueryTable
-    asked: np.ndarray
-
-    @property
-    def queries(self) -> QueryTable:
-        """The rows that are put to the model."""
-        return QueryTable(self.test.data.take(self.asked))
 
 
 def split_table(table: pa.Table, contract: Contract) -> SplitTable:

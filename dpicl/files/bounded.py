@@ -43,12 +43,17 @@ def read_bytes(path: Path) -> bytes:
     except ValueError:
         raise DataError(path.name, "is no path; expected a name without NUL") from None
     if not data:
-        raise DataError(path.name, "has 0 bytes; expected a header and rows")
+        raise DataError(path.name, "has 0 bytes; expected rows")
     return data
 
 
+def most_bytes(size: int) -> int:
+    """What a file of `size` bytes may become."""
+    return min(MAX_BYTES, max(_ALWAYS_BYTES, _GROWTH * size))
+
+
 def _unpacked(path: Path, packed_size: int) -> bytes:
-    limit = min(MAX_BYTES, max(_ALWAYS_BYTES, _GROWTH * packed_size))
+    limit = most_bytes(packed_size)
     with gzip.open(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -79,10 +84,10 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
 
 def _bounded(batches: Iterator[pa.RecordBatch], size: int, where: str) -> Iterator[pa.RecordBatch]:
     """The batches, checked; what they hold is counted, since what a file says of itself may be a lie."""
-    values, bytes_, most_values, most_bytes = 0, 0, max(_ALWAYS_VALUES, _VALUES_PER_BYTE * size), max(_ALWAYS_BYTES, _GROWTH * size)
+    values, bytes_, most_values = 0, 0, max(_ALWAYS_VALUES, _VALUES_PER_BYTE * size)
     for batch in batches:
         values, bytes_ = values + batch.num_rows * batch.num_columns, bytes_ + batch.nbytes
-        if values > most_values or bytes_ > min(MAX_BYTES, most_bytes):
-            raise DataError(where, f"holds more than {most_values} values or {most_bytes} bytes; expected less in a file of its size")
+        if values > most_values or bytes_ > most_bytes(size):
+            raise DataError(where, f"holds more than {most_values} values or {most_bytes(size)} bytes; expected less in a file of its size")
         batch.validate(full=True)
         yield batch

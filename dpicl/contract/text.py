@@ -1,0 +1,210 @@
+"""The shape of a contract over labelled texts, as frozen types.
+
+As in a table's contract, everything in here is public: what stands in a record's text, the
+labels, least numbers of rows, lengths and prompts. None of it is read from the private texts.
+
+Paper       DP few-shot generation (arXiv 2309.11765): prompts of tables 5 to 8, sizes of table 9.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from dpicl.contract.base import Category, Frozen, Rate
+from dpicl.contract.declared import Declared
+from dpicl.contract.sources import FilePath, Origin, Sha256
+
+_FIELD = r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*"
+FieldPath = Annotated[str, StringConstraints(pattern=f"^{_FIELD}$", max_length=200)]
+"""A field of a record; `a.b` is field b inside field a."""
+Line = Annotated[str, StringConstraints(pattern=r"^[^\s](.*[^\s])?$", max_length=2000)]
+"""Text that keeps to one line of a prompt, without blanks at its ends."""
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+
+
+class TextFile(Frozen):
+    """JSON Lines, CSV or Parquet, the first two also gzipped; a relative path is looked up below the data folder."""
+
+    file: FilePath
+    sha256: Sha256 | None = None
+    """Digest of the file as it stands there."""
+
+
+class TextSource(Origin):
+    """Two files, of private texts and of held-out ones; or texts that come with a package."""
+
+    train: TextFile | None = None
+    test: TextFile | None = None
+    bundled: Literal["docstrings"] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> TextSource:
+        files = (self.train, self.test)
+        if all(files) == (self.bundled is not None) or any(files) != all(files):
+            raise ValueError("the source is unclear; expected `train` and `test`, or `bundled`")
+        return self
+
+
+class LabelText(Frozen):
+    """How prompts put a label, and a public lower bound on how many private rows have it."""
+
+    text: Line
+    rows: Count
+
+
+class Classification(Frozen):
+    """Every text has one of a public list of labels, in the order of the prompts."""
+
+    kind: Literal["classification"]
+    field: FieldPath
+    labels: Annotated[dict[Category, LabelText], Field(min_length=2, max_length=256)]
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Classification:
+        if len({label.text for label in self.labels.values()}) != len(self.labels):
+            raise ValueError("two labels have one text; expected a text of its own for every label")
+        return self
+
+
+class Extraction(Frozen):
+    """The answer is a phrase of the text; a record without one is left out.
+
+    Several phrases in a field are joined by blanks.
+    """
+
+    kind: Literal["extraction"]
+    field: FieldPath
+    rows: Count
+    """Public lower bound on how many private rows have an answer."""
+    labels: Annotated[tuple[Line, ...], Field(min_length=1, max_length=256)]
+    """Answers that demonstrations are written for: general knowledge, not the private rows'."""
+    answer_tokens: Annotated[int, Field(ge=1, le=1000)]
+    """Most tokens of an answer."""
+
+    @field_validator("labels")
+    @classmethod
+    def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(value)) != len(value):
+            raise ValueError("a label stands twice; expected distinct labels")
+        return value
+
+
+class GenerationPrompt(Frozen):
+    """What a demonstration is written from: the instruction, and the words before a label and before a text."""
+
+    instruction: Line
+    label: Line
+    text: Line
+
+
+class AskingPrompt(Frozen):
+    """What the model is asked with: an instruction or none, and the words before a text and before its answer."""
+
+    instruction: Line | None = None
+    text: Line
+    answer: Line
+
+
+class TextPrompts(Frozen):
+    """One layout for writing demonstrations, one for asking queries."""
+
+    generation: GenerationPrompt
+    asking: AskingPrompt
+
+
+class Generation(Frozen):
+    """Public sizes of DP few-shot generation."""
+
+    subsets: Count
+    """M: disjoint subsets of private rows; each votes on the next token."""
+    examples: Count
+    """N: rows in one subset."""
+    candidates: Annotated[int, Field(ge=2)] | None
+    """K: tokens that can be elected; null is the whole vocabulary."""
+    max_tokens: Count
+    """T_max: most tokens of a demonstration, all of which are charged."""
+    delta: Rate
+
+    @field_validator("delta")
+    @classmethod
+    def _delta(cls, value: Rate) -> Rate:
+        if not 0 < value < 1:
+            raise ValueError(f"got {value}; expected a delta in (0, 1)")
+        return value
+
+
+class TextContract(Declared):
+    """All public knowledge on one set of labelled texts."""
+
+    kind: Literal["text"]
+    source: TextSource
+    text: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    """How a record's fields make its text, in `{field}` places."""
+    max_characters: Annotated[int, Field(ge=1, le=100_000)]
+    """A longer text is cut here, each on its own."""
+    task: Annotated[Classification | Extraction, Field(discriminator="kind")]
+    query_count: Count
+    """Of the held-out texts, this many are put to the model: the same in every run."""
+    prompts: TextPrompts
+    calibrate: bool = False
+    """Contextual calibration of Zhao et al. (2021)."""
+    generation: Generation
+
+    @field_validator("text")
+    @classmethod
+    def _places(cls, value: str) -> str:
+        fields = [field for _, field in template_pieces(value) if field is not None]
+        if not fields:
+            raise ValueError("names no field; expected at least one place written {field}")
+        return value
+
+    @property
+    def text_fields(self) -> tuple[str, ...]:
+        """Fields that make a text, each once."""
+        return tuple(dict.fromkeys(field for _, field in template_pieces(self.text) if field is not None))
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether answers come from a public list; else they are phrases of the text."""
+        return isinstance(self.task, Classification)
+
+    @property
+    def demonstrated(self) -> tuple[str, ...]:
+        """Labels that demonstrations are written for, in the contract's order."""
+        return tuple(self.task.labels)
+
+    @property
+    def row_bounds(self) -> Mapping[str, int]:
+        """Public lower bound on the private rows of each label; of extraction, one for all under `""`."""
+        if isinstance(self.task, Extraction):
+            return {"": self.task.rows}
+        return {label: words.rows for label, words in self.task.labels.items()}
+
+    def label_text(self, label: str) -> str:
+        """How prompts put a label; an answer of extraction stands for itself.
+
+        Raises:
+            KeyError: classification knows no such label.
+        """
+        return label if isinstance(self.task, Extraction) else self.task.labels[label].text
+
+
+def template_pieces(template: str) -> tuple[tuple[str, str | None], ...]:
+    """A template as pairs of literal text and the field that follows it, None where none does.
+
+    Raises:
+        ValueError: braces do not match, or a place is more than the name of a field.
+    """
+    try:
+        pieces = list(string.Formatter().parse(template))
+    except ValueError:
+        raise ValueError("has an unmatched brace; expected places written {field}") from None
+    for _, name, spec, conversion in pieces:
+        if name is not None and (spec or conversion or not re.fullmatch(_FIELD, name)):
+            raise ValueError("has a place that is no field; expected places written {field} or {field.inner}")
+    return tuple((literal, name) for literal, name, _, _ in pieces)

@@ -1,0 +1,35 @@
+"""Cross-checks between the parts of a text contract; each failure is one sentence."""
+
+from __future__ import annotations
+
+from dpicl.contract.text import TextContract
+from dpicl.errors import DeclarationError
+
+
+def check_text_references(contract: TextContract, file: str) -> None:
+    """The parts of a text contract fit each other.
+
+    Raises:
+        DeclarationError: names file, key and expected shape.
+    """
+    if contract.privacy.unit != "row":
+        raise DeclarationError(file, "privacy.unit", f"is {contract.privacy.unit}", "row: texts are protected one by one, not by persons")
+    if "sampling_rate" in contract.privacy.model_fields_set:
+        expected = "no such key: subsets x examples / rows is the rate of every label"
+        raise DeclarationError(file, "privacy.sampling_rate", "has no meaning for texts", expected)
+    if contract.calibrate and not contract.is_classification:
+        raise DeclarationError(file, "calibrate", "is true for open answers", "true only with a task of kind classification")
+    if contract.source.bundled and {contract.task.field, *contract.text_fields} != {"label", "text"}:
+        raise DeclarationError(file, "source.bundled", "has the fields label and text", '`text: "{text}"` and `field: label`')
+    _check_sizes(contract, file)
+
+
+def _check_sizes(contract: TextContract, file: str) -> None:
+    """A label can be sampled at the rate that the sizes ask for."""
+    sizes = contract.generation
+    drawn = sizes.subsets * sizes.examples
+    for label, rows in contract.row_bounds.items():
+        if rows < drawn:
+            key = f"task.labels.{label}.rows" if contract.is_classification else "task.rows"
+            needed = f"subsets x examples = {sizes.subsets} x {sizes.examples} = {drawn}"
+            raise DeclarationError(file, key, f"is {rows}, fewer than {needed}", f"at least {drawn}, or smaller generation sizes")

@@ -1,0 +1,1 @@
+"""Opening files of records safely: below the data folder, bounded, CSV as text."""

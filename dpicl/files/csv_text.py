@@ -1,0 +1,69 @@
+"""CSV as columns of text: UTF-8, a comma, a header line and, where needed, double quotes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from dpicl.errors import DataError
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_csv(data: bytes, check: Callable[[list[str]], object], where: str) -> pa.Table:
+    """All columns as text: shape (rows, columns).
+
+    Args:
+        check: is given the header's names, and may refuse them.
+
+    Raises:
+        DataError: the content is not UTF-8 or not well-formed CSV, or rows are ragged.
+    """
+    data = data.removeprefix(_BYTE_ORDER_MARK)
+    names = _header(data, where)
+    check(names)
+    return _columns(data, names, where)
+
+
+def utf8(data: bytes, where: str) -> str:
+    """The content as text.
+
+    Raises:
+        DataError: it is not UTF-8; names the first line that is not.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(where, f"is not UTF-8 from line {line} on; expected text in UTF-8") from None
+
+
+def _header(data: bytes, where: str) -> list[str]:
+    try:
+        return next(csv.reader(io.StringIO(utf8(data, where), newline=""), strict=True), [])
+    except csv.Error:
+        raise DataError(where, "has a first line that is not CSV; expected a header") from None
+
+
+def _columns(data: bytes, names: list[str], where: str) -> pa.Table:
+    ragged: list[int] = []
+
+    def note(row: pa_csv.InvalidRow) -> str:
+        ragged.append(row.actual_columns)
+        return "skip"
+
+    try:
+        table = pa_csv.read_csv(
+            pa.BufferReader(data + b"\n"),  # a header alone needs its end of line; a blank line is skipped
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
+            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
+        )
+    except pa.ArrowException:
+        raise DataError(where, "is not well-formed CSV; expected closed quotes and rows under 1 MiB") from None
+    if ragged:
+        raise DataError(where, f"{len(ragged)} of {len(ragged) + table.num_rows} rows are ragged; expected {len(names)} fields in each")
+    return table

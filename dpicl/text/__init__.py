@@ -1,0 +1,1 @@
+"""Private texts: finding, reading, checking, parting and putting them into prompts."""

@@ -1,0 +1,91 @@
+"""Fields of a file of records, one list per field: JSON Lines, CSV or Parquet.
+
+The fields of a record are looked up in it alone; what else it holds is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpicl.errors import DataError
+from dpicl.files.bounded import most_bytes, read_parquet
+from dpicl.files.csv_text import read_csv, utf8
+
+SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
+Fields = dict[str, list[Any]]
+"""Field -> its value in every record, None where it has none: any JSON value, or text."""
+
+
+def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
+    """The fields of all records in a file's (unpacked) content.
+
+    Args:
+        where: the file's name, whose end tells the format.
+
+    Raises:
+        DataError: the format is unknown, the content breaks it, or a column is missing.
+    """
+    if not where.endswith(SUFFIXES):
+        raise DataError(where, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
+    if where.endswith((".jsonl", ".jsonl.gz")):
+        return _json_lines(data, fields, where)
+
+    def wanted(names: list[str]) -> list[str]:
+        odd = [field for field in fields if names.count(field) != 1]
+        if odd:
+            raise DataError(where, f"field {odd[0]!r} is not one of the columns; expected a column for every field, each once")
+        return list(fields)
+
+    table = read_parquet(data, wanted, where) if where.endswith(".parquet") else read_csv(data, wanted, where)
+    return {field: _column(table.column(field), most_bytes(len(data)), field, where) for field in fields}
+
+
+def _json_lines(data: bytes, fields: Sequence[str], where: str) -> Fields:
+    values: Fields = {field: [] for field in fields}
+    broken: list[int] = []
+    paths = {field: field.split(".") for field in fields}
+    for number, line in enumerate(utf8(data, where).removeprefix("\ufeff").split("\n"), 1):
+        if not line.strip():
+            continue
+        record = _record(line)
+        if record is None:
+            broken.append(number)
+            continue
+        for field, path in paths.items():
+            values[field].append(_look_up(record, path))
+    if broken:
+        raise DataError(where, f"{len(broken)} lines are no JSON object, line {broken[0]} first; expected one object in each line")
+    return values
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _look_up(record: dict[str, Any], path: Sequence[str]) -> Any:
+    value: Any = record
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _column(column: pa.ChunkedArray, limit: int, field: str, where: str) -> list[Any]:
+    """Values of a column; in a dictionary one long text may stand for a million records."""
+    try:
+        if pa.types.is_dictionary(column.type):
+            lengths = [pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0 for chunk in column.chunks]
+            if sum(lengths) > limit:
+                raise DataError(where, f"field {field!r} holds more than {limit} bytes; expected less in a file of its size")
+            column = column.cast(pa.large_string())
+        return list(column.to_pylist())
+    except (pa.ArrowException, UnicodeDecodeError):
+        raise DataError(where, f"field {field!r} holds no text") from None

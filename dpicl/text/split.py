@@ -1,0 +1,43 @@
+"""Parting texts into demonstrations (private) and queries (public), and cutting each to its longest.
+
+The files say who is held out. The queries asked are chosen with a constant seed, not the run's:
+every cell of a table of results answers the same ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpicl.contract.text import TextContract
+from dpicl.errors import DataError
+from dpicl.randomness import stream
+from dpicl.text.read import TEST, TRAIN
+from dpicl.types import PrivateTable, QueryTable, SplitTable
+
+_SPLIT_SEED = 0
+
+
+def split_texts(table: pa.Table, contract: TextContract) -> SplitTable:
+    """Private texts, held-out texts, and the `query_count` of these that are asked; columns `label` and `text`.
+
+    Args:
+        table: as `load_texts` returns it.
+
+    Raises:
+        DataError: there are no private texts, or too few held-out ones.
+    """
+    train, test = _part(table, TRAIN, contract), _part(table, TEST, contract)
+    if not train.num_rows or test.num_rows < contract.query_count:
+        needed = f"at least one to protect and {contract.query_count} to ask"
+        raise DataError(contract.name, f"has {train.num_rows} texts to protect and {test.num_rows} to ask; expected {needed}")
+    generator = stream(_SPLIT_SEED, "split", contract.name, "").generator()
+    asked = np.sort(generator.permutation(test.num_rows)[: contract.query_count])
+    return SplitTable(PrivateTable(train), QueryTable(test), asked)
+
+
+def _part(table: pa.Table, part: str, contract: TextContract) -> pa.Table:
+    rows = table.filter(pc.equal(table.column("part"), part))
+    texts = [text[: contract.max_characters].rstrip() for text in rows.column("text").to_pylist()]
+    return pa.table({"label": rows.column("label"), "text": pa.array(texts, pa.string())})
