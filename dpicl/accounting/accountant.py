@@ -92,6 +92,9 @@ def price(event: Event, *, neighbours: Neighbours, unit: str, delta: float = 0.0
         return Guarantee(epsilon, 0.0, neighbours, unit, event)
     if not 0 < delta < 1:
         raise PrivacyError(f"event {event.kind!r} has no cost at delta={delta}; expected a delta in (0, 1)")
+    if event.kind == "parallel" and neighbours is Neighbours.ADD_OR_REMOVE_ONE:  # at one delta the largest curve has the largest epsilon
+        parts = [price(part, neighbours=neighbours, unit=unit, delta=delta).epsilon for part in dict.fromkeys(event.parts)]
+        return Guarantee(max(parts), delta, neighbours, unit, event)
     return Guarantee(_by_distribution(leaves(event), neighbours, delta).epsilon, delta, neighbours, unit, event)
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -62,7 +62,7 @@ def epsilon_at(events: frozenset[tuple[Event, int]], neighbours: Neighbours, del
         PrivacyError: an event is unknown or cannot be priced under this relation.
     """
     counts = Counter(dict(events))
-    reach = max((_reach(event, neighbours) for event in counts), default=0.0)
+    reach = _farthest(counts, neighbours)
     if math.isinf(reach):
         return math.inf, COARSEST
     interval = max(COARSEST, reach / _COARSE_POINTS)
@@ -74,6 +74,21 @@ def epsilon_at(events: frozenset[tuple[Event, int]], neighbours: Neighbours, del
         coarser, interval = epsilon, finer
         epsilon = min(epsilon, _epsilon(counts, neighbours, interval, delta))
     return epsilon, interval
+
+
+def epsilon_on_one_grid(events: Mapping[Event, int], neighbours: Neighbours, delta: float, interval: float) -> float:
+    """A quick upper bound: on the grid of this interval, or of a coarser one for very little noise.
+
+    Raises:
+        PrivacyError: as `epsilon_at`.
+    """
+    counts = Counter(events)
+    reach = _farthest(counts, neighbours)
+    return math.inf if math.isinf(reach) else _epsilon(counts, neighbours, max(interval, reach / _COARSE_POINTS), delta)
+
+
+def _farthest(counts: Counter[Event], neighbours: Neighbours) -> float:
+    return max((_reach(event, neighbours) for event in counts), default=0.0)
 
 
 def _epsilon(counts: Counter[Event], neighbours: Neighbours, interval: float, delta: float) -> float:

@@ -1,105 +1,19 @@
-"""What DP-TabICL printed (arXiv 2403.05681): its tables as data, with its slips mended.
+"""What the papers printed: their tables as data, with their slips mended where that can be shown."""
 
-Every CSV is one table of the paper, one row per cell. A value that the paper got wrong is
-corrected in its column, and what was printed stands beside it in a `printed` column, which
-is empty elsewhere. `errata.csv` says why. Accuracies are fractions, deviations are over five runs.
-"""
+from dpicl.published.dp_tabicl import ACCURACY_TABLES, AmplifiedEpsilon, Erratum, PaperModel, errata, paper_accuracy, table_v
+from dpicl.published.few_shot import NoiseCell, few_shot_accuracy, table_nine
+from dpicl.published.files import read_table
 
-from __future__ import annotations
-
-import csv
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from typing import Literal
-
-from dpicl.errors import ParameterError
-
-PaperModel = Literal["13b", "7b"]
-ACCURACY_TABLES = {("13b", "ldp_tabicl"): "II", ("13b", "gdp_tabicl"): "III", ("7b", "ldp_tabicl"): "XII", ("7b", "gdp_tabicl"): "XIII"}
-"""Which table holds the accuracies of a model and a method."""
-
-_PRINTED_SYSTEM = {"lr-naive": "lr", "gnb-naive": "gnb"}
-
-
-@dataclass(frozen=True)
-class AmplifiedEpsilon:
-    """One cell of Table V; `printed` differs from `amplified_epsilon` where the paper slipped."""
-
-    dataset: str
-    sample_count: int
-    row_count: int
-    epsilon: float
-    amplified_epsilon: float
-    printed: float
-
-
-@dataclass(frozen=True)
-class Erratum:
-    """One slip of the paper. `dataset` is empty for a whole table, `corrected` where the truth is not known."""
-
-    table: str
-    dataset: str
-    cell: str
-    printed: str
-    corrected: str
-    why: str
-
-
-def paper_accuracy(
-    model: PaperModel, method: str, dataset: str, system: str, shots: int | None, epsilon: float
-) -> tuple[float, float] | None:
-    """Mean and deviation that the paper prints for a cell, or None where it prints none.
-
-    `system` is a result's: `icl` with its number of shots, or a baseline without. The paper has one
-    row for each baseline, so `lr` and `lr-naive` find the same number. Llama-2 13B or 7B.
-
-    Raises:
-        ParameterError: `model` is not one of the paper's.
-    """
-    if model not in ("13b", "7b"):
-        raise ParameterError("model", model, "'13b' or '7b'")
-    printed = _PRINTED_SYSTEM.get(system, system)
-    return _accuracies().get((model, method, dataset, printed, shots if printed == "icl" else None, epsilon))
-
-
-@cache
-def table_v() -> tuple[AmplifiedEpsilon, ...]:
-    """Table V: epsilon after amplification by subsampling, three decimals, as corrected."""
-    return tuple(
-        AmplifiedEpsilon(
-            row["dataset"],
-            int(row["sample_count"]),
-            int(row["row_count"]),
-            float(row["epsilon"]),
-            float(row["amplified_epsilon"]),
-            float(row["printed"] or row["amplified_epsilon"]),
-        )
-        for row in read_table("table-V")
-    )
-
-
-@cache
-def errata() -> tuple[Erratum, ...]:
-    """The paper's known slips, in the order of its tables."""
-    return tuple(Erratum(**row) for row in read_table("errata"))
-
-
-def read_table(name: str) -> Iterator[dict[str, str]]:
-    """The rows of one packaged file, `table-V` for example, as text by column."""
-    text = resources.files(__name__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
-    return csv.DictReader(text.splitlines())
-
-
-@cache
-def _accuracies() -> dict[tuple[str, str, str, str, int | None, float], tuple[float, float]]:
-    cells = {}
-    for table in ACCURACY_TABLES.values():
-        for row in read_table(f"table-{table}"):
-            shots = int(row["shots"]) if row["shots"] else None
-            epsilon = math.inf if row["epsilon"] == "inf" else float(row["epsilon"])
-            key = (row["model"], row["method"], row["dataset"], row["system"], shots, epsilon)
-            cells[key] = (float(row["mean"]), float(row["std"]))
-    return cells
+__all__ = [
+    "ACCURACY_TABLES",
+    "AmplifiedEpsilon",
+    "Erratum",
+    "NoiseCell",
+    "PaperModel",
+    "errata",
+    "few_shot_accuracy",
+    "paper_accuracy",
+    "read_table",
+    "table_nine",
+    "table_v",
+]
