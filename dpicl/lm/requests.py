@@ -1,8 +1,9 @@
 """What a language model is asked, and who answers.
 
-One verb for now: the log-probability of a few continuations after each prompt. Whoever
-answers is a `Scorer` and says in its `description` which model spoke, so that a run can
-record it. `HashScorer` answers without a model, for tests and for wiring.
+Two verbs: the log-probability of a few continuations after each prompt (`Scorer`), and the
+text that follows it (`TextGenerator`). Whoever answers says in its `description` which model
+spoke, so that a run can record it. `HashScorer` answers without a model, for tests and for
+wiring.
 """
 
 from __future__ import annotations
@@ -80,20 +81,51 @@ class Scorer(Protocol):
 
 
 @runtime_checkable
+class TextGenerator(Protocol):
+    """Anything that can write text."""
+
+    @property
+    def description(self) -> ModelDescription:
+        """The model that answers."""
+        ...
+
+    def generate(
+        self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
+    ) -> list[str]:
+        """The text that follows each prompt.
+
+        Args:
+            prompts: whole prompts; at temperature 0 a repeated prompt is asked once.
+            new_tokens: most tokens of a text.
+            stop: a text ends before the first of them.
+            temperature: 0 takes the likeliest token.
+            seed: of samples; each place in the list is a sample of its own.
+
+        Returns:
+            Texts in the order given, without stop strings.
+
+        Raises:
+            ModelError: the model cannot answer; nothing is truncated to make it fit.
+        """
+        ...
+
+
+@runtime_checkable
 class Tallying(Protocol):
-    """A scorer whose answers are not all of one kind, and cost something."""
+    """A model whose answers are not all of one kind, and cost something."""
 
     def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
         """Public counts of prompts that `score` has answered, by how they were answered.
 
-        Also what was spent since the last tally. No text, nothing of a single prompt.
+        Without continuations, of the texts that these prompts got in the last `generate` that
+        held them. Also what was spent since the last tally. No text, nothing of a single prompt.
         """
         ...
 
 
 @dataclass(frozen=True)
 class HashScorer:
-    """A stand-in without a model: a score is uniform and follows from a hash of the text."""
+    """A stand-in without a model: a score is uniform and follows from a hash of the text, and so do the letters of a text."""
 
     name: str = "fake"
     trust: Trust = "local"
@@ -118,6 +150,24 @@ class HashScorer:
         if progress is not None:
             progress(len(prompts))
         return np.array(scores, dtype=np.float64).reshape(len(prompts), len(continuations))
+
+    def generate(
+        self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
+    ) -> list[str]:
+        """See `TextGenerator.generate`; up to eight lower-case letters, each a token."""
+        seeds = [str(seed + place) if temperature else "" for place in range(len(prompts))]
+        texts = [_hash_letters(ScoreRequest(prompt), mark) for prompt, mark in zip(prompts, seeds, strict=True)]
+        return [before_stop(text[:new_tokens], stop) for text in texts]
+
+
+def before_stop(text: str, stop: Sequence[str]) -> str:
+    """The text before the first stop string."""
+    return text[: min((text.find(mark) for mark in stop if mark in text), default=len(text))]
+
+
+def _hash_letters(request: ScoreRequest, seed: str) -> str:
+    digest = hashlib.sha256(request.digest + b"text" + seed.encode()).digest()
+    return "".join(chr(ord("a") + byte % 26) for byte in digest[:8])
 
 
 def _hash_score(request: ScoreRequest, continuation: str) -> float:

@@ -30,12 +30,20 @@ def truth(text: str, token: str) -> float:
     return float(HashScorer().score([text], [token])[0, 0])
 
 
+def writing(prompt: str, temperature: float, seed: int) -> str:
+    """What is written after a prompt by a server that `writes`, from the first word to the end."""
+    if "WORDLESS" in prompt:
+        return ""
+    return f"{HashScorer().generate([prompt], new_tokens=8, temperature=temperature, seed=seed)[0]}\nAnd so on."
+
+
 @dataclass(frozen=True)
 class Habits:
     """What a server does and does not do.
 
     `fault_every` N makes every N-th request meet the next of `faults`. Prompts that hold FILTERED,
-    REFUSED, REJECTED or POISON are treated accordingly; SILENT ones get words without the labels.
+    REFUSED, REJECTED or POISON are treated accordingly; SILENT ones get words without the labels,
+    WORDLESS ones no text, CENSORED ones a text that the filter broke off.
     """
 
     model: str = "m"
@@ -49,6 +57,14 @@ class Habits:
     blanks: bool = True
     """Whether echoed tokens show their blanks."""
     text: str = " Yes, because"
+    writes: bool = False
+    """Whether a text is `writing`, and not always the same."""
+    leads: str = " "
+    """What stands before a text that it writes."""
+    stops: bool = True
+    """Whether it ends a text where it is asked to."""
+    rejects: tuple[str, ...] = ()
+    """Parameters that it does not know."""
     context: int = 0
     states_context: bool = True
     lists: int = 200
@@ -100,6 +116,7 @@ class EndpointServer:
     answered: Counter[str] = field(default_factory=Counter)
     at_once: int = 0
     most_at_once: int = 0
+    drawn: int = 0
 
     @property
     def url(self) -> str:
@@ -138,7 +155,13 @@ class EndpointServer:
         if fault in ("stall", "close"):
             await asyncio.sleep(30 if fault == "stall" else 0)
             raise ConnectionError
-        status, content = (int(fault), {"error": "busy"}) if fault.isdigit() else self._answer(path, asked)
+        status, content = self._answer(path, asked)
+        if fault.isdigit():
+            status, content = int(fault), {"error": "busy"}
+        if fault == "abort" and status == 200:
+            choice: Json = content["choices"][0]
+            holder, name = (choice, "text") if "text" in choice else (choice["message"], "content")
+            holder[name], choice["finish_reason"] = (holder[name] or "")[:3], "abort"
         raw = json.dumps(content).encode()
         if fault == "truncate":
             raw = raw[: len(raw) // 2]
@@ -186,12 +209,15 @@ class EndpointServer:
             return 400, {"error": {"message": text, "code": "content_filter"}}
         if "POISON" in text or (asked.get("echo") and habits.echo == "breaks"):
             return 500, {"error": {"message": f"Unsupported param: echo, {text}"}}
+        if set(asked) & set(habits.rejects):
+            return 400, {"error": {"message": f"Unsupported parameter: {habits.rejects}", "code": "unsupported_parameter"}}
         if asked.get("echo") and habits.echo == "refuses":
             return 400, {"error": {"message": "Only no echo is supported"}}
-        top = asked.get("top_logprobs", asked.get("logprobs", 0) if api == "completions" else 0)
+        top: Any = asked.get("top_logprobs", asked.get("logprobs", 0) if api == "completions" else 0)
         if top > habits.most_top:
             return 400, {"error": {"message": f"at most {habits.most_top} logprobs"}}
         choice = self._completion(asked) if api == "completions" else self._chat(asked)
+        choice["finish_reason"] = "content_filter" if "CENSORED" in text else choice["finish_reason"]
         usage = {"usage": {"prompt_tokens": tokens, "completion_tokens": asked["max_tokens"]}} if habits.usage else {}
         return 200, {"choices": [choice], "model": habits.calls_itself or habits.model, "system_fingerprint": "f1", **usage}
 
@@ -205,12 +231,24 @@ class EndpointServer:
         text, top = asked["prompt"], asked.get("logprobs", 0)
         echo = asked.get("echo") and self.habits.echo == "repeats"
         likely = self._next(text, " ", top)
-        said = likely[0][0] if asked["max_tokens"] == 1 else self.habits.text
-        choice: Json = {"index": 0, "text": text + said if echo else said, "finish_reason": "length", "logprobs": None}
+        said, end = self._said(asked, likely)
+        choice: Json = {"index": 0, "text": text + said if echo else said, "finish_reason": end, "logprobs": None}
         if top and self.habits.logprobs != "none":
             pairs = self.speaker.read(text) if echo else []
             choice["logprobs"] = self._written([*pairs, likely[0]], [likely] if not echo else [{}, likely])
         return choice
+
+    def _said(self, asked: Json, likely: Pairs) -> tuple[str, str]:
+        """A text and why it ends; tokens are counted by words."""
+        if not self.habits.writes:
+            return likely[0][0] if asked["max_tokens"] == 1 else self.habits.text, "length"
+        self.drawn += 1
+        seed = asked.get("seed", self.drawn + 1000)  # without one nobody can repeat what is drawn
+        whole = self.habits.leads + writing(text_of(asked), asked["temperature"], seed)
+        words = re.findall(r"\s*\S+", whole)
+        text, end = "".join(words[: asked["max_tokens"]]), "length" if len(words) > asked["max_tokens"] else "stop"
+        marks = [text.find(mark) for mark in asked.get("stop", ()) if mark in text] if self.habits.stops else []
+        return (text[: min(marks)], "stop") if marks else (text, end)
 
     def _written(self, tokens: Pairs, tops: list[Any]) -> Json:
         if self.habits.logprobs == "content":
@@ -226,8 +264,8 @@ class EndpointServer:
         if "REFUSED" in text:
             return {"index": 0, "message": {"content": None, "refusal": "I cannot"}, "finish_reason": "stop"}
         likely = self._next(text, "", asked.get("top_logprobs", 1))
-        said = likely[0][0] if asked["max_tokens"] == 1 else self.habits.text
-        choice: Json = {"index": 0, "message": {"content": said}, "finish_reason": "length"}
+        said, end = self._said(asked, likely)
+        choice: Json = {"index": 0, "message": {"content": said}, "finish_reason": end}
         if asked.get("logprobs") and self.habits.logprobs != "none":
             listed = [{"token": token, "logprob": logprob} for token, logprob in likely]
             choice["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}

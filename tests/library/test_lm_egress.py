@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import numpy as np
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.errors import PrivacyError
+from dpicl.errors import ParameterError, PrivacyError
 from dpicl.lm import HashScorer, ModelSpec
-from dpicl.lm.egress import ask, check_egress, prompts_of
+from dpicl.lm.egress import ask, ask_texts, check_egress, prompts_of
 from dpicl.lm.layout import CONTINUATIONS
 from dpicl.pipeline import Cell, Pipeline, Unit, units_of
 from dpicl.types import PrivatePrompts, ReleasedPrompts
@@ -24,9 +25,12 @@ TEXTS = ("One. Answer: No", "Two. Answer:")
 
 
 class Silent(HashScorer):
-    """A scorer that fails if it is told anything."""
+    """A model that fails if it is told anything."""
 
     def score(self, *_: object, **__: object) -> np.ndarray:
+        raise AssertionError("it was told something")
+
+    def generate(self, *_: object, **__: object) -> list[str]:
         raise AssertionError("it was told something")
 
 
@@ -61,29 +65,69 @@ def test_everything_else_may_be_planned() -> None:
     check_egress(private_contract(), unit(float("inf")), NEAR)
 
 
-def test_a_remote_scorer_is_told_nothing_private() -> None:
-    for prompts in (PrivatePrompts(TEXTS), TEXTS, list(TEXTS)):
-        with pytest.raises(PrivacyError, match=f"may not be told {type(prompts).__name__}; expected released prompts"):
-            ask(Silent("far", "remote"), prompts, CONTINUATIONS)  # type: ignore[arg-type]
+def scores_of(model: HashScorer, prompts: ReleasedPrompts | PrivatePrompts) -> np.ndarray:
+    """One door."""
+    return ask(model, prompts, CONTINUATIONS)
 
 
-def test_no_scorer_is_told_texts_that_do_not_say_what_they_hold() -> None:
+def texts_of(model: HashScorer, prompts: ReleasedPrompts | PrivatePrompts) -> list[str]:
+    """The other."""
+    return ask_texts(model, prompts, new_tokens=5, stop=("\n",))
+
+
+@pytest.mark.parametrize("door", [scores_of, texts_of])
+@pytest.mark.parametrize("prompts", [PrivatePrompts(TEXTS), TEXTS, list(TEXTS)])
+def test_a_remote_model_is_told_nothing_private(door: Callable[..., object], prompts: object) -> None:
+    with pytest.raises(PrivacyError) as refused:
+        door(Silent("far", "remote"), prompts)
+    assert str(refused.value) == (
+        f"model 'far' has trust 'remote' and may not be told {type(prompts).__name__}; "
+        f"expected released prompts, or private ones for a local model"
+    )
+
+
+@pytest.mark.parametrize("door", [scores_of, texts_of])
+def test_no_model_is_told_texts_that_do_not_say_what_they_hold(door: Callable[..., object]) -> None:
     with pytest.raises(PrivacyError, match="may not be told tuple"):
-        ask(Silent(), TEXTS, CONTINUATIONS)  # type: ignore[arg-type]
+        door(Silent(), TEXTS)
 
 
 @pytest.mark.parametrize(("trust", "kind"), [("local", ReleasedPrompts), ("local", PrivatePrompts), ("remote", ReleasedPrompts)])
 def test_what_may_be_told_is_answered_as_ever(trust: str, kind: type[ReleasedPrompts | PrivatePrompts]) -> None:
     scorer = replace(HashScorer(), trust=trust)  # type: ignore[arg-type]
-    assert np.array_equal(ask(scorer, kind(TEXTS), CONTINUATIONS), scorer.score(TEXTS, CONTINUATIONS))
+    assert np.array_equal(scores_of(scorer, kind(TEXTS)), scorer.score(TEXTS, CONTINUATIONS))
+    assert texts_of(scorer, kind(TEXTS)) == scorer.generate(TEXTS, new_tokens=5, stop=["\n"])
 
 
-def test_stages_ask_a_scorer_through_this_door_only() -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"new_tokens": 0},
+        {"temperature": -0.5},
+        {"temperature": float("nan")},
+        {"temperature": float("inf")},
+        {"stop": [".", ""]},
+        {"stop": "."},
+    ],
+)
+def test_a_text_that_cannot_be_written_is_not_asked_for(wrong: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match=f"^{next(iter(wrong))}="):
+        ask_texts(Silent(), ReleasedPrompts(TEXTS), **{"new_tokens": 5, "stop": ()} | wrong)  # type: ignore[arg-type]
+
+
+def test_the_door_hands_on_how_a_text_is_wanted() -> None:
+    model, prompts = HashScorer(), ReleasedPrompts(("a", "a", "b"))
+    for wish in ({"temperature": 0.7, "seed": 3}, {"temperature": 0.7, "seed": 4}, {"new_tokens": 2}, {"stop": ("e",)}):
+        wanted = {"new_tokens": 5, "stop": (), **wish}
+        assert ask_texts(model, prompts, **wanted) == model.generate(prompts.texts, **wanted)  # type: ignore[arg-type]
+
+
+def test_stages_ask_a_model_through_these_doors_only() -> None:
     asking = {
         str(path.relative_to(ROOT))
         for folder in ("tasks", "flows", "infra")
         for path in (ROOT / folder).rglob("*.py")
-        if re.search(r"\.score\(", path.read_text())
+        if re.search(r"\.(score|generate)\(", path.read_text())
     }
     assert asking == set()
 
@@ -91,7 +135,7 @@ def test_stages_ask_a_scorer_through_this_door_only() -> None:
 WRONG = """
 from dpicl.contract import Contract
 from dpicl.lm import HashScorer
-from dpicl.lm.egress import ask
+from dpicl.lm.egress import ask, ask_texts
 from dpicl.tabular.serialize import central_demonstrations, central_queries, local_demonstrations, local_queries
 from dpicl.types import LocalReports, PrivateCodes, PrivateTable, QueryTable, ReleasedGroups, ReleasedPrompts, ReleasedRows
 
@@ -100,6 +144,7 @@ def right(c: Contract, q: QueryTable, g: ReleasedGroups, r: ReleasedRows) -> Non
     central_demonstrations(g, c)
     local_demonstrations(r, lambda codes: codes, c)
     ask(HashScorer(), ReleasedPrompts(("a",)), [" No"])
+    ask_texts(HashScorer(), ReleasedPrompts(("a",)), new_tokens=1, stop=())
 
 def wrong(c: Contract, p: PrivateTable, k: PrivateCodes) -> None:
     central_queries(p, c)
@@ -107,6 +152,7 @@ def wrong(c: Contract, p: PrivateTable, k: PrivateCodes) -> None:
     local_demonstrations(k, lambda codes: codes, c)
     local_queries(k, c)
     ask(HashScorer(), ["a"], [" No"])
+    ask_texts(HashScorer(), ["a"], new_tokens=1, stop=())
 """
 
 
@@ -118,4 +164,4 @@ def test_a_skipped_noise_step_is_a_type_error(tmp_path: Path, monkeypatch: pytes
     out, _, code = api.run(["--config-file", str(ROOT / "pyproject.toml"), str(tmp_path / "snippet.py")])
     lines = {int(number) for number in re.findall(r"snippet\.py:(\d+): error", out)}
     first = WRONG.splitlines().index("def wrong(c: Contract, p: PrivateTable, k: PrivateCodes) -> None:") + 2
-    assert code == 1 and lines == set(range(first, first + 5)), out
+    assert code == 1 and lines == set(range(first, first + 6)), out

@@ -20,8 +20,10 @@ from typing import Literal
 
 from dpicl.lm.endpoint.protocol import GarbledError, Reply
 
-Outcome = Literal["scored", "one-label", "no-label", "parsed", "unparsed", "filtered", "refused", "rejected"]
+Outcome = Literal["scored", "one-label", "no-label", "parsed", "unparsed", "generated", "empty", "filtered", "refused", "rejected"]
 """`scored`: every label; `one-label`: some, the others got the floor; `parsed`: from text.
+
+Where a text was wanted: `generated`: there is one; `empty`: the model wrote nothing.
 
 Fixed answers: `no-label`: none of them was listed; `unparsed`: text that starts with none;
 `filtered`: the server's content filter; `refused`: the model said so; `rejected`: status 4xx.

@@ -1,8 +1,9 @@
 """What a server can do, found out before a run with a public prompt of our own.
 
-Tried, best first: completions that echo, completions and then a chat that list the likeliest
-tokens, and, only where the model's entry allows it, text that is parsed. The first manner that
-scores the labels is used for the whole run.
+For scores, best first: completions that echo, completions and then a chat that list the
+likeliest tokens, and, only where the model's entry allows it, text that is parsed. For texts:
+completions, which go on with a prompt as a local model does, then a chat. The first manner
+that does is used for the whole run.
 
 Not covered a server that cuts long prompts silently and does not say its context's length.
 """
@@ -10,20 +11,24 @@ Not covered a server that cuts long prompts silently and does not say its contex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.asking import Asker
 from dpicl.lm.endpoint.client import Client
 from dpicl.lm.endpoint.failures import GaveUpError, StopError, Unanswered
-from dpicl.lm.endpoint.labels import Answer
-from dpicl.lm.endpoint.protocol import Api, Manner
+from dpicl.lm.endpoint.labels import Outcome
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Api, Manner, Mode
+from dpicl.lm.endpoint.texts import TextAsker, Wish
+from dpicl.lm.layout import CONTINUATIONS
 
 TOPS = (20, 5)
 """How many likely tokens servers list at most: vLLM and clouds 20 by default, others 5."""
+TEXT_MODES: tuple[Mode, ...] = ("text", "bare-text")
 REPEATS, ATTEMPTS = 3, 2
+AnyAsker = TypeVar("AnyAsker", Asker, TextAsker)
 _CONTEXT_KEYS = ("max_model_len", "context_length", "context_window", "n_ctx", "max_context_length")
 
 
@@ -34,8 +39,8 @@ class Capabilities:
     manner: Manner
     context: int | None
     """Length in tokens, where the server states it."""
-    spread: float
-    """Largest difference between repeats of one score, in nats."""
+    repeats: str
+    """How far repeats of one request agree, in words."""
     called: str
     """The server's own name for the model that answered."""
     fingerprint: str
@@ -44,8 +49,7 @@ class Capabilities:
     def note(self) -> str:
         """One line for manifest and report."""
         context = "context length not stated" if self.context is None else f"context {self.context} tokens"
-        repeats = "repeats agree" if self.spread == 0 else f"repeats differ by up to {self.spread:.2g} nats"
-        return f"{context}; {repeats}" + (f"; the server calls it {self.called[:100]}" if self.called else "")
+        return f"{context}; {self.repeats}" + (f"; the server calls it {self.called[:100]}" if self.called else "")
 
 
 async def probe(client: Client, model: str, labels: tuple[str, ...], api: Api | Literal["auto"], *, fallback: bool) -> Capabilities:
@@ -56,45 +60,85 @@ async def probe(client: Client, model: str, labels: tuple[str, ...], api: Api | 
             can do nothing of what is allowed; gives the reason for every manner.
     """
     context = _context(await _listed(client), model)
-    reasons: dict[str, str] = {}
-    for manner in _manners(api, fallback=fallback):
-        asker = Asker(client, model, manner, labels, context, attempts=ATTEMPTS)
-        try:
-            return await _tried(asker)
-        except _Unfit as reason:
-            reasons[manner.label] = str(reason)
-    told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    manners = _manners(api, fallback=fallback)
+    askers = (Asker(client, model, manner, labels, context=context, attempts=ATTEMPTS) for manner in manners)
     expected = "a server that gives log-probabilities" + ("" if fallback else ", or `allow_fallback: true` to parse its text")
-    raise ModelError(f"model {client.server.name!r} cannot score {' and'.join(labels).strip()} ({told}); expected {expected}")
+    return await _first(client, askers, _tried_scores, f"cannot score {' and'.join(labels).strip()}", expected)
+
+
+async def probe_text(client: Client, model: str, api: Api | Literal["auto"]) -> Capabilities:
+    """The best manner in which this server writes texts; it needs no log-probabilities.
+
+    Raises:
+        ModelError: as `probe`.
+    """
+    context = _context(await _listed(client), model)
+    manners: Iterator[Manner] = (Manner(one, mode) for one in _apis(api) for mode in TEXT_MODES)
+    askers = (TextAsker(client, model, manner, context=context, attempts=ATTEMPTS) for manner in manners)
+    return await _first(client, askers, _tried_texts, "cannot write", "a server that gives text")
 
 
 class _Unfit(Exception):
     """Why a manner does not do."""
 
 
+def _apis(api: Api | Literal["auto"]) -> tuple[Api, ...]:
+    return ("completions", "chat") if api == "auto" else (api,)
+
+
 def _manners(api: Api | Literal["auto"], *, fallback: bool) -> Iterator[Manner]:
-    apis: tuple[Api, ...] = ("completions", "chat") if api == "auto" else (api,)
+    apis = _apis(api)
     if "completions" in apis:
         yield Manner("completions", "echo")
     yield from (Manner(one, "top-logprobs", top) for one in apis for top in TOPS)
     yield from (Manner(one, "generated") for one in apis if fallback)
 
 
-async def _tried(asker: Asker) -> Capabilities:
-    """One manner, asked several times over."""
-    prompt = "\n".join(f"Answer:{label}" for label in (*asker.labels[::-1], ""))
-    try:
-        await asker.learn([prompt])
-        answers = [await asker.answer(prompt) for _ in range(REPEATS)]
-    except StopError:
-        raise
-    except (ModelError, Unanswered) as problem:
-        asker.client.gate.failures = 0
-        raise _Unfit(_WHY["rejected"] if isinstance(problem, Unanswered) else _reason(problem)) from None
-    if answers[0].outcome in _WHY:
-        raise _Unfit(_WHY[answers[0].outcome])
-    called = "" if asker.called == asker.model else asker.called
-    return Capabilities(asker.manner, asker.context, _spread(answers), called, asker.fingerprint)
+async def _first(
+    client: Client, askers: Iterable[AnyAsker], tried: Callable[[AnyAsker], Awaitable[str]], failing: str, expected: str
+) -> Capabilities:
+    """The first manner that does, with what `tried` says of repeats."""
+    reasons: dict[str, str] = {}
+    for asker in askers:
+        try:
+            repeats = await tried(asker)
+        except StopError:
+            raise
+        except (ModelError, Unanswered, _Unfit) as problem:
+            client.gate.failures = 0
+            reasons[asker.manner.label] = _reason(problem)
+        else:
+            called = "" if asker.called == asker.model else asker.called
+            return Capabilities(asker.manner, asker.context, repeats, called, asker.fingerprint)
+    told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    raise ModelError(f"model {client.server.name!r} {failing} ({told}); expected {expected}")
+
+
+async def _tried_scores(asker: Asker) -> str:
+    prompt = _lesson(asker.labels)
+    await asker.learn([prompt])
+    answers = [await asker.answer(prompt) for _ in range(REPEATS)]
+    _check(answers[0].outcome)
+    spread = max(max(column) - min(column) for column in zip(*(answer.scores for answer in answers), strict=True))
+    return "repeats agree" if spread == 0 else f"repeats differ by up to {spread:.2g} nats"
+
+
+async def _tried_texts(asker: TextAsker) -> str:
+    wish = Wish(_lesson(CONTINUATIONS), GENERATED_TOKENS, stop=("Answer:",), seed=0)
+    texts = [await asker.answer(wish) for _ in range(REPEATS)]
+    _check(texts[0].outcome)
+    agreed = "repeats agree" if len(set(texts)) == 1 else "repeats differ"
+    return agreed + ("; neither seed nor stop strings are sent" if asker.manner.mode == "bare-text" else "")
+
+
+def _lesson(labels: Sequence[str]) -> str:
+    """A public prompt that every model can go on with."""
+    return "\n".join(f"Answer:{label}" for label in (*labels[::-1], ""))
+
+
+def _check(outcome: Outcome) -> None:
+    if outcome in _WHY:
+        raise _Unfit(_WHY[outcome])
 
 
 _WHY = {
@@ -106,16 +150,15 @@ _WHY = {
 }
 
 
-def _reason(problem: ModelError) -> str:
+def _reason(problem: Exception) -> str:
     """The clause of an error that says why."""
+    if isinstance(problem, Unanswered):
+        return _WHY["rejected"]
+    if isinstance(problem, _Unfit):
+        return str(problem)
     clause = str(problem).partition(": ")[2].partition("; ")[0]
     inner = re.search(r"\((.*)\)$", clause)
     return inner[1] if inner else clause
-
-
-def _spread(answers: list[Answer]) -> float:
-    table = [answer.scores for answer in answers]
-    return max(max(column) - min(column) for column in zip(*table, strict=True))
 
 
 async def _listed(client: Client) -> Any:

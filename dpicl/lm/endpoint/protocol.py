@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Api = Literal["completions", "chat"]
-Mode = Literal["echo", "top-logprobs", "generated"]
+Mode = Literal["echo", "top-logprobs", "generated", "text", "bare-text"]
+"""How labels are scored, or how a text is asked for: with seed and stop strings, or without them."""
 PATHS: dict[Api, str] = {"completions": "/completions", "chat": "/chat/completions"}
 GENERATED_TOKENS = 8
 """How much of an answer is read where it has to be parsed."""
@@ -57,7 +58,7 @@ class Reply:
 
 
 def request_body(manner: Manner, model: str, text: str, labels: Sequence[str]) -> dict[str, Any]:
-    """The JSON of one request; a chat is told the labels, because chat models like to explain."""
+    """The JSON of one request for scores; a chat is told the labels, because chat models like to explain."""
     body: dict[str, Any] = {"model": model, "temperature": 0, "max_tokens": GENERATED_TOKENS if manner.mode == "generated" else 1}
     if manner.api == "completions":
         options = {"echo": {"echo": True, "logprobs": 1}, "top-logprobs": {"logprobs": manner.top}, "generated": {}}[manner.mode]

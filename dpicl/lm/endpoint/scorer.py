@@ -1,6 +1,6 @@
-"""A `Scorer` for one model behind an OpenAI-compatible server.
+"""A `Scorer` and `TextGenerator` for one model behind an OpenAI-compatible server.
 
-A distinct prompt is asked once: its answer is kept for as long as the process lives. Calls of
+What is asked is asked once: its answer is kept for as long as the process lives. Calls of
 several threads take turns, each with up to `max_connections` requests at once.
 """
 
@@ -11,19 +11,22 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.asking import Asker
 from dpicl.lm.endpoint.client import Client, Server, Spending
-from dpicl.lm.endpoint.labels import Answer
-from dpicl.lm.endpoint.probe import probe
+from dpicl.lm.endpoint.labels import Answer, Outcome
+from dpicl.lm.endpoint.probe import Capabilities, probe, probe_text
+from dpicl.lm.endpoint.questioner import ask_all
+from dpicl.lm.endpoint.texts import Key as TextKey
+from dpicl.lm.endpoint.texts import Text, TextAsker, Wish, wishes
 from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import ModelDescription, Progress, ScoreRequest
@@ -32,36 +35,43 @@ START = 8
 """Calls at once to begin with."""
 T = TypeVar("T")
 Key = tuple[bytes, tuple[str, ...]]
+Wanted = Literal["scores", "text"]
 
 
 class EndpointScorer:
-    """One model of one server; opening it asks the server what it can do.
+    """One model of one server; opening it asks the server what it can do of what is wanted.
+
+    The other of scores and texts may be asked for too: whether the server can do it is found
+    out then.
 
     Args:
         spec: an entry of kind endpoint; the key is read from the environment here.
+        wanted: what it is opened for; the description says how the server is asked for that.
 
     Raises:
-        ModelError: the variable with the key is empty, or `probe.probe` finds no way to ask.
+        ModelError: the variable with the key is empty, or `probe` finds no way to ask.
     """
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: ModelSpec, *, wanted: Wanted = "scores") -> None:
         self._spec, self._model = spec, str(spec.id)
         self._server = Server(spec.name, str(spec.url).rstrip("/"), _key(spec), spec.max_connections, spec.deadline_seconds)
         self._turn, self._start = Lock(), float(START)
         self._answers: dict[Key, Answer] = {}
+        self._texts: dict[TextKey, Text] = {}
+        self._told: dict[bytes, list[Outcome]] = {}
+        """By prompt, how its texts came about in the last call that held it."""
         self._spending = Spending()
-        self._can = _finished(
-            self._with_client(lambda client: probe(client, self._model, CONTINUATIONS, spec.api, fallback=spec.allow_fallback))
-        )
+        self._found: dict[Wanted, Capabilities] = {}
+        can = self._can(wanted)
         self.description = ModelDescription(
             name=spec.name,
             kind=spec.kind,
-            revision=self._can.fingerprint,
-            digest=hashlib.sha256(json.dumps([spec.url, spec.id, self._can.manner.label]).encode()).hexdigest(),
+            revision=can.fingerprint,
+            digest=hashlib.sha256(json.dumps([spec.url, spec.id, can.manner.label]).encode()).hexdigest(),
             trained=True,
             trust=spec.trust,
-            note=self._can.note,
-            mode=self._can.manner.label,
+            note=can.note,
+            mode=can.manner.label,
         )
 
     def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
@@ -88,30 +98,80 @@ class EndpointScorer:
                     progress(done)
 
             if missing:
-                _finished(self._with_client(lambda client: self._ask_all(client, missing, labels, keep)))
+                self._score_all(missing, labels, keep)
             scores = [self._answers[key].scores for key in keys]
         return np.array(scores, dtype=np.float64).reshape(len(prompts), len(labels))
+
+    def generate(
+        self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
+    ) -> list[str]:
+        """See `TextGenerator.generate`; a prompt that the server does not answer because of its content gets an empty text.
+
+        Samples can be repeated by their seed as far as the server honours it; the description
+        of a model that was opened for texts says if none is sent.
+
+        Raises:
+            ModelError: as `score`, and if prompt and new tokens do not fit the context together.
+        """
+        wanted = wishes(prompts, new_tokens=new_tokens, stop=stop, temperature=temperature, seed=seed)
+        with self._turn:
+            missing = sorted({wish for wish in wanted if wish.key not in self._texts}, key=lambda wish: (wish.prompt, wish.seed or 0))
+            if missing:
+                self._write_all(missing)
+            told: dict[bytes, list[Outcome]] = {}
+            for wish in wanted:
+                told.setdefault(wish.digest, []).append(self._texts[wish.key].outcome)
+            self._told |= told
+            return [self._texts[wish.key].text for wish in wanted]
 
     def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
         """See `Tallying.tally`: prompts by outcome, and what was asked of the server since the last tally."""
         with self._turn:
-            counts = Counter(self._answers[_key_of(prompt, tuple(continuations))].outcome for prompt in prompts)
+            counts = Counter(self._outcomes(prompts, tuple(continuations)))
             spent: dict[str, float] = asdict(self._spending)
             self._spending = Spending()
         if self._spec.price_per_million_tokens is not None:
             spent["cost"] = (spent["prompt_tokens"] + spent["completion_tokens"]) * self._spec.price_per_million_tokens / 1e6
         return {**{str(outcome): count for outcome, count in counts.items()}, **spent}
 
-    async def _ask_all(self, client: Client, prompts: Sequence[str], labels: tuple[str, ...], keep: Callable[[str, Answer], None]) -> None:
-        asker = Asker(client, self._model, self._can.manner, labels, self._can.context)
-        await asker.learn(prompts)
-        rest = iter(prompts)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._server.max_connections, len(prompts))):
-                    group.create_task(_ask_in_turn(asker, rest, keep))
-        except ExceptionGroup as problems:
-            raise problems.exceptions[0] from None
+    def _outcomes(self, prompts: Sequence[str], labels: tuple[str, ...]) -> list[Outcome]:
+        """How the scores or, without labels, the texts of these prompts came about."""
+        if labels:
+            return [self._answers[_key_of(prompt, labels)].outcome for prompt in prompts]
+        return [outcome for prompt in dict.fromkeys(prompts) for outcome in self._told[ScoreRequest(prompt).digest]]
+
+    def _can(self, wanted: Wanted) -> Capabilities:
+        """What the server can do, found out when it is first wanted."""
+        if wanted not in self._found:
+            self._found[wanted] = _finished(self._with_client(lambda client: self._probed(client, wanted)))
+        return self._found[wanted]
+
+    def _probed(self, client: Client, wanted: Wanted) -> Awaitable[Capabilities]:
+        if wanted == "text":
+            return probe_text(client, self._model, self._spec.api)
+        return probe(client, self._model, CONTINUATIONS, self._spec.api, fallback=self._spec.allow_fallback)
+
+    def _score_all(self, prompts: Sequence[str], labels: tuple[str, ...], keep: Callable[[str, Answer], None]) -> None:
+        can = self._can("scores")
+
+        async def work(client: Client) -> None:
+            asker = Asker(client, self._model, can.manner, labels, context=can.context)
+            await asker.learn(prompts)
+            await ask_all(asker.answer, prompts, keep, at_once=self._server.max_connections)
+
+        _finished(self._with_client(work))
+
+    def _write_all(self, missing: Sequence[Wish]) -> None:
+        can = self._can("text")
+
+        def keep(wish: Wish, text: Text) -> None:
+            self._texts[wish.key] = text
+
+        async def work(client: Client) -> None:
+            asker = TextAsker(client, self._model, can.manner, context=can.context)
+            await ask_all(asker.answer, missing, keep, at_once=self._server.max_connections)
+
+        _finished(self._with_client(work))
 
     async def _with_client(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Work with connections that are closed after it; how many calls the server bears is remembered."""
@@ -120,11 +180,6 @@ class EndpointScorer:
                 return await work(client)
             finally:
                 self._start = client.gate.limit
-
-
-async def _ask_in_turn(asker: Asker, prompts: Iterator[str], keep: Callable[[str, Answer], None]) -> None:
-    for prompt in prompts:
-        keep(prompt, await asker.answer(prompt))
 
 
 def _finished(work: Any) -> Any:
