@@ -14,22 +14,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpicl.contract.models import Contract
-from dpicl.errors import PrivacyError
+from dpicl.contract.declared import Declared
+from dpicl.errors import ParameterError, PrivacyError
 from dpicl.lm.models import ModelSpec
-from dpicl.lm.requests import Progress, Scorer
+from dpicl.lm.requests import ModelDescription, Progress, Scorer, TextGenerator
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivatePrompts, ReleasedPrompts
 
 
-def prompts_of(texts: Sequence[str], contract: Contract, cell: Cell) -> ReleasedPrompts | PrivatePrompts:
+def prompts_of(texts: Sequence[str], contract: Declared, cell: Cell) -> ReleasedPrompts | PrivatePrompts:
     """Texts with their trust: those of a noiseless cell are private unless the table is public."""
     noiseless = cell.epsilon is not None and math.isinf(cell.epsilon)
     kind = PrivatePrompts if noiseless and not contract.privacy.budget.benchmark else ReleasedPrompts
     return kind(tuple(texts))
 
 
-def check_egress(contract: Contract, unit: Unit, model: ModelSpec) -> None:
+def check_egress(contract: Declared, unit: Unit, model: ModelSpec) -> None:
     """Refuse a unit that would send private rows to a model that others run.
 
     Raises:
@@ -51,10 +51,41 @@ def ask(
     Raises:
         PrivacyError: the texts hold private rows and the model is not local, or they do not say what they hold.
     """
-    allowed = ReleasedPrompts | PrivatePrompts if scorer.description.trust == "local" else ReleasedPrompts
+    _check_told(scorer.description, prompts)
+    return scorer.score(prompts.texts, continuations, progress=progress)
+
+
+def ask_texts(
+    generator: TextGenerator,
+    prompts: ReleasedPrompts | PrivatePrompts,
+    *,
+    new_tokens: int,
+    stop: Sequence[str],
+    temperature: float = 0.0,
+    seed: int = 0,
+) -> list[str]:
+    """`TextGenerator.generate` for texts that say what they hold.
+
+    What is written is as private as the prompt that it follows.
+
+    Raises:
+        PrivacyError: as `ask`.
+        ParameterError: no token is allowed, the temperature is no number from 0 on, or a stop string is empty.
+    """
+    _check_told(generator.description, prompts)
+    if new_tokens < 1:
+        raise ParameterError("new_tokens", new_tokens, "at least 1")
+    if not 0 <= temperature < math.inf:
+        raise ParameterError("temperature", temperature, "a number from 0 on")
+    if isinstance(stop, str) or "" in stop:
+        raise ParameterError("stop", stop, "a list of strings that are not empty")
+    return generator.generate(prompts.texts, new_tokens=new_tokens, stop=stop, temperature=temperature, seed=seed)
+
+
+def _check_told(model: ModelDescription, prompts: ReleasedPrompts | PrivatePrompts) -> None:
+    allowed = ReleasedPrompts | PrivatePrompts if model.trust == "local" else ReleasedPrompts
     if not isinstance(prompts, allowed):
         raise PrivacyError(
-            f"model {scorer.description.name!r} has trust {scorer.description.trust!r} and may not be told {type(prompts).__name__}; "
+            f"model {model.name!r} has trust {model.trust!r} and may not be told {type(prompts).__name__}; "
             f"expected released prompts, or private ones for a local model"
         )
-    return scorer.score(prompts.texts, continuations, progress=progress)

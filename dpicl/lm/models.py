@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from dpicl.errors import ModelError
+from dpicl.errors import ModelError, PrivacyError
+from dpicl.lm.echo import EchoWriter
 from dpicl.lm.endpoint import address
-from dpicl.lm.model_files import HUB_ID, Dtype, is_model_folder
+from dpicl.lm.model_files import HUB_ID, Dtype, find_model_files, is_model_folder, model_digest
 from dpicl.lm.requests import HashScorer, Scorer, Trust
+from dpicl.lm.voting import Writer
 
 _one_at_a_time = Lock()
-_opened: dict[tuple[ModelSpec, Path, tuple[str, ...]], Scorer] = {}
+Wanted = Literal["scores", "text"]
+_opened: dict[tuple[ModelSpec, Path, tuple[str, ...], Wanted], Scorer] = {}
 """At most one entry: the scorer opened last."""
 
 
@@ -104,23 +109,55 @@ def _endpoint(name: str) -> ModelSpec:
         raise ModelError(f"model endpoint: {rule}; expected {address.FORM}") from None
 
 
-def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str]) -> Scorer:
+def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], wanted: Wanted = "scores") -> Scorer:
     """The scorer for a model; it stays loaded for all threads until another one is opened.
 
     Args:
         spec: which model.
         models_folder: where the tiny model is kept; created if missing.
         corpus: public texts for the tiny model's tokenizer.
+        wanted: what a server must be able to do; all others score and write.
 
     Raises:
         ModelError: the model cannot be loaded.
     """
-    key = (spec, models_folder, tuple(corpus) if spec.kind == "tiny" else ())
+    key = (spec, models_folder, tuple(corpus) if spec.kind == "tiny" else (), wanted if spec.kind == "endpoint" else "scores")
     with _one_at_a_time:  # two threads must not load the same model twice
         if key not in _opened:
             _opened.clear()  # first, so that two models never fill the memory together
             _opened[key] = _open(*key)
         return _opened[key]
+
+
+def open_writer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str]) -> Writer:
+    """The writer for a model that runs here; it is the same loaded model that `open_scorer` gives.
+
+    Args:
+        spec, models_folder, corpus: as of `open_scorer`.
+
+    Raises:
+        PrivacyError: the model is one that others run, or a server's.
+        ModelError: the model cannot be loaded.
+    """
+    if spec.kind == "endpoint" or spec.trust != "local":
+        raise PrivacyError(
+            f"model {spec.name!r} has kind {spec.kind!r} and trust {spec.trust!r}; raw rows stay local: expected a local model"
+        )
+    if spec.kind == "fake":
+        return EchoWriter(spec.name)
+    return cast(Writer, open_scorer(spec, models_folder=models_folder, corpus=corpus))
+
+
+def fingerprint_of(spec: ModelSpec, *, corpus: Sequence[str]) -> str:
+    """What names a model's weights, found without loading them: another value, another model.
+
+    Raises:
+        ModelError: the model's files are missing.
+    """
+    if spec.kind == "transformers" and spec.id is not None:
+        return f"{model_digest(*find_model_files(spec.id, spec.revision))} {spec.dtype}"
+    made_of = json.dumps([spec.kind, spec.url, spec.id, *(corpus if spec.kind == "tiny" else ())])
+    return hashlib.sha256(made_of.encode()).hexdigest()
 
 
 def import_backend() -> None:
@@ -133,11 +170,11 @@ def import_backend() -> None:
         importlib.import_module("dpicl.lm.transformers_backend")
 
 
-def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...]) -> Scorer:
+def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted: Wanted) -> Scorer:
     if spec.kind == "fake":
         return HashScorer(spec.name, spec.trust)
     if spec.kind == "endpoint":
-        return _open_endpoint(spec)
+        return _open_endpoint(spec, wanted)
     try:
         from dpicl.lm.tiny import build_tiny_model
         from dpicl.lm.transformers_backend import TransformersScorer
@@ -155,9 +192,9 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...]) -> Scor
     )
 
 
-def _open_endpoint(spec: ModelSpec) -> Scorer:
+def _open_endpoint(spec: ModelSpec, wanted: Wanted) -> Scorer:
     try:
         from dpicl.lm.endpoint.scorer import EndpointScorer
     except ImportError:
         raise ModelError(f"model {spec.name!r} needs httpx; type `pip install 'dpicl[endpoint]'`") from None
-    return EndpointScorer(spec)
+    return EndpointScorer(spec, wanted=wanted)

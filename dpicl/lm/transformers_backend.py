@@ -1,4 +1,4 @@
-"""Scoring with a local model in the usual transformers layout, on a CPU or a GPU.
+"""Scoring and voting with a local model in the usual transformers layout, on a CPU or a GPU.
 
 Tokens are cut as in lm-evaluation-harness: a continuation's tokens are those of prompt +
 continuation without those of the prompt, and blanks at the prompt's end count as part of
@@ -11,36 +11,34 @@ Nothing is truncated, no code from a model's folder is run, and no pickled weigh
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging as transformers_logging
 
-from dpicl.errors import ModelError, ParameterError
+from dpicl.errors import ModelError
 from dpicl.lm.batching import Row, Tokens, rows_of
 from dpicl.lm.generation import generate
+from dpicl.lm.loading import choose_device, ending_tokens, known_tokens, leading_tokens, load
 from dpicl.lm.model_files import Dtype, find_model_files, is_model_folder, model_digest
 from dpicl.lm.padded_reader import Places, read_padded
 from dpicl.lm.requests import ModelDescription, Progress, Trust
 from dpicl.lm.tiny import UNTRAINED_NOTE
 from dpicl.lm.tree_attention import NAME, NotShareable
 from dpicl.lm.tree_reader import read_shared
+from dpicl.lm.vote_reader import FreshRows, Reader, count_votes
+from dpicl.lm.vote_session import CachedSession
+from dpicl.lm.voting import Ballot, VoteRule, Votes, VotingSession, check_sums
 
-_FORWARD_INPUTS = {"attention_mask", "position_ids", "logits_to_keep"}
-_LOAD_ERRORS = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
 _TOKEN_BUDGET = {"cpu": 4096, "cuda": 16384}
 _PROBE = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9, 3, 4, 2))
 """Two rows that share a beginning; every vocabulary has these tokens."""
 
 
 class TransformersScorer:
-    """A `Scorer` around one loaded causal language model.
+    """A `Scorer` and a `Writer` around one loaded causal language model.
 
     Args:
         path_or_id: a folder with config.json, or a hub id `org/name`.
@@ -71,16 +69,16 @@ class TransformersScorer:
     ) -> None:
         folder, commit = find_model_files(path_or_id, revision)
         self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
-        self._device = _choose_device(device)
+        self._device = choose_device(device)
         self._token_budget = token_budget or _TOKEN_BUDGET[self._device.type]
         for attention in (NAME, None) if share else (None,):
             self._model: Any = None  # two of them may not fit the memory
-            self._tokenizer, self._model = _load(folder, self._name, dtype, attention)
+            self._tokenizer, self._model = load(folder, self._name, dtype, attention)
             self._move_to_device()
             self.shares = bool(attention) and self._can_share()
             if self.shares:
                 break
-        self._leading = _leading_tokens(self._tokenizer)
+        self.leading: Tokens = leading_tokens(self._tokenizer)
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
             name=self._name,
@@ -150,6 +148,46 @@ class TransformersScorer:
             device=self._device,
         )
 
+    @property
+    def context(self) -> int | None:
+        """See `Writer.context`."""
+        return getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """See `Writer.ends`."""
+        return ending_tokens(self._tokenizer, self._model)
+
+    def encode(self, text: str) -> Tokens:
+        """See `Writer.encode`."""
+        return tuple(self._tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
+
+    def decode(self, tokens: Tokens) -> str:
+        """See `Writer.decode`."""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
+        """See `Writer.vote`; equal prompts are read once."""
+        check_sums(ballots, rule)
+        reader = self._reader()
+        votes = count_votes(reader, dict(enumerate(ballots)), rule, FreshRows(reader), FreshRows(reader))
+        return [votes[number] for number in range(len(ballots))]
+
+    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> VotingSession:
+        """See `Writer.session`; keys and values of every row are kept as long as memory suffices."""
+        check_sums(ballots, rule)
+        return CachedSession(self._reader(), ballots, rule)
+
+    def _reader(self) -> Reader:
+        """What votes are read with; on a GPU in padded batches, since every block of a tree costs launches of its own."""
+        limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
+        read = self._read if self._device.type == "cpu" else partial(read_padded, self._model, **limits)
+        return Reader(self._model, self._name, self._device, self._known, self.context, self._token_budget, read)
+
+    @cached_property
+    def _known(self) -> torch.Tensor:
+        return torch.tensor(known_tokens(self._tokenizer), device=self._device)
+
     def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> Iterator[tuple[Places, torch.Tensor]]:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
         limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
@@ -208,17 +246,14 @@ class TransformersScorer:
         return rows
 
     def _prompt_tokens(self, prompt: str) -> Tokens:
-        tokens = self._leading + self._encode(prompt)
+        tokens = self.leading + self.encode(prompt)
         if not tokens:
             raise ModelError("a prompt is empty and this model has no start token; expected at least one token")
         return tokens
 
-    def _encode(self, text: str) -> Tokens:
-        return tuple(self._tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
-
     def _continuation_tokens(self, ending: str, continuation: str) -> Tokens:
         """Tokens of the continuation after a prompt's last word and blanks."""
-        before, whole = self._encode(ending.rstrip()), self._encode(ending + continuation)
+        before, whole = self.encode(ending.rstrip()), self.encode(ending + continuation)
         if whole[: len(before)] != before or len(whole) == len(before):
             raise ModelError(
                 f"continuation {continuation!r} changes the tokens of the prompt before it or adds none; "
@@ -227,12 +262,11 @@ class TransformersScorer:
         return whole[len(before) :]
 
     def _check_lengths(self, rows: Sequence[Tokens]) -> None:
-        context = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         longest = max(map(len, rows), default=0)
-        if context is not None and longest > context:
-            count = sum(len(row) > context for row in rows)
+        if self.context is not None and longest > self.context:
+            count = sum(len(row) > self.context for row in rows)
             raise ModelError(
-                f"a prompt has {longest} tokens, but model {self._name!r} reads at most {context} "
+                f"a prompt has {longest} tokens, but model {self._name!r} reads at most {self.context} "
                 f"({count} distinct {'prompt is' if count == 1 else 'prompts are'} too long); "
                 f"expected fewer demonstrations or a model with a longer context"
             )
@@ -241,45 +275,3 @@ class TransformersScorer:
 def _by_place(parts: Iterator[tuple[Places, torch.Tensor]]) -> Iterator[tuple[tuple[int, int], torch.Tensor]]:
     for places, logits in parts:
         yield from zip(places, logits.float(), strict=True)
-
-
-def _choose_device(device: str) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    chosen = torch.device(device)
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ParameterError("device", device, f"auto or cpu; the number of CUDA devices here is {torch.cuda.device_count()}")
-    return chosen
-
-
-def _load(folder: Path, name: str, dtype: Dtype, attention: str | None) -> tuple[Any, Any]:
-    """Tokenizer and model from a folder, offline; None lets the model choose how it attends.
-
-    `dtype` goes to `from_pretrained`, which keeps the rotary frequencies in float32; a
-    later `.to(torch.bfloat16)` would round them and move decisions in long prompts.
-    """
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    weights: dict[str, Any] = {"dtype": getattr(torch, dtype), "use_safetensors": True, "output_loading_info": True}
-    weights |= {"attn_implementation": attention} if attention else {}
-    loaded: Any
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
-        loaded = AutoModelForCausalLM.from_pretrained(folder, **weights, **safely)
-    except _LOAD_ERRORS as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
-        raise ModelError(f"model {name!r} cannot be loaded ({reason}); expected config, safetensors and tokenizer files") from None
-    model, report = loaded
-    missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
-    if missing:
-        raise ModelError(f"model {name!r} lacks {missing} of its weights; expected complete safetensors files")
-    if not set(inspect.signature(model.forward).parameters) >= _FORWARD_INPUTS:
-        raise ModelError(f"model {name!r} is a {type(model).__name__}; expected a decoder that takes {sorted(_FORWARD_INPUTS)}")
-    return tokenizer, model
-
-
-def _leading_tokens(tokenizer: Any) -> Tokens:
-    """What this tokenizer puts before a text by itself, such as a start token."""
-    plain = tokenizer("a", add_special_tokens=False).input_ids
-    marked = tokenizer("a").input_ids
-    return tuple(marked[: marked.index(plain[0])])

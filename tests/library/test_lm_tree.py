@@ -153,5 +153,5 @@ def test_prompts_that_share_a_beginning_read_it_once(tmp_path: Path) -> None:
     read: list[int] = []
     scorer._model.register_forward_pre_hook(lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True)
     scorer.score(PROMPTS, [" No", " Yes"])
-    rows = [scorer._encode(prompt) for prompt in PROMPTS]
+    rows = [scorer.encode(prompt) for prompt in PROMPTS]
     assert scorer.shares and sum(read) < sum(map(len, rows)) / 4
