@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import recall_score, roc_auc_score
 
 
 @dataclass(frozen=True)
@@ -57,22 +57,26 @@ def answers(scores: np.ndarray) -> np.ndarray:
     return (scores[:, 1] >= scores[:, 0]).astype(np.int64)
 
 
-def measure(truth: np.ndarray, answered: np.ndarray, confidence: np.ndarray | None = None) -> Metrics:
+def measure(truth: np.ndarray, answered: np.ndarray, confidence: np.ndarray | None = None, *, balanced: bool = True) -> Metrics:
     """Compare answers with the truth.
 
     Args:
-        truth, answered: 0 or 1, shape (queries,).
-        confidence: any score that rises with the odds of 1; its ranks give the AUC.
+        truth, answered: classes, or texts that must match; shape (queries,).
+        confidence: any score that rises with the odds of 1, where classes are 0 and 1; its ranks give the AUC.
+        balanced: whether accuracy is balanced over classes too; open answers have none.
     """
-    both = len(np.unique(truth)) == 2
-    balanced = float(balanced_accuracy_score(truth, answered)) if both else None
-    auc = float(roc_auc_score(truth, confidence)) if both and confidence is not None else None
-    return Metrics(len(truth), float(np.mean(truth == answered)), balanced, auc)
+    classes = np.unique(truth)
+    several = balanced and len(classes) > 1
+    mean_recall = float(recall_score(truth, answered, labels=classes, average="macro", zero_division=0.0)) if several else None
+    auc = float(roc_auc_score(truth, confidence)) if several and len(classes) == 2 and confidence is not None else None
+    return Metrics(len(truth), float(np.mean(truth == answered)), mean_recall, auc)
 
 
-def majority(truth: np.ndarray) -> Metrics:
-    """Always answering the more frequent class of these very queries: the bar to beat."""
-    return measure(truth, np.full_like(truth, int(truth.mean() >= 0.5)), np.zeros(len(truth)))
+def majority(truth: np.ndarray, *, balanced: bool = True) -> Metrics:
+    """Always giving the most frequent answer to these very queries, of equals the last: the bar to beat."""
+    values, counts = np.unique(truth, return_counts=True)
+    most = values[len(values) - 1 - counts[::-1].argmax()]
+    return measure(truth, np.full_like(truth, most), np.zeros(len(truth)), balanced=balanced)
 
 
 def measure_scores(truth: np.ndarray, scores: np.ndarray) -> Metrics:

@@ -21,7 +21,7 @@ from dpicl.contract.base import Frozen, Name, Rate, Text
 from dpicl.errors import ParameterError
 from dpicl.yaml_file import read_yaml, validate
 
-MethodName = Literal["ldp_tabicl", "gdp_tabicl"]
+MethodName = Literal["ldp_tabicl", "gdp_tabicl", "few_shot_generation"]
 
 
 def parse_epsilon(value: object) -> float:
@@ -66,11 +66,55 @@ class GdpOptions(Frozen):
     sum_origin: Literal["lower", "centre"] = "centre"
 
 
+class FewShotVariant(Frozen):
+    """One way of DP few-shot generation; the paper's are `fresh` batches and the first two mechanisms.
+
+    What is None is the contract's.
+    """
+
+    mechanism: Literal["gaussian", "exponential", "clipped-logits"] = "gaussian"
+    batches: Literal["fresh", "fixed"] = "fresh"
+    """`fresh`: new subsets vote on every token. `fixed`: every row votes on all tokens of one text, on its own."""
+    voters: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """`fresh`: subsets (M). `fixed`: how many rows vote on a text at the contract's lower bounds; None takes all."""
+    examples: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Rows in one subset (N), of `fresh` batches."""
+    candidates: Annotated[int, Field(ge=2, le=1_000_000)] | Literal["contract", "all"] = "contract"
+    """The likeliest tokens without private rows, of which one is elected (K)."""
+    max_tokens: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Tokens of a text (T_max), all of which are charged."""
+    clip: Annotated[float, Field(gt=0, le=1000)] = 10.0
+    """Of `clipped-logits`: how far below the largest a logit counts."""
+
+    @model_validator(mode="after")
+    def _fits_batches(self) -> FewShotVariant:
+        if self.batches == "fixed" and self.examples is not None:
+            raise ValueError("fixed batches with examples; expected none: every row votes on its own")
+        if self.batches == "fresh" and self.mechanism == "clipped-logits":
+            raise ValueError("clipped-logits with fresh batches; expected `batches: fixed`, where every row votes on its own")
+        return self
+
+
+class FewShotOptions(FewShotVariant):
+    """Choices of DP few-shot generation: one way, others beside it, and who writes."""
+
+    also: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")], FewShotVariant] = {}
+    """More ways by name, each a row of its own in the report and a release of its own."""
+    writer: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    """The model that writes the demonstrations, always a local one; None takes the one that answers."""
+
+    def variant(self, system: str) -> FewShotVariant:
+        """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
+        chosen = self.also.get(system.removeprefix("icl-"), self)
+        return FewShotVariant.model_validate({name: getattr(chosen, name) for name in FewShotVariant.model_fields})
+
+
 class Options(Frozen):
     """Choices by method, and for all of them."""
 
     ldp_tabicl: LdpOptions = LdpOptions()
     gdp_tabicl: GdpOptions = GdpOptions()
+    few_shot_generation: FewShotOptions = FewShotOptions()
     calibrate: bool = False
     """Also answer with contextual calibration: what the model says without content is taken off."""
 
@@ -178,7 +222,9 @@ class Unit:
     def systems(self) -> tuple[str, ...]:
         """Every way in which this unit asks the model with demonstrations."""
         calibration = ("content-free",) if self.options.calibrate else ()
-        if self.method != "ldp_tabicl":
+        if self.method == "few_shot_generation":
+            return ("icl", *(f"icl-{name}" for name in self.options.few_shot_generation.also), "random-rows")
+        if self.method == "gdp_tabicl":
             return ("icl", *calibration)
         return ("icl", "raw-rows", *(f"icl-{scheme}" for scheme in self.options.ldp_tabicl.also_sampled), *calibration)
 
@@ -186,6 +232,8 @@ class Unit:
         """The cells of all systems."""
         for system in self.systems:
             yield from self.cells(system)
+        if self.method == "few_shot_generation":
+            yield from (Cell("icl", 0.0, shots) for shots in self.shots)
 
     def cells(self, system: str) -> Iterator[Cell]:
         """The private cells of this unit, rates outermost."""

@@ -7,18 +7,21 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dpicl.pipeline import find_pipeline, load_pipelines, override, units_of
+from tasks.plan import draft_plan
 from tasks.quote import quote_units
 from tasks.releases import open_ledger
 from tasks.settings import Settings
+
+LONGEST = 12
+"""Characters of a parameter that are shown: a model's fingerprint is longer."""
 
 
 def print_quotes(pipeline: str, changes: dict[str, Any], console: Console) -> None:
     """What a run would be charged, per account, before any private byte is read."""
     settings = Settings.from_environment()
-    wanted = override(find_pipeline(load_pipelines(settings.pipelines), pipeline), changes)
+    plan = draft_plan(pipeline, changes, settings)
     table = Table("account", "releases", "bought before", "would cost", "spent", "cap", "left after", box=None, header_style="bold")
-    for line in quote_units(units_of(wanted), settings):
+    for line in quote_units(plan.units.values(), settings, plan.writing_model):
         quote = line.quote
         cap, left = ("none", "-") if quote.cap is None or quote.left is None else (_number(quote.cap), _number(quote.left))
         left = left if quote.allowed else f"{left} (refused)"
@@ -57,7 +60,7 @@ def print_account(name: str, console: Console) -> None:
     with open_ledger(Settings.from_environment()) as ledger:
         for reading in ledger.odometer(name):
             release = reading.entry.release
-            bought = ", ".join(f"{key}={value}" for key, value in release.parameters.items() if value is not None)
+            bought = ", ".join(f"{key}={str(value)[:LONGEST]}" for key, value in release.parameters.items() if value is not None)
             cost, total = _number(release.guarantee.epsilon), _number(reading.total.epsilon)
             table.add_row(reading.entry.reserved_utc[:19], release.mechanism, bought, cost, total, reading.entry.state)
     console.print(table)

@@ -1,4 +1,4 @@
-"""What the command line shows: progress of a run, contracts and data sets as tables."""
+"""What the command line shows of a run: how far it is, and what stopped it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from dpicl.contract import Contract
-from dpicl.contract.models import CategoryColumn
 from dpicl.errors import DpiclError, RunError
 from dpicl.pipeline import Unit
 from flows.environment import prepare_environment
-from tasks.artefacts import PROMPTS, RESULTS
+from tasks.artefacts import PROMPTS, RESULTS, WRITING
+from tasks.files import read_json
 from tasks.run_folder import read_plan
-from tasks.settings import Settings
 
 
 def run_with_progress(
@@ -114,7 +111,7 @@ def _progress(folder: Path, console: Console) -> Iterator[Any]:
 
         def watch() -> None:
             while not stop.wait(0.5):
-                progress.update(bar, completed=_done(folder, units))
+                progress.update(bar, completed=_done(folder, units), **_writing(folder))
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
@@ -123,6 +120,15 @@ def _progress(folder: Path, console: Console) -> Iterator[Any]:
         finally:
             stop.set()
             watcher.join()
+
+
+def _writing(folder: Path) -> dict[str, str]:
+    """How far the demonstrations are that are being written, as the bar's text; nothing where none are."""
+    told = [read_json(path) for path in folder.glob(f"{WRITING}/*.json") if not (folder / "units" / path.stem / PROMPTS).exists()]
+    if not told:
+        return {}
+    tokens, most = min((one["tokens"], one["of"]) for one in told)
+    return {"description": f"writing demonstrations, token {tokens} of {most}"}
 
 
 def _cell_count(unit: Unit) -> int:
@@ -139,47 +145,3 @@ def _done(folder: Path, units: dict[str, Unit]) -> int:
         elif (path / PROMPTS).exists():
             count += sum(1 for _ in path.glob("scored/[0-9]*.npz"))
     return count
-
-
-def contract_table(contract: Contract, console: Console) -> None:
-    """Columns, privacy and groups of one contract."""
-    privacy = contract.privacy
-    budget = (
-        "benchmark (public data, nothing at stake)"
-        if privacy.budget.benchmark
-        else f"epsilon {privacy.budget.epsilon}, delta {privacy.budget.delta}"
-    )
-    console.print(f"{contract.name}: {contract.description}", style="bold", highlight=False)
-    console.print(f"source     {contract.source.title}, {contract.source.licence}", highlight=False)
-    most = f" (column {privacy.person.id_column}, at most {privacy.person.max_rows} rows each)" if privacy.person else ""
-    console.print(
-        f"unit       one {privacy.unit}{most}, neighbours {privacy.neighbours}; subsample rate {privacy.sampling_rate}", highlight=False
-    )
-    console.print(f"budget     {budget}", highlight=False)
-    console.print(f"question   {contract.label.question}", highlight=False)
-    table = Table("column", "type", "public bounds or categories", box=None, header_style="bold")
-    for name, column in contract.columns.items():
-        values = ", ".join(column.categories) if isinstance(column, CategoryColumn) else f"{column.bounds[0]:g} to {column.bounds[1]:g}"
-        table.add_row(name, column.type, values)
-    console.print(table)
-    local = ", ".join(f"{attribute.name} ({attribute.part_count})" for attribute in contract.local)
-    console.print(f"local      {local}, label (2)", highlight=False)
-    for shots, keys in sorted(contract.groups.items()):
-        console.print(f"{shots} shots    " + " x ".join(key if key == "label" else key.column for key in keys), highlight=False)
-
-
-def data_table(settings: Settings, console: Console) -> None:
-    """All data sets and where their rows would come from."""
-    table = Table("data set", "rows from", "at hand", "licence", box=None, header_style="bold")
-    for name in settings.contract_names():
-        source = settings.contract(name).source
-        ways = [
-            way
-            for way, value in (("bundled", source.bundled), ("file", source.file), ("OpenML", source.openml), ("UCI", source.uci))
-            if value
-        ]
-        found = bool(source.bundled) or bool(settings.data and source.file and (settings.data / source.file).exists())
-        found = found or any(settings.cache.glob(f"{name}*"))
-        table.add_row(name, ", ".join(ways), "yes" if found else "no", source.licence)
-    console.print(table)
-    console.print("files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads", highlight=False)

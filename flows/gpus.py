@@ -36,5 +36,15 @@ class LocalWorker(Nanny):  # type: ignore[misc]
 
 def on_gpus(client: Any) -> Any:
     """A context in which tasks are handed to workers with a GPU, if the cluster has such."""
+    return dask.annotate(**({"resources": {GPU: 1}} if any(_gpus_by_worker(client)) else {}))
+
+
+def scoring_workers(client: Any) -> int:
+    """How many workers ask models: those with a GPU, if the cluster has such, else all; at least one."""
+    found = _gpus_by_worker(client)
+    return max(1, sum(map(bool, found)) or len(found))
+
+
+def _gpus_by_worker(client: Any) -> list[float]:
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return dask.annotate(**({"resources": {GPU: 1}} if any(worker["resources"].get(GPU) for worker in workers) else {}))
+    return [worker["resources"].get(GPU, 0) for worker in workers]

@@ -1,14 +1,14 @@
 """How the stages of a run follow each other, for every flow alike.
 
-The flow's own process prepares tables and makes the releases, one after another; the
-cluster scores and fits. A unit whose worker dies is handed in again; a unit that fails
+The flow's own process prepares tables, charges and makes the releases, one after another; the
+cluster writes, scores and fits. A unit whose worker dies is handed in again; a unit that fails
 leaves the others alone.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from prefect.context import FlowRunContext
 from prefect.futures import PrefectFuture
 
 from dpicl.errors import DpiclError, RunError
-from flows.gpus import on_gpus
+from dpicl.pipeline import Unit
+from flows.gpus import on_gpus, scoring_workers
 from flows.report import build_report
 from tasks.aggregate import aggregate
 from tasks.artefacts import RESULTS, remove_private
@@ -26,10 +27,12 @@ from tasks.collect import collect
 from tasks.doorway import StageFailed, doorway
 from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
+from tasks.generate import charge, generate, release_texts
 from tasks.ingest import ingest
 from tasks.publish import show_checks, show_release, show_results
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
+from tasks.releases import WRITING
 from tasks.run_folder import read_plan
 from tasks.score import PARTS, score
 from tasks.serialize import serialize
@@ -58,7 +61,16 @@ def release_gdp(run: str, unit: str) -> None:
     aggregate(run, unit)
 
 
-RELEASE: dict[str, Callable[[str, str], None]] = {"ldp_tabicl": release_ldp, "gdp_tabicl": release_gdp}
+def release_few_shot(run: str, unit: str) -> None:
+    """DP few-shot generation: what workers have written becomes the release."""
+    release_texts(run, unit)
+
+
+RELEASE: dict[str, Callable[[str, str], None]] = {
+    "ldp_tabicl": release_ldp,
+    "gdp_tabicl": release_gdp,
+    "few_shot_generation": release_few_shot,
+}
 
 
 def run_units(run: str) -> str:
@@ -72,14 +84,24 @@ def run_units(run: str) -> str:
     missing = [key for key in plan.units if not (Path(run) / "units" / key / RESULTS).exists()]
     failures: dict[str, Exception] = {}
     waiting: dict[str, list[Job]] = {}
-    prepared: set[str] = set()
-    for key in missing:
-        unit = plan.units[key]
-        if unit.dataset not in prepared:
-            prepared.add(unit.dataset)
-            _prepare(run, unit.dataset, failures)
-        if unit.dataset not in failures:
-            _guarded(failures, key, lambda key=key, method=unit.method: waiting.update({key: _hand_in(run, key, RELEASE[method])}))  # type: ignore[misc]
+
+    def hand_in(key: str, written: Sequence[Job] = ()) -> None:
+        def steps() -> None:
+            _await(key, written)
+            waiting[key] = _hand_in(run, key, RELEASE[plan.units[key].method])
+
+        _guarded(failures, key, steps)
+
+    writing: list[tuple[str, Job]] = []
+    for dataset, keys in _by_dataset(missing, plan.units).items():
+        _prepare(run, dataset, failures)
+        if dataset not in failures:
+            written = [key for key in keys if plan.units[key].method in WRITING]
+            for key in (key for key in keys if key not in written):
+                hand_in(key)
+            writing += _hand_in_writing(run, written, failures)
+    for key, job in writing:
+        hand_in(key, [job])
     for key, jobs in waiting.items():
         _guarded(failures, key, lambda key=key, jobs=jobs: _finish(run, key, jobs))  # type: ignore[misc]
     if not plan.units or any((Path(run) / "units" / key / RESULTS).exists() for key in plan.units):
@@ -88,6 +110,28 @@ def run_units(run: str) -> str:
         _raise(run, failures)
     remove_private(Path(run), Settings.from_environment())
     return f"{len(plan.units)} units, {len(missing)} of them now"
+
+
+def _by_dataset(keys: Sequence[str], units: Mapping[str, Unit]) -> dict[str, list[str]]:
+    """Units in their order, those of a data set together."""
+    found: dict[str, list[str]] = {}
+    for key in keys:
+        found.setdefault(units[key].dataset, []).append(key)
+    return found
+
+
+def _hand_in_writing(run: str, keys: Sequence[str], failures: dict[str, Exception]) -> list[tuple[str, Job]]:
+    """Charge these units of a data set, and let every worker write a part of them, all texts of a part side by side."""
+    for key in keys:
+        _guarded(failures, key, lambda key=key: charge(run, key))  # type: ignore[misc]
+    charged = [key for key in keys if key not in failures]
+    workers = scoring_workers(FlowRunContext.get().task_runner.client)  # type: ignore[union-attr]
+    found = []
+    for part in (charged[number::workers] for number in range(workers)):
+        if part:
+            job = _submit(generate, run, tuple(part))
+            found += [(key, job) for key in part]
+    return found
 
 
 def _guarded(failures: dict[str, Exception], key: str, step: Callable[[], object]) -> None:
@@ -122,7 +166,7 @@ def _submit(stage: Task[..., Any], *arguments: Any) -> Job:
     """A future, and how to hand the same in again."""
 
     def hand_in() -> PrefectFuture[Any]:
-        if stage is not score:
+        if stage not in (score, generate):
             return stage.submit(*arguments)
         with on_gpus(FlowRunContext.get().task_runner.client):  # type: ignore[union-attr]
             return stage.submit(*arguments)
@@ -130,7 +174,13 @@ def _submit(stage: Task[..., Any], *arguments: Any) -> Job:
     return hand_in(), hand_in
 
 
-def _finish(run: str, key: str, jobs: list[Job]) -> None:
+def _finish(run: str, key: str, jobs: Sequence[Job]) -> None:
+    _await(key, jobs)
+    evaluate(run, key)
+
+
+def _await(key: str, jobs: Sequence[Job]) -> None:
+    """Wait for workers; what a dead one had is handed in again."""
     for future, again in jobs:
         for attempt in range(HAND_IN_AGAIN):
             try:
@@ -141,7 +191,6 @@ def _finish(run: str, key: str, jobs: list[Job]) -> None:
                     raise
                 log.warning("%s: its worker died; handed in again", key)
                 future = again()
-    evaluate(run, key)
 
 
 def _close(run: str) -> None:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dpicl.evaluation import answers
 from dpicl.methods.common import Cost
 from dpicl.methods.ldp_tabicl import Collection, encoding_of, laws_for
 from dpicl.pipeline import Cell
-from dpicl.tabular.read import rows_digest
-from dpicl.tabular.split import SplitTable
-from dpicl.types import LocalReports, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
-from tasks.files import PRIVATE_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
+from dpicl.types import Demonstration, LocalReports, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows, SplitTable
+from tasks.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
 from tasks.run_folder import UnitFolder
 from tasks.settings import Settings
 
 REPORTS, ROWS, MEMBERS, GROUPS = "released_reports.npz", "released_rows.npz", "private_members.npz", "released_groups.json"
+TO_WRITE, DRAFTS, TEXTS = "to_write.json", "private_drafts.json", "released_texts.json"
+PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
+"""What a model writes from the instruction alone; how far the texts of every unit are, for people who wait."""
 PROMPTS, PREDICTIONS, BASELINES, RESULTS = "prompts.parquet", "predictions.parquet", "baselines.json", "results.json"
 
 
@@ -32,11 +32,11 @@ def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
     return settings.private(dataset, run.name)
 
 
-def write_split(folder: Path, split: SplitTable) -> None:
-    """Store the private rows with their digest, and the held-out rows; the positions asked come last."""
+def write_split(folder: Path, split: SplitTable, digest: str) -> None:
+    """Store the private rows with the digest of their content, and the held-out rows; the positions asked come last."""
     write_table(folder / "private_train.parquet", split.train.data, mode=PRIVATE_MODE)
     write_table(folder / "queries_test.parquet", split.test.data, mode=PRIVATE_MODE)
-    write_json(folder / "private_digest.json", rows_digest(split.train.data), mode=PRIVATE_MODE)
+    write_json(folder / "private_digest.json", digest, mode=PRIVATE_MODE)
     write_arrays(folder / "queries_asked.npz", {"asked": split.asked}, mode=PRIVATE_MODE)
 
 
@@ -118,6 +118,26 @@ def _group(item: dict[str, Any]) -> ReleasedGroup:
     return ReleasedGroup(tuple(item["key"]), item["values"], item["label"])
 
 
+def texts_bytes(demonstrations: Sequence[Demonstration]) -> bytes:
+    """One cell's texts, as an artefact."""
+    return json.dumps(_texts_json(demonstrations), ensure_ascii=False).encode()
+
+
+def write_texts(path: Path, texts: Mapping[Cell, Sequence[Demonstration]], *, mode: int = PUBLIC_MODE) -> None:
+    """Texts with their labels, by cell."""
+    write_json(path, {cell.key: _texts_json(demonstrations) for cell, demonstrations in texts.items()}, mode=mode)
+
+
+def _texts_json(demonstrations: Sequence[Demonstration]) -> list[dict[str, str]]:
+    return [{"label": one.label, "text": one.text} for one in demonstrations]
+
+
+def read_texts(path: Path, cells: Iterable[Cell]) -> dict[Cell, tuple[Demonstration, ...]]:
+    """The texts of these cells, as far as they are there."""
+    stored = read_json(path)
+    return {cell: tuple(Demonstration(one["label"], one["text"]) for one in stored[cell.key]) for cell in cells if cell.key in stored}
+
+
 def cost_json(cost: Cost) -> dict[str, Any]:
     """A cost as the manifest states it; infinity as text."""
     nominal = cost.nominal
@@ -152,19 +172,17 @@ def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
     return prompts
 
 
-def write_predictions(path: Path, scores: dict[str, np.ndarray]) -> None:
-    """One row per cell and query: log-probabilities of No and Yes, and the answer."""
-    tables = np.concatenate(list(scores.values()))
-    cells = [key for key, table in scores.items() for _ in table]
-    numbers = np.concatenate([np.arange(len(table)) for table in scores.values()])
-    columns = {
+def write_predictions(path: Path, said: Mapping[Cell, np.ndarray], answered: Mapping[Cell, np.ndarray]) -> None:
+    """One row per cell and query with the answer; where there are two labels also their log-probabilities."""
+    cells = [cell.key for cell, one in answered.items() for _ in one]
+    columns: dict[str, Any] = {
         "cell": pa.array(cells).dictionary_encode(),
-        "query": numbers,
-        "no": tables[:, 0],
-        "yes": tables[:, 1],
-        "answer": answers(tables),
+        "query": np.concatenate([np.arange(len(one)) for one in answered.values()]),
     }
-    write_table(path, pa.table(columns))
+    scores = [one[: len(answered[cell])] for cell, one in said.items() if one.shape[1:] == (2,)]
+    if len(scores) == len(said):
+        columns |= {"no": np.concatenate(scores)[:, 0], "yes": np.concatenate(scores)[:, 1]}
+    write_table(path, pa.table({**columns, "answer": pa.array(np.concatenate(list(answered.values())))}))
 
 
 def remove_private(run: Path, settings: Settings) -> None:

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import dpicl
-from dpicl.contract import Contract
+from dpicl.contract import Contract, Declared
 from dpicl.contract.load import contract_digest
 from dpicl.evaluation import results_frame_columns
 from dpicl.methods import METHODS
-from dpicl.pipeline import Cell, Unit
+from dpicl.pipeline import Unit
 from tasks.artefacts import RESULTS, cost_json
 from tasks.csv_file import write_csv
 from tasks.files import read_json, write_json
-from tasks.releases import account_of, open_ledger, spending_of
+from tasks.models import TOLD, scorer_of
+from tasks.releases import WRITING, account_of, open_ledger, spending_of
 from tasks.run_folder import Plan, read_plan
-from tasks.score import scorer_of
 from tasks.settings import Settings, power_watts
 
 PACKAGES = ("numpy", "pyarrow", "scikit-learn", "diffprivlib", "prefect", "dask", "great-expectations", "torch", "transformers")
@@ -66,7 +66,7 @@ def _options(chosen: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
-    contracts = {name: settings.contract(name) for name in plan.pipeline.datasets}
+    contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
     units = list(plan.units.values())
     grid = plan.as_json()["pipeline"]
     return {
@@ -106,7 +106,7 @@ def _command(plan: Plan) -> str:
     return " ".join(["dpicl run", plan.pipeline_name, *options, f"--model {plan.pipeline.model}"])
 
 
-def _budget(folder: Path, plan: Plan, contracts: Mapping[str, Contract], settings: Settings) -> list[str]:
+def _budget(folder: Path, plan: Plan, contracts: Mapping[str, Declared], settings: Settings) -> list[str]:
     """One sentence per account on what this run bought and what is spent in all."""
     spending = spending_of(folder, plan.units)
     accounts = {account_of(contracts[unit.dataset], unit.method).name: contracts[unit.dataset] for unit in plan.units.values()}
@@ -126,55 +126,42 @@ def _budget(folder: Path, plan: Plan, contracts: Mapping[str, Contract], setting
 
 def _model(folder: Path, settings: Settings) -> dict[str, Any]:
     """What the model said of itself when a worker opened it; opened here only if none has."""
-    if not (folder / "model.json").exists():
+    told = next((folder / name for name in TOLD.values() if (folder / name).exists()), None)
+    if told is None:
         scorer_of(folder, settings)
-    return dict(read_json(folder / "model.json"))
+    return dict(read_json(told or folder / TOLD["scores"]))
 
 
-def _contract_facts(contract: Contract) -> dict[str, Any]:
+def _contract_facts(contract: Declared) -> dict[str, Any]:
     source = contract.source
     return {
         "digest": contract_digest(contract),
         "title": source.title,
         "licence": source.licence,
         "benchmark": contract.privacy.budget.benchmark,
-        "sampling_rate": str(contract.privacy.sampling_rate),
+        "sampling_rate": str(contract.privacy.sampling_rate) if isinstance(contract, Contract) else None,
     }
 
 
-def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Contract]) -> list[dict[str, Any]]:
+def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
     """One line per method, data set, epsilon and rate: what one seed's release costs."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
-        for cell, cost in METHODS[unit.method].costs(contracts[unit.dataset], unit).items():
-            if cell.system == "icl" and cell.epsilon != math.inf:
-                key = (unit.method, unit.dataset, cell.epsilon, cell.sampling_rate)
-                rows.setdefault(key, {"method": unit.method, "dataset": unit.dataset, **_stated(cell, cost_json(cost), unit.method)})
+        method, contract = METHODS[unit.method], contracts[unit.dataset]
+        for cell, cost in method.costs(contract, unit).items():
+            key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)
+            own = cell.system == "icl" or (unit.method in WRITING and cell.system.startswith("icl-"))
+            if own and cell.epsilon != math.inf and key not in rows:
+                stated = {**cost_json(cost), "nominal_epsilon": cell.epsilon, "statement": method.statement(contract, unit, cell, cost)}
+                rate = {} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}
+                rows[key] = {"method": unit.method, "system": cell.system, "dataset": unit.dataset, **stated, **rate}
     return list(rows.values())
 
 
-def _stated(cell: Cell, cost: dict[str, Any], method: str) -> dict[str, Any]:
-    rate = {} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}
-    if method == "ldp_tabicl":
-        statement = (
-            f"Every client's reports are {_short(cost['epsilon'])}-LDP before they leave the client; everything after is post-processing."
-        )
-    else:
-        statement = (
-            f"Each released set of demonstrations is {_short(cost['epsilon'])}-DP, and {_short(cost['amplified_epsilon'])}-DP "
-            "counting the secret subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
-        )
-    return {**cost, **rate, "nominal_epsilon": cell.epsilon, "statement": statement}
-
-
-def amplification_rows(plan: Plan, contracts: Mapping[str, Contract]) -> list[dict[str, Any]]:
+def amplification_rows(plan: Plan, contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
     """Table V: every epsilon amplified by every contract's sampling rate."""
     units = [Unit("gdp_tabicl", name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options) for name in contracts]
     return _unit_guarantees(units, contracts)
-
-
-def _short(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"
 
 
 def _version(package: str) -> str | None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from dpicl.contract import Contract
+from dpicl.contract import Contract, TextContract
 from dpicl.contract.models import CategoryColumn
 from dpicl.tabular.serialize import ANSWERS, CUE
+from dpicl.text.prompts import asking_demonstration, asking_prompt, header_piece, instruction_piece
 from tasks.settings import Settings
 
 
 def public_corpus(settings: Settings) -> list[str]:
     """Templates, texts and questions of all contracts, with digits and both answers."""
     numbers = " ".join(f"{n}" for n in range(1000))
-    return [numbers, *(text for name in settings.contract_names() for text in _texts(settings.contract(name)))]
+    tables = (text for name in settings.contract_names() for text in _texts(settings.contract(name)))
+    return [numbers, *tables, *(text for name in settings.text_names() for text in _prompts(settings.texts(name)))]
+
+
+def _prompts(contract: TextContract) -> list[str]:
+    labels = [contract.label_text(label) for label in contract.demonstrated]
+    return [
+        instruction_piece(contract),
+        *(header_piece(contract, label) for label in labels),
+        *(asking_prompt(contract, (), asking_demonstration(contract, contract.description, label)) for label in labels),
+    ]
 
 
 def _texts(contract: Contract) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dpicl.evaluation import Metrics
 from dpicl.methods import METHODS
-from dpicl.methods.common import MAJORITY, ZERO_SHOT, results
+from dpicl.methods.common import ZERO_SHOT, results
 from dpicl.pipeline import Cell
 from tasks.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_split, write_predictions
 from tasks.doorway import unit_stage
@@ -19,13 +19,15 @@ from tasks.score import read_scores
 def evaluate(folder: UnitFolder) -> str:
     """Compare every answer with the truth."""
     method = METHODS[folder.unit.method]
-    truth = method.truth_of(read_split(folder).queries, folder.contract)
-    by_key = {cell.key: cell for cell in (ZERO_SHOT, MAJORITY, *folder.unit.asked_cells())}
-    stored = read_scores(folder)
-    write_predictions(folder.path / PREDICTIONS, stored)
-    scores = {by_key[key]: table for key, table in stored.items()}
+    truth = method.truth_of(read_split(folder).queries, folder.declared)
+    by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.asked_cells())}
+    said = {by_key[key]: table for key, table in read_scores(folder).items()}
+    write_predictions(
+        folder.path / PREDICTIONS, said, {cell: method.answers.answers_of(one, folder.declared) for cell, one in said.items()}
+    )
     baselines = {Cell(row["system"], float(row["epsilon"])): _metrics(row) for row in read_json(folder.path / BASELINES)}
-    rows = results(folder.unit, scores, truth, baselines, method.costs(folder.contract, folder.unit))
+    metrics = {**method.answers.metrics_of(said, truth, folder.declared), **baselines}
+    rows = results(folder.unit, metrics, method.costs(folder.declared, folder.unit))
     write_json(folder.path / RESULTS, [_plain(row.as_row()) for row in rows])
     return f"{len(rows)} results"
 

@@ -13,18 +13,38 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dpicl.contract import Contract
+from dpicl.checks import Rule
+from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.models import CategoryColumn
 from dpicl.errors import RunError
-from dpicl.tabular.checks import Rule
 from dpicl.tabular.encode import label_codes
+from dpicl.text.checks import short_labels
 from dpicl.types import PrivateTable
 
-LABEL_COLUMN = "__label__"
+LABEL_COLUMN, SHORT_COLUMN = "__label__", "__short_labels__"
 
 
-def expectation(rule: Rule, contract: Contract) -> dict[str, Any]:
-    """One rule as an expectation; bounds and categories are the contract's."""
+def expectation(rule: Rule, contract: Declared) -> dict[str, Any]:
+    """One rule as an expectation; bounds, categories and labels are the contract's."""
+    if isinstance(contract, TextContract):
+        return _of_texts(rule, contract)
+    assert isinstance(contract, Contract)
+    return _of_table(rule, contract)
+
+
+def _of_texts(rule: Rule, contract: TextContract) -> dict[str, Any]:
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {
+        "row_count": ("expect_table_row_count_to_be_between", {"min_value": rule.at_least}),
+        "label_rows": ("expect_column_max_to_be_between", {"column": SHORT_COLUMN, "max_value": 0}),
+        "no_empty": ("expect_column_value_lengths_to_be_between", {"column": rule.column, "min_value": 1}),
+        "text_length": ("expect_column_value_lengths_to_be_between", {"column": rule.column, "max_value": contract.max_characters}),
+        "known_labels": ("expect_column_values_to_be_in_set", {"column": rule.column, "value_set": list(contract.demonstrated)}),
+    }
+    kind, kwargs = kinds[rule.rule]
+    return {"type": kind, "kwargs": kwargs}
+
+
+def _of_table(rule: Rule, contract: Contract) -> dict[str, Any]:
     if rule.rule == "row_count":
         return {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": rule.at_least}}
     if rule.rule == "both_labels":
@@ -41,7 +61,7 @@ def expectation(rule: Rule, contract: Contract) -> dict[str, Any]:
     return {"type": "expect_column_values_to_be_between", "kwargs": {**kwargs, "min_value": low, "max_value": high}}
 
 
-def evaluate(table: pa.Table, rules: tuple[Rule, ...], contract: Contract) -> list[bool]:
+def evaluate(table: pa.Table, rules: tuple[Rule, ...], contract: Declared) -> list[bool]:
     """Whether each rule holds, in the order of `rules`.
 
     Raises:
@@ -63,7 +83,10 @@ def evaluate(table: pa.Table, rules: tuple[Rule, ...], contract: Contract) -> li
     return [holds[number] for number in range(len(rules))]
 
 
-def _frame(table: pa.Table, contract: Contract) -> pd.DataFrame:
+def _frame(table: pa.Table, contract: Declared) -> pd.DataFrame:
+    if isinstance(contract, TextContract):
+        return table.to_pandas().assign(**{SHORT_COLUMN: short_labels(table, contract)})
+    assert isinstance(contract, Contract)
     frame = table.to_pandas(categories=[], strings_to_categorical=False)
     for name, column in contract.columns.items():
         if isinstance(column, CategoryColumn):

@@ -9,14 +9,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dpicl.contract import Contract
-from dpicl.errors import DeclarationError, ParameterError
+from dpicl.contract import Contract, Declared, TextContract
+from dpicl.errors import DeclarationError, ModelError, ParameterError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
+from dpicl.methods import METHODS
 from dpicl.methods.common import check_supported
-from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override, units_of
+from dpicl.pipeline import Pipelines, Unit, find_pipeline, load_pipelines, override
 from dpicl.tabular.source import find_rows
+from dpicl.text.read import find_texts
 from tasks.quote import check_budget
+from tasks.releases import WRITING
 from tasks.run_folder import Plan, read_plan, run_folder, write_plan
 from tasks.settings import Settings, power_watts
 
@@ -41,15 +44,25 @@ def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None
         folder = run_folder(settings, run_id)
         read_plan(folder)
         return folder
+    plan = draft_plan(pipeline_name, changes, settings, run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    _check_grid(plan, settings)
+    _check_caps(plan, settings)
+    folder = run_folder(settings, plan.run_id)
+    write_plan(folder, plan)
+    return folder
+
+
+def draft_plan(pipeline_name: str, changes: Mapping[str, Any], settings: Settings, run_id: str = "") -> Plan:
+    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet.
+
+    Raises:
+        DpiclError: a name or value breaks a rule.
+    """
     pipelines = load_pipelines(settings.pipelines)
     pipeline = override(find_pipeline(pipelines, pipeline_name), dict(changes))
-    model = resolve_model(pipeline.model, registry(pipelines, settings.pipelines.name))
-    _check_grid(pipeline, model, settings)
-    _check_caps(pipeline, settings)
-    run_id = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    folder = run_folder(settings, run_id)
-    write_plan(folder, Plan(run_id, pipeline_name, pipeline, model))
-    return folder
+    known, writer = registry(pipelines, settings.pipelines.name), pipeline.options.few_shot_generation.writer
+    model = resolve_model(pipeline.model, known)
+    return Plan(run_id, pipeline_name, pipeline, model, None if writer is None else resolve_model(writer, known))
 
 
 def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
@@ -71,27 +84,56 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
     return models
 
 
-def _check_grid(pipeline: Pipeline, model: ModelSpec, settings: Settings) -> None:
-    """Every data set has a contract, and every contract allows what the grid asks of it and tells the model."""
-    for name in pipeline.datasets:
-        contract = settings.contract(name)
-        units = [unit for unit in units_of(pipeline) if unit.dataset == name]
+def _check_grid(plan: Plan, settings: Settings) -> None:
+    """Every data set has a contract, and every contract allows what the grid asks of it and tells the models."""
+    for name in plan.pipeline.datasets:
+        contract = settings.declared(name)
+        units = [unit for unit in plan.units.values() if unit.dataset == name]
         for unit in units:
-            _check_shots(contract, unit)
-            check_egress(contract, unit, model)
+            _check_kind(contract, unit)
+            check_egress(contract, unit, plan.model)
+            _check_writer(plan, unit)
             check_supported(contract, unit)
         if units:
-            find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+            _find(contract, settings)
 
 
-def _check_caps(pipeline: Pipeline, settings: Settings) -> None:
+def _check_caps(plan: Plan, settings: Settings) -> None:
     """Refuse what passes a cap; benchmarks have none and are not asked."""
-    capped = {name for name in pipeline.datasets if not settings.contract(name).privacy.budget.benchmark}
+    capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
     if capped:
-        check_budget([unit for unit in units_of(pipeline) if unit.dataset in capped], settings)
+        check_budget([unit for unit in plan.units.values() if unit.dataset in capped], settings, plan.writing_model)
+
+
+def _check_kind(contract: Declared, unit: Unit) -> None:
+    """A method works on rows of a table or on texts."""
+    if isinstance(contract, TextContract) != (unit.method in WRITING):
+        kind = "texts" if isinstance(contract, TextContract) else "a table"
+        names = ", ".join(sorted(name for name in METHODS if (name in WRITING) == isinstance(contract, TextContract)))
+        raise ParameterError("methods", unit.method, f"one of {names}: {contract.name} holds {kind}")
+    if isinstance(contract, Contract) and unit.method == "gdp_tabicl":
+        _check_shots(contract, unit)
 
 
 def _check_shots(contract: Contract, unit: Unit) -> None:
     missing = [shots for shots in unit.shots if shots not in contract.shots]
-    if missing and unit.method == "gdp_tabicl":
+    if missing:
         raise ParameterError("shots", missing[0], f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for these")
+
+
+def _check_writer(plan: Plan, unit: Unit) -> None:
+    """Private texts are read by a model in this process only."""
+    writer = plan.writing_model
+    if unit.method in WRITING and (writer.kind == "endpoint" or writer.trust != "local"):
+        raise ModelError(
+            f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "
+            f"local; expected a local model as `writer` in options.few_shot_generation, which may be another than the one that answers"
+        )
+
+
+def _find(contract: Declared, settings: Settings) -> None:
+    """Raises a SourceError if the rows are not at hand; reads none."""
+    if isinstance(contract, TextContract):
+        find_texts(contract, data_folder=settings.data)
+    elif isinstance(contract, Contract):
+        find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)

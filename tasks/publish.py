@@ -6,13 +6,15 @@ Artifacts are stored in plain by the orchestrator: only released values and coun
 from __future__ import annotations
 
 import csv
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
+from dpicl.methods.few_shot_plan import written_cells
 from dpicl.methods.ldp_tabicl import encoding_of
-from tasks.artefacts import GROUPS, ROWS, read_groups, read_rows
+from tasks.artefacts import GROUPS, ROWS, TEXTS, read_groups, read_rows, read_texts
 from tasks.doorway import doorway
 from tasks.files import read_json
 from tasks.run_folder import UnitFolder, open_unit
@@ -33,7 +35,7 @@ def _show_checks(run: str, dataset: str) -> str:
 
 def _show_release(run: str, unit_key: str) -> str:
     folder = open_unit(run, unit_key)
-    rows = _group_rows(folder) if folder.unit.method == "gdp_tabicl" else _marginal_rows(folder)
+    rows = {"ldp_tabicl": _marginal_rows, "gdp_tabicl": _group_rows, "few_shot_generation": _text_rows}[folder.unit.method](folder)
     create_table_artifact(key=_slug("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
     return f"{len(rows)} released rows"
 
@@ -46,6 +48,13 @@ def _group_rows(folder: UnitFolder) -> list[dict[str, Any]]:
         for cell, groups in read_groups(folder).items()
         for group in groups.groups
     ]
+
+
+def _text_rows(folder: UnitFolder) -> list[dict[str, Any]]:
+    if not (folder.path / TEXTS).exists():
+        return []
+    texts = read_texts(folder.path / TEXTS, (cell for cell in written_cells(folder.unit) if cell.epsilon != inf))
+    return [{"cell": cell.key, "label": one.label, "text": one.text} for cell, written in texts.items() for one in written]
 
 
 def _marginal_rows(folder: UnitFolder) -> list[dict[str, Any]]:

@@ -13,8 +13,10 @@ from itertools import groupby
 from dpicl.accounting.ledger import Ledger, Quote
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.errors import BudgetError
+from dpicl.lm.models import ModelSpec
 from dpicl.pipeline import Unit
-from tasks.releases import account_of, costs_of, open_ledger, parameters_of
+from tasks.models import fingerprint
+from tasks.releases import WRITING, account_of, costs_of, open_ledger, parameters_of
 from tasks.settings import Settings
 
 
@@ -28,25 +30,31 @@ class AccountQuote:
     quote: Quote
 
 
-def quote_units(units: Iterable[Unit], settings: Settings) -> list[AccountQuote]:
+def quote_units(units: Iterable[Unit], settings: Settings, writing_model: ModelSpec) -> list[AccountQuote]:
     """One line per account that the units spend from; opens accounts, spends nothing.
+
+    Args:
+        writing_model: the model that reads private rows, where a method has one do that.
 
     Raises:
         LedgerError: the ledger was edited or rolled back; told before anything is read.
     """
     by_account = sorted(units, key=lambda unit: (unit.dataset, unit.method))
+    writer = fingerprint(writing_model, settings) if any(unit.method in WRITING for unit in by_account) else ""
     with open_ledger(settings) as ledger:
         ledger.verify()
-        return [_quote(ledger, list(group), settings) for _, group in groupby(by_account, key=lambda unit: (unit.dataset, unit.method))]
+        return [
+            _quote(ledger, list(group), settings, writer) for _, group in groupby(by_account, key=lambda unit: (unit.dataset, unit.method))
+        ]
 
 
-def _quote(ledger: Ledger, units: list[Unit], settings: Settings) -> AccountQuote:
-    contract = settings.contract(units[0].dataset)
+def _quote(ledger: Ledger, units: list[Unit], settings: Settings, writer: str) -> AccountQuote:
+    contract = settings.declared(units[0].dataset)
     account = account_of(contract, units[0].method)
     ledger.ensure_account(account)
     bought = {(entry.release.mechanism, canonical(entry.release.parameters)) for entry in ledger.entries(account.name)}
     asked = [
-        ((unit.method, canonical(parameters_of(contract, unit, cell))), cost.charged)
+        ((unit.method, canonical(parameters_of(contract, unit, cell, writer))), cost.charged)
         for unit in units
         for cell, cost in costs_of(contract, unit).items()
     ]
@@ -54,13 +62,13 @@ def _quote(ledger: Ledger, units: list[Unit], settings: Settings) -> AccountQuot
     return AccountQuote(account.name, len(asked), len(asked) - len(new), ledger.dry_run(account.name, new))
 
 
-def check_budget(units: Iterable[Unit], settings: Settings) -> None:
+def check_budget(units: Iterable[Unit], settings: Settings, writing_model: ModelSpec) -> None:
     """Refuse a run that would pass a cap.
 
     Raises:
         BudgetError: with what was asked, spent, the cap and what is left.
     """
-    for line in quote_units(units, settings):
+    for line in quote_units(units, settings, writing_model):
         if not line.quote.allowed:
             quote = line.quote
             raise BudgetError(

@@ -24,20 +24,24 @@ from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger, Release, content_version, load_key, release_id
-from dpicl.contract import Contract
+from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
+from dpicl.contract.text import TextContract
 from dpicl.errors import LedgerError
 from dpicl.methods import METHODS
 from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import read_content_digest
 from tasks.files import PRIVATE_MODE, publish, read_json, write_json
-from tasks.run_folder import UnitFolder
+from tasks.models import fingerprint
+from tasks.run_folder import UnitFolder, read_plan
 from tasks.settings import Settings
 
 SPENDING = "releases.json"
 POST_PROCESSING = {"estimator", "also_sampled"}
 """Choices that change nothing of a release: it is bought once for all of them."""
+WRITING = ("few_shot_generation",)
+"""Methods in which a model reads private rows."""
 
 
 @contextmanager
@@ -54,7 +58,7 @@ def ledger_key(settings: Settings) -> bytes:
     return load_key(settings.home / "keys" / "ledger.key")
 
 
-def account_of(contract: Contract, method: str) -> Account:
+def account_of(contract: Declared, method: str) -> Account:
     """Central releases spend a row's budget, local ones a client's: two accounts per data set."""
     budget, local = contract.privacy.budget, method == "ldp_tabicl"
     return Account(
@@ -62,25 +66,31 @@ def account_of(contract: Contract, method: str) -> Account:
         unit="client" if local else contract.privacy.unit,
         neighbours=Neighbours.REPLACE_ONE if local else Neighbours(contract.privacy.neighbours),
         epsilon_cap=budget.epsilon,
-        delta_cap=budget.delta,
+        delta_cap=float(contract.generation.delta) if budget.benchmark and isinstance(contract, TextContract) else budget.delta,
         benchmark=budget.benchmark,
     )
 
 
-def parameters_of(contract: Contract, unit: Unit, cell: Cell) -> dict[str, Any]:
-    """What makes a release another one, besides data and contract; public."""
-    options = getattr(unit.options, unit.method).model_dump(mode="json", exclude=POST_PROCESSING)
+def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") -> dict[str, Any]:
+    """What makes a release another one, besides data and contract; public.
+
+    Args:
+        writer: which model writes, where a model reads private rows.
+    """
+    chosen, own = getattr(unit.options, unit.method), {"sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate)}
+    if unit.method in WRITING:
+        chosen, own = chosen.variant(cell.system), {"writer": writer}
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,
-        "sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate),
+        **own,
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
-        **options,
+        **chosen.model_dump(mode="json", exclude=POST_PROCESSING),
     }
 
 
-def costs_of(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+def costs_of(contract: Declared, unit: Unit) -> dict[Cell, Cost]:
     """Every release of a unit with its cost; known without any data."""
     costs: dict[Cell, Cost] = METHODS[unit.method].releases(contract, unit)
     return costs
@@ -96,12 +106,13 @@ class UnitReleases:
     @staticmethod
     def of(folder: UnitFolder) -> UnitReleases:
         """Name every release by account, data, mechanism, parameters and contract."""
-        key, contract, unit = ledger_key(folder.settings), folder.contract, folder.unit
+        key, contract, unit = ledger_key(folder.settings), folder.declared, folder.unit
+        writer = fingerprint(read_plan(folder.run).writing_model, folder.settings) if unit.method in WRITING else ""
         version = content_version(key, bytes.fromhex(read_content_digest(folder)))
         account = account_of(contract, unit.method)
         named = {}
         for cell, cost in costs_of(contract, unit).items():
-            parameters = parameters_of(contract, unit, cell)
+            parameters = parameters_of(contract, unit, cell, writer)
             name = release_id(
                 key,
                 account=account.name,
@@ -121,14 +132,14 @@ class UnitReleases:
         Raises:
             BudgetError: the account's cap would be passed; no mechanism has read a row.
         """
-        ledger.ensure_account(account_of(self.folder.contract, self.folder.unit.method))
+        ledger.ensure_account(account_of(self.folder.declared, self.folder.unit.method))
         answers = {cell: ledger.reserve(release) for cell, release in self.named.items()}
         charged = sum(answer.is_new for answer in answers.values())
         if charged or not (self.folder.path / SPENDING).exists():
             spending = {
                 "releases": len(answers),
                 "charged_now": charged,
-                "account": account_of(self.folder.contract, self.folder.unit.method).name,
+                "account": account_of(self.folder.declared, self.folder.unit.method).name,
             }
             write_json(self.folder.path / SPENDING, spending, replace=True)
         return [cell for cell, answer in answers.items() if answer.artefact_sha256 is None]

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpicl.contract import Contract
+from dpicl.contract.declared import Declared
+from dpicl.contract.models import Contract
+from dpicl.contract.text import TextContract
 from dpicl.errors import RunError
 from dpicl.lm.models import ModelSpec
 from dpicl.pipeline import Pipeline, Unit, units_of
@@ -43,6 +45,13 @@ class Plan:
     pipeline_name: str
     pipeline: Pipeline
     model: ModelSpec
+    writer: ModelSpec | None = None
+    """The local model that writes demonstrations from private texts, if that is another one."""
+
+    @property
+    def writing_model(self) -> ModelSpec:
+        """The model that reads private texts."""
+        return self.writer or self.model
 
     @property
     def units(self) -> dict[str, Unit]:
@@ -58,6 +67,7 @@ class Plan:
             "pipeline_name": self.pipeline_name,
             "pipeline": pipeline,
             "model": self.model.model_dump(mode="json"),
+            **({} if self.writer is None else {"writer": self.writer.model_dump(mode="json")}),
         }
 
 
@@ -84,7 +94,8 @@ def read_plan(folder: Path) -> Plan:
     content = _stored(folder)
     try:
         pipeline, model = Pipeline.model_validate(content["pipeline"]), ModelSpec.model_validate(content["model"])
-        return Plan(content["run_id"], content["pipeline_name"], pipeline, model)
+        writer = ModelSpec.model_validate(content["writer"]) if "writer" in content else None
+        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer)
     except (KeyError, TypeError, ValueError):
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
 
@@ -104,8 +115,20 @@ class UnitFolder:
 
     run: Path
     unit: Unit
-    contract: Contract
+    declared: Declared
     settings: Settings
+
+    @property
+    def contract(self) -> Contract:
+        """The contract of a unit that works on a table."""
+        assert isinstance(self.declared, Contract)
+        return self.declared
+
+    @property
+    def texts(self) -> TextContract:
+        """The contract of a unit that works on texts."""
+        assert isinstance(self.declared, TextContract)
+        return self.declared
 
     @property
     def path(self) -> Path:
@@ -129,4 +152,4 @@ def open_unit(run: str, unit_key: str) -> UnitFolder:
     if unit_key not in units:
         raise RunError(f"run {folder.name}: it has no unit {unit_key[:80]!r}")
     unit = units[unit_key]
-    return UnitFolder(folder, unit, settings.contract(unit.dataset), settings)
+    return UnitFolder(folder, unit, settings.declared(unit.dataset), settings)

@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
-from dpicl.methods import gdp_tabicl, ldp_tabicl
-from dpicl.methods.common import draws_for, with_content_free
+from collections.abc import Callable
+
+from dpicl.methods import few_shot_generation, gdp_tabicl, ldp_tabicl, text_answers
+from dpicl.methods.common import draws_for
+from dpicl.methods.tabular_answers import with_content_free
 from dpicl.pipeline import Cell
-from dpicl.tabular.split import SplitTable
-from tasks.artefacts import PROMPTS, read_collections, read_groups, read_rows, read_split, write_prompts
+from tasks.artefacts import PROMPTS, PUBLIC_TEXTS, TEXTS, read_collections, read_groups, read_rows, read_split, read_texts, write_prompts
 from tasks.doorway import unit_stage
 from tasks.files import write_json
 from tasks.run_folder import UnitFolder
+
+Serialised = tuple[dict[Cell, list[str]], dict[str, list[str]]]
+"""Prompts by cell, and an example of demonstrations by the cell's key."""
 
 
 @unit_stage("serialize", PROMPTS)
 def serialize(folder: UnitFolder) -> str:
     """Write the prompts of every cell, and one example of its demonstrations."""
-    split = read_split(folder)
-    prompts = _ldp(folder, split) if folder.unit.method == "ldp_tabicl" else _gdp(folder, split)
-    prompts = with_content_free(prompts, folder.contract, folder.unit)
-    examples = {cell.key: texts[0].split("\n")[:-1] for cell, texts in prompts.items() if cell.system == "icl"}
+    prompts, examples = _SERIALISE[folder.unit.method](folder)
     write_json(folder.path / "demonstrations.json", examples)
     write_prompts(folder, prompts)
     return f"{sum(map(len, prompts.values()))} prompts in {len(prompts)} cells"
 
 
-def _ldp(folder: UnitFolder, split: SplitTable) -> dict[Cell, list[str]]:
-    draws = draws_for(folder.contract, folder.unit.seed)
-    return ldp_tabicl.serialise(read_rows(folder), read_collections(folder), split.queries, folder.contract, folder.unit, draws)
+def _ldp(folder: UnitFolder) -> Serialised:
+    draws, split = draws_for(folder.contract, folder.unit.seed), read_split(folder)
+    collected = read_collections(folder)
+    return _tabular(folder, ldp_tabicl.serialise(read_rows(folder), collected, split.queries, folder.contract, folder.unit, draws))
 
 
-def _gdp(folder: UnitFolder, split: SplitTable) -> dict[Cell, list[str]]:
-    return gdp_tabicl.serialise(read_groups(folder), split.queries, folder.contract)
+def _gdp(folder: UnitFolder) -> Serialised:
+    return _tabular(folder, gdp_tabicl.serialise(read_groups(folder), read_split(folder).queries, folder.contract))
+
+
+def _tabular(folder: UnitFolder, prompts: dict[Cell, list[str]]) -> Serialised:
+    examples = {cell.key: texts[0].split("\n")[:-1] for cell, texts in prompts.items() if cell.system == "icl"}
+    return with_content_free(prompts, folder.contract, folder.unit), examples
+
+
+def _few_shot(folder: UnitFolder) -> Serialised:
+    split, contract, unit = read_split(folder), folder.texts, folder.unit
+    released = read_texts(folder.path / TEXTS, few_shot_generation.written_cells(unit))
+    written = {**released, **read_texts(folder.path / PUBLIC_TEXTS, unit.asked_cells())}
+    shown = {cell: text_answers.shown(demonstrations, contract) for cell, demonstrations in written.items()}
+    real = few_shot_generation.random_rows(split.train, contract, unit)
+    prompts = few_shot_generation.serialise({**written, **real}, split.queries, contract)
+    return prompts, {cell.key: texts for cell, texts in shown.items()}
+
+
+_SERIALISE: dict[str, Callable[[UnitFolder], Serialised]] = {
+    "ldp_tabicl": _ldp,
+    "gdp_tabicl": _gdp,
+    "few_shot_generation": _few_shot,
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 
 import tasks.fit_baselines
+import tasks.generate
 import tasks.score  # noqa: F401 - for what they import
 from dpicl.lm.models import import_backend
 

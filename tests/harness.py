@@ -32,6 +32,7 @@ import yaml
 from flows.embedded_server import stop_with_parent
 from flows.runtime import LOCAL_CLUSTER
 from tests.library.examples import random_table, small_contract, tree
+from tests.library.text_contracts import text_tree
 
 REPOSITORY = Path(__file__).parent.parent
 DPICL = Path(sys.executable).with_name("dpicl")
@@ -155,6 +156,26 @@ def shop_rows(row_count: int, seed: int = 0) -> str:
     """Made-up rows of the small contract as CSV, numbers with one decimal."""
     table = random_table(small_contract(), row_count, seed).to_pandas()
     return str(table.round(1).to_csv(index=False))
+
+
+def letters(name: str = "letters", *, private: bool = False, **changes: Any) -> dict[str, Any]:
+    """The small contract over texts of `tests.library.text_contracts`, of which three tokens are written."""
+    content = {**text_tree(), "name": name, **changes}
+    content["source"] |= {part: {"file": f"{name}/{part}.jsonl"} for part in ("train", "test")}
+    content["generation"] |= {"max_tokens": 3}
+    if private:
+        content["privacy"] = {**content["privacy"], "budget": {"epsilon": 1000, "delta": 0.05}}
+    return content
+
+
+def install_texts(place: Place, contract: Mapping[str, Any], train: bytes, test: bytes) -> str:
+    """Add a set of texts: its contract and its records as JSON lines; gives its name."""
+    name = str(contract["name"])
+    (place.root / "contracts" / "texts" / f"{name}.yaml").write_text(yaml.safe_dump(dict(contract), sort_keys=False))
+    (place.root / "data" / name).mkdir(exist_ok=True)
+    for part, content in (("train", train), ("test", test)):
+        (place.root / "data" / name / f"{part}.jsonl").write_bytes(content)
+    return name
 
 
 def _bare_environment() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.audit import counts, local, means, noise, persons, releases
+from dpicl.audit import counts, local, means, noise, persons, releases, texts
 from dpicl.audit.case import AuditCase
 from dpicl.errors import ParameterError
 
@@ -19,6 +19,8 @@ _ALL = (
     releases.one_column_case(),
     releases.two_columns_case(),
     persons.person_case(),
+    texts.fresh_case(),
+    texts.fixed_case(),
 )
 CASES: dict[str, AuditCase] = {case.name: case for case in _ALL}
 

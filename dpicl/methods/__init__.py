@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import few_shot_generation, gdp_tabicl, ldp_tabicl
 
-METHODS: dict[str, ModuleType] = {"ldp_tabicl": ldp_tabicl, "gdp_tabicl": gdp_tabicl}
+METHODS: dict[str, ModuleType] = {"ldp_tabicl": ldp_tabicl, "gdp_tabicl": gdp_tabicl, "few_shot_generation": few_shot_generation}
 """Methods by the name that pipelines.yaml gives them."""

@@ -33,7 +33,8 @@ from dpicl.evaluation import Metrics, Result
 from dpicl.lm.layout import prompt
 from dpicl.lm.requests import Scorer
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results, score_cells, with_content_free
+from dpicl.methods import tabular_answers as answers
+from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular import aggregate as tabular_aggregate
@@ -147,6 +148,14 @@ def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     return costs(contract, unit)
 
 
+def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    """The guarantee of one cell as a sentence."""
+    return (
+        f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and {cost.charged.epsilon:.4g}-DP counting the secret "
+        "subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
+    )
+
+
 def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
     """Labels of the queries, shape (queries,)."""
     return label_codes(queries, contract)
@@ -160,10 +169,8 @@ def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> li
     released = aggregate(split.train, members, contract, unit, draws)
     prompts = serialise(released, split.queries, contract)
     measured = baselines(split, contract, unit, draws) if unit.baselines else {}
-    return results(
-        unit,
-        score_cells(with_content_free(prompts, contract, unit), contract, scorer),
-        truth_of(split.queries, contract),
-        measured,
-        costs(contract, unit),
-    )
+    said = {
+        cell: answers.ask_cell(scorer, texts, contract, cell) for cell, texts in answers.with_content_free(prompts, contract, unit).items()
+    }
+    metrics = answers.metrics_of(said, truth_of(split.queries, contract), contract)
+    return results(unit, {**metrics, **measured}, costs(contract, unit))

@@ -31,7 +31,8 @@ from dpicl.evaluation import Metrics, Result
 from dpicl.lm.layout import prompt
 from dpicl.lm.requests import Scorer
 from dpicl.mechanisms.randomised_response import Response, randomise, response
-from dpicl.methods.common import ZERO_SHOT, Cost, Prompts, check_supported, draws_for, results, score_cells, with_content_free
+from dpicl.methods import tabular_answers as answers
+from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular import reconstruct as tabular_reconstruct
@@ -145,6 +146,11 @@ def client_guarantee(laws: Sequence[Response], contract: Contract) -> Guarantee:
     return compose_sequential([law.guarantee() for law in laws] * (person.max_rows if person else 1))
 
 
+def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    """The guarantee of one cell as a sentence."""
+    return f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
+
+
 def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
     """Labels of the queries, shape (queries,)."""
     return np.asarray(encode_queries(queries, contract).codes[:, -1])
@@ -156,12 +162,10 @@ def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> li
     draws = draws_for(contract, unit.seed)
     collections = collect(split.train, contract, unit, draws)
     reconstructed = reconstruct(collections, unit)
-    prompts: Prompts = serialise(reconstructed, collections, split.queries, contract, unit, draws)
+    prompts = serialise(reconstructed, collections, split.queries, contract, unit, draws)
     measured = baselines(reconstructed, split.test, contract, unit) if unit.baselines else {}
-    return results(
-        unit,
-        score_cells(with_content_free(prompts, contract, unit), contract, scorer),
-        truth_of(split.queries, contract),
-        measured,
-        costs(contract, unit),
-    )
+    said = {
+        cell: answers.ask_cell(scorer, texts, contract, cell) for cell, texts in answers.with_content_free(prompts, contract, unit).items()
+    }
+    metrics = answers.metrics_of(said, truth_of(split.queries, contract), contract)
+    return results(unit, {**metrics, **measured}, costs(contract, unit))

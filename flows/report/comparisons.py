@@ -92,7 +92,7 @@ def _of_part(part: pd.DataFrame) -> list[Comparison]:
 
 
 def _private(results: pd.DataFrame) -> pd.DataFrame:
-    finite = results["epsilon"].notna() & (results["epsilon"] != math.inf)
+    finite = results["epsilon"].notna() & (results["epsilon"] != math.inf) & (results["epsilon"] > 0)
     return results[(results["system"] == "icl") & finite]
 
 

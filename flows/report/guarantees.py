@@ -49,15 +49,16 @@ def guarantee_table(guarantees: list[StatedGuarantee]) -> GuaranteeTable:
     private = [stated for stated in guarantees if not math.isinf(stated.asked)]
     epsilons = tuple(sorted({stated.asked for stated in private}))
     rates = _rates(private)
-    by_row: dict[tuple[str, str, float | None, str, str, float], dict[float, StatedGuarantee]] = {}
+    by_row: dict[tuple[str, str, str, float | None, str, str, float], dict[float, StatedGuarantee]] = {}
     for stated in private:
-        key = (stated.method, stated.dataset, stated.sampling_rate, stated.unit, stated.neighbours, stated.delta)
+        key = (stated.method, stated.system, stated.dataset, stated.sampling_rate, stated.unit, stated.neighbours, stated.delta)
         by_row.setdefault(key, {})[stated.asked] = stated
     rows = []
-    for (method, dataset, rate, unit, neighbours, delta), row in by_row.items():
+    for (method, system, dataset, rate, unit, neighbours, delta), row in by_row.items():
         several = len(rates[method, dataset]) > 1
         cells = tuple(_cell(row[epsilon], compare=not several) if epsilon in row else EpsilonCell() for epsilon in epsilons)
         label = f"{dataset}, rate {rate:g}" if several and rate is not None else dataset
+        label += "" if system == "icl" else f", {words.system_name(system)}"
         rows.append(GuaranteeRow(method, label, unit, neighbours, f"{delta:g}", cells))
     return GuaranteeTable(epsilons, tuple(rows))
 

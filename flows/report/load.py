@@ -72,6 +72,7 @@ class StatedGuarantee(_Part):
     """
 
     method: str
+    system: str = "icl"
     dataset: str
     epsilon: float
     nominal_epsilon: float | None = None

@@ -9,12 +9,12 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from dpicl import published
 from flows.report import words
 from flows.report.comparisons import comparisons, headline
 from flows.report.costs import costs
 from flows.report.guarantees import guarantee_table, relevant_errata
 from flows.report.load import Demonstrations, Run, load_run
+from flows.report.paper import Paper
 from flows.report.plots import epsilon_figure, rate_figure, time_figure
 from flows.report.tables import METRICS, has_several_rates, metric_tables
 from tasks.csv_file import harmless
@@ -42,34 +42,29 @@ def build_report(run_folder: Path) -> tuple[Path, Path]:
 def report_context(run: Run) -> dict[str, Any]:
     """All values that both templates show."""
     manifest, results = run.manifest, run.results
-    model = paper_model(run)
+    paper = Paper.beside(manifest.model.name if manifest.model else "", manifest.options)
     stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
     methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
     datasets = list(dict.fromkeys([*results["dataset"], *(dataset for _, dataset in stated)])) or manifest.grid.datasets
-    metrics = {metric: metric_tables(results, metric, model) for metric in METRICS}
+    metrics = {metric: metric_tables(results, metric, paper) for metric in METRICS}
     return {
         "manifest": manifest,
         "answers": words.answers(run.answers),
         "methods": methods,
         "datasets": datasets,
-        "paper_model": model,
+        "paper_models": paper.models(set(results["method"])),
         "headline": headline(results),
-        "metrics": [(METRICS[metric], tables) for metric, tables in metrics.items()],
+        "metrics": [(METRICS[metric], tables) for metric, tables in metrics.items() if tables or metric == "accuracy"],
         "quotes_paper": any(table.quotes_paper for table in metrics["accuracy"]),
         "comparisons": comparisons(results),
         "guarantees": guarantee_table(manifest.guarantees),
         "statements": list(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.asked))),
-        "errata": relevant_errata(manifest.guarantees, set(results["method"]), set(datasets), model),
+        "errata": relevant_errata(manifest.guarantees, set(results["method"]), set(datasets), paper.model),
         "examples": examples(run.demonstrations),
         "costs": costs(run.timings, manifest.energy) if len(run.timings) else None,
         "systems": set(results["system"]),
+        "amplified": bool(results["amplified_epsilon"].notna().any()),
     }
-
-
-def paper_model(run: Run) -> published.PaperModel:
-    """The printed column to stand beside: 13B, unless a 7B model answered."""
-    name = run.manifest.model.name.lower() if run.manifest.model else ""
-    return "7b" if "7b" in name and "llama" in name else "13b"
 
 
 def examples(units: tuple[Demonstrations, ...]) -> list[dict[str, Any]]:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dpicl.published import PaperModel, paper_accuracy
 from flows.report import words
+from flows.report.paper import Paper
 
 METRICS = {"accuracy": "Accuracy", "balanced_accuracy": "Balanced accuracy", "auc": "AUC"}
-ASKED = ("icl", "icl-calibrated", "icl-nested", "icl-shared", "raw-rows")
-"""Systems that put the query subset to the model, so that majority and zero-shot compare."""
+NOT_ASKED = ("lr", "gnb", "lr-naive", "gnb-naive")
+"""Baselines, tested on the whole held-out part: majority and zero-shot, on the queries asked, do not compare."""
 _OWN_COLUMNS = ("majority", "zero-shot")
 
 
@@ -54,10 +54,10 @@ class MetricTable:
         return any(cell.paper for row in self.rows for cell in row.cells)
 
 
-def metric_tables(results: pd.DataFrame, metric: str, model: PaperModel) -> list[MetricTable]:
+def metric_tables(results: pd.DataFrame, metric: str, paper: Paper) -> list[MetricTable]:
     """One table per method and data set, in order of appearance."""
     epsilons = tuple(sorted(results["epsilon"].dropna().unique()))
-    return [_table(part, metric, model, epsilons) for part in parts(results)]
+    return [_table(part, metric, paper, epsilons) for part in parts(results) if part[metric].notna().any()]
 
 
 def parts(results: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -74,7 +74,7 @@ def has_several_rates(results: pd.DataFrame) -> bool:
 
 def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
     """`in-context, k = 2, rate 0.1`."""
-    label = words.SYSTEMS.get(system, system)
+    label = words.system_name(system)
     if not math.isnan(shots):
         label += f", k = {shots:g}"
     return label + (f", rate {rate:g}" if show_rate and not math.isnan(rate) else "")
@@ -85,13 +85,13 @@ def spread(values: pd.Series) -> str:
     return words.mean_and_deviation(values.mean(), values.std(ddof=1))
 
 
-def _table(part: pd.DataFrame, metric: str, model: PaperModel, epsilons: tuple[float, ...]) -> MetricTable:
+def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...]) -> MetricTable:
     own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
     several, bar = has_several_rates(part), own["majority"].mean()
     rows = []
     for system, shots, rate, group in _row_groups(part):
-        asked = system in ASKED
-        quoted = model if metric == "accuracy" and not (asked and several) else None  # the paper's tables have one rate
+        asked = system not in NOT_ASKED
+        quoted = paper if metric == "accuracy" and not (asked and several) else None  # the paper's tables have one rate
         cells = tuple(_cell(group, metric, epsilon, quoted, bar if asked else math.inf, several) for epsilon in epsilons)
         majority, zero_shot = (spread(own[name]) if asked else words.DASH for name in _OWN_COLUMNS)
         rows.append(Row(row_label(system, shots, rate, several), cells, majority, zero_shot))
@@ -108,24 +108,24 @@ def _row_groups(part: pd.DataFrame) -> Iterator[tuple[str, float, float, pd.Data
             yield system, shots, rate, group
 
 
-def _cell(group: pd.DataFrame, metric: str, epsilon: float, model: PaperModel | None, bar: float, show_amplified: bool) -> Cell:
+def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None, bar: float, show_amplified: bool) -> Cell:
     """One row's cell; `bar` is what it must be above to stand out."""
     here = group[group["epsilon"] == epsilon]
     values = here[metric].dropna()
-    paper = _paper(group.iloc[0], epsilon, model) if model else ""
+    printed = _printed(group.iloc[0], epsilon, paper) if paper else ""
     if values.empty:
-        return Cell(paper=paper)
+        return Cell(paper=printed)
     seed_count = group["seed"].nunique()
     notes = [f"{len(values)} of {seed_count} seeds"] if len(values) < seed_count else []
     if show_amplified and here["amplified_epsilon"].notna().any():
         notes.append(f"ε′ {words.number(_common(here['amplified_epsilon']))}")
-    return Cell(spread(values), paper, ", ".join(notes), above=bool(values.mean() > bar))
+    return Cell(spread(values), printed, ", ".join(notes), above=bool(values.mean() > bar))
 
 
-def _paper(row: pd.Series, epsilon: float, model: PaperModel) -> str:
+def _printed(row: pd.Series, epsilon: float, paper: Paper) -> str:
     shots = None if math.isnan(row["shots"]) else int(row["shots"])
-    printed = paper_accuracy(model, row["method"], row["dataset"], row["system"], shots, epsilon)
-    return f"paper {words.as_printed(*printed)}" if printed else ""
+    found = paper.accuracy(row["method"], row["dataset"], row["system"], shots, epsilon)
+    return f"paper {words.as_printed(*found)}" if found else ""
 
 
 def _amplified(part: pd.DataFrame, epsilons: Sequence[float]) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def _common(amplified: pd.Series) -> float:
 
 
 def _queries(part: pd.DataFrame) -> str:
-    asked = part.loc[part["system"].isin(ASKED), "query_count"].dropna()
+    asked = part.loc[~part["system"].isin((*NOT_ASKED, *_OWN_COLUMNS)), "query_count"].dropna()
     if asked.empty:
         return ""
     low, high, seeds = int(asked.min()), int(asked.max()), part["seed"].nunique()

@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping
 
 DASH = "–"
-METHODS = {"ldp_tabicl": "LDP-TabICL", "gdp_tabicl": "GDP-TabICL", "": "shared"}
+METHODS = {"ldp_tabicl": "LDP-TabICL", "gdp_tabicl": "GDP-TabICL", "few_shot_generation": "DP few-shot generation", "": "shared"}
 SYSTEMS = {
     "icl": "in-context",
     "icl-nested": "in-context, nested shots",
     "icl-shared": "in-context, shared shots",
     "icl-calibrated": "in-context, calibrated",
     "raw-rows": "raw randomised rows",
+    "random-rows": "real rows at random",
     "zero-shot": "zero-shot",
     "majority": "majority",
     "lr": "logistic regression",
@@ -26,6 +27,11 @@ SYSTEMS = {
 def method_name(slug: str) -> str:
     """A method as its paper calls it; work that no method owns is `shared`."""
     return METHODS.get(slug, slug)
+
+
+def system_name(slug: str) -> str:
+    """A system in words; variants that a pipeline names itself are in-context too."""
+    return SYSTEMS.get(slug, slug.replace("icl-", "in-context, ", 1))
 
 
 def system_order(slug: str) -> int:
@@ -93,13 +99,15 @@ ANSWERS = {
     "scored": "by the log-probability of every label",
     "one-label": "by that of one label, the other at its upper bound",
     "parsed": "by the text",
+    "generated": "as the text that the model wrote",
+    "empty": "empty because the model wrote nothing",
     "no-label": "fixed because no label was listed",
     "unparsed": "fixed because the text starts with no label",
     "filtered": "fixed because of a content filter",
     "refused": "fixed because the model refused",
     "rejected": "fixed because the server rejected the prompt",
 }
-"""How a served model's answers come about; a fixed answer is that of a tie."""
+"""How a served model's answers come about; a fixed answer is that of a tie, or an empty text."""
 
 
 def answers(counts: Mapping[str, float]) -> str:

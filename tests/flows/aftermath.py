@@ -20,10 +20,11 @@ from urllib.parse import urlsplit
 import psycopg
 import yaml
 
-from tests.flows.planted import STAGES, contract, fault, table
-from tests.harness import REPOSITORY, World, end, free_port, install, new_place, running_server, until
+from tests.flows.planted import STAGES, contract, fault, table, texts
+from tests.harness import REPOSITORY, World, end, free_port, install, install_texts, letters, new_place, running_server, until
 from tests.leaks import api, files
 from tests.ledger.postgres import Server, running_postgres
+from tests.library.text_contracts import lines, records
 from tests.recording import Wire, calls_are_listed, listed, recorded
 
 SPOILT = "canary-5b011ed0"
@@ -81,6 +82,8 @@ def _install(world: World) -> None:
         install(world, contract(name, private=False), table())
     install(world, contract("spoilt", private=True), table(spoilt=SPOILT))
     install(world, contract("outside", private=True, largest=10**8), table())
+    for name in ("letters", fault("generate")):
+        install_texts(world, letters(name, private=True), texts(), lines(records(4)))
 
 
 @contextmanager

@@ -23,6 +23,7 @@ import tasks.ingest  # noqa: E402
 import tasks.split  # noqa: E402
 import tasks.validate  # noqa: E402
 from dpicl.methods import gdp_tabicl, ldp_tabicl  # noqa: E402
+from flows import few_shot_generation as few_shot_flow  # noqa: E402
 from flows import gdp_tabicl as gdp_flow  # noqa: E402
 from flows import ldp_tabicl as ldp_flow  # noqa: E402
 from flows import wiring  # noqa: E402
@@ -52,12 +53,14 @@ def faults() -> dict[str, str]:
     """Private tables that break their contract, stages that quote rows, workers that die."""
     for stage, (module, function) in zip(STAGES, PLACES, strict=True):
         plant(module, function, stage)
-    for stage in (*STAGES, "fit_baselines"):
+    for stage in (*STAGES, "fit_baselines", "generate"):
         setattr(wiring, stage, getattr(wiring, stage).with_options(retry_delay_seconds=0))
     private = {**GRID, "datasets": ["spoilt", "outside", *map(fault, STAGES)]}
     bench = {**GRID, "datasets": ["doomed", fault("baselines")], "methods": ["gdp_tabicl"], "epsilons": [1, "inf"]}
+    written = {**GRID, "datasets": [fault("generate")], "methods": ["few_shot_generation"]}
     return {
         "faults": ended(lambda: sweep("private", private, "canaries-faults")),
+        "texts": ended(lambda: sweep("private", written, "canaries-texts")),
         "workers": ended(lambda: sweep("demo", bench, "canaries-workers")),
     }
 
@@ -99,6 +102,7 @@ def main() -> None:
     outcomes = {
         "ldp": ended(lambda: ldp_flow.ldp_tabicl(**asked, run_id="canaries-ldp")),
         "gdp": ended(lambda: gdp_flow.gdp_tabicl(**asked, run_id="canaries-gdp")),
+        "few-shot": ended(lambda: few_shot_flow.few_shot_generation(**{**asked, "dataset": "letters"}, run_id="canaries-few-shot")),
         **faults(),
         "leaky": ended(lambda: leaky(MUTANTS["parameter"])),
     }

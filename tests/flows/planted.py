@@ -14,10 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpicl.contract import Contract
+from dpicl.contract import Declared
 from dpicl.tabular.split import SplitTable
 from dpicl.types import PrivateTable
 from tests.harness import shop
+from tests.library.text_contracts import lines, records
 
 CANARY_ROWS = 20
 _rng = random.Random(20240311)
@@ -60,6 +61,12 @@ def table(spoilt: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
+def texts() -> bytes:
+    """Private texts with canaries deep among them, as JSON lines."""
+    planted = [{"head": word, "body": f"{word} {integer} {real}"} for word, integer, real in zip(WORDS, INTEGERS, REALS, strict=True)]
+    return lines([{**record, **planted[number % CANARY_ROWS]} for number, record in enumerate(records(40))])
+
+
 def fault(stage: str) -> str:
     """Name of the data set on which a stage fails."""
     return f"fault_{stage}"
@@ -71,7 +78,7 @@ def plant(module: Any, function: str, stage: str, act: Callable[[str], None] | N
 
     def faulty(*arguments: Any, **options: Any) -> Any:
         result = real(*arguments, **options)
-        name = next(value.name for value in arguments if isinstance(value, Contract))
+        name = next(value.name for value in arguments if isinstance(value, Declared))
         if name == fault(stage):
             raise ValueError(f"cannot use {_rows((*arguments, result))}")
         if act is not None:
@@ -101,6 +108,7 @@ def _die_once(name: str) -> None:
 
 def dask_setup(_worker: Any) -> None:
     """Plant the faults of workers."""
-    from dpicl.methods import gdp_tabicl
+    from dpicl.methods import few_shot_generation, gdp_tabicl
 
     plant(gdp_tabicl, "baselines", "baselines", _die_once)
+    plant(few_shot_generation, "write", "generate")

@@ -58,7 +58,8 @@ def test_the_search_finds_what_is_written_otherwise(value: object) -> None:
 def test_the_flows_ended_as_they_should(aftermath: Aftermath) -> None:
     assert aftermath.private.returncode == 0, aftermath.private.stderr
     outcomes = aftermath.outcomes
-    assert (outcomes["ldp"], outcomes["gdp"]) == ("canaries-ldp", "canaries-gdp")
+    assert (outcomes["ldp"], outcomes["gdp"], outcomes["few-shot"]) == ("canaries-ldp", "canaries-gdp", "canaries-few-shot")
+    assert "1 part failed, first few_shot_generation__fault_generate" in outcomes["texts"]
     assert "parts failed, first spoilt: spoilt.csv: column 'colour'" in outcomes["faults"]
     assert "1 part failed, first gdp_tabicl__fault_baselines" in outcomes["workers"]
     assert (aftermath.world.root / "dask" / "died").exists(), "no worker died"
@@ -67,7 +68,7 @@ def test_the_flows_ended_as_they_should(aftermath: Aftermath) -> None:
 
 def test_every_stage_failed_and_told_no_more_than_where(aftermath: Aftermath) -> None:
     states = aftermath.left["task_runs"].decode()
-    for stage in (*STAGES, "baselines"):
+    for stage in (*STAGES, "baselines", "generate"):
         assert f"{stage}: ValueError at faulty" in states, stage
     assert "outside: column 'age': breaks in_bounds" in states
 

@@ -11,17 +11,22 @@ from typing import Any
 import pytest
 from prefect_dask import DaskTaskRunner
 
-from dpicl.lm.models import ModelSpec, open_scorer
+from dpicl.contract import Contract, TextContract
+from dpicl.lm.models import ModelSpec, open_scorer, open_writer
 from dpicl.methods import METHODS
 from dpicl.pipeline import units_of
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import split_table
+from dpicl.text.read import load_texts
+from dpicl.text.split import split_texts
+from flows.few_shot_generation import few_shot_generation
 from flows.gdp_tabicl import gdp_tabicl
 from flows.ldp_tabicl import ldp_tabicl
 from tasks.corpus import public_corpus
 from tasks.run_folder import read_plan
 from tasks.settings import Settings
-from tests.harness import REAL_DATA, SMALL, World, install, rows, shop, shop_rows
+from tests.harness import REAL_DATA, SMALL, World, install, install_texts, letters, rows, shop, shop_rows
+from tests.library.text_contracts import as_extraction, lines, records
 
 FINITE = {**SMALL, "epsilons": ["1", "10", "inf"], "seeds": [0, 3]}
 
@@ -31,11 +36,17 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
     with world.entered():
         settings = Settings.from_environment()
         scorer = open_scorer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus(settings))
+        writer = open_writer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus(settings))
         found = {}
         for unit in units_of(read_plan(run).pipeline):
-            contract = settings.contract(unit.dataset)
-            table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
-            results = METHODS[unit.method].run(split_table(table, contract), contract, unit, scorer)
+            contract, method = settings.declared(unit.dataset), METHODS[unit.method]
+            if isinstance(contract, TextContract):
+                split = split_texts(load_texts(contract, data_folder=settings.data), contract)
+                results = method.run(split, contract, unit, scorer, writer)
+            else:
+                assert isinstance(contract, Contract)
+                table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
+                results = method.run(split_table(table, contract), contract, unit, scorer)
             found[unit.key] = [result.as_row() for result in results]
     return found
 
@@ -73,6 +84,30 @@ def test_the_paper_s_own_options_over_sampling_rates_without_baselines_equal_the
     }
     run = world.sweep("equal-printed", {**SMALL, "options": options, "sampling_rates": ["1/10", "3/4"], "baselines": False})
     assert by_flow(run) == by_function(world, run, "fake")
+
+
+def test_texts_in_every_way_equal_the_function(world: World) -> None:
+    """Labels and open answers, fresh and fixed batches, three mechanisms, two seeds written side by side."""
+    install_texts(world, letters(), lines(records(40)), lines(records(4)))
+    open_answers = letters("names")
+    as_extraction(open_answers)
+    install_texts(world, open_answers, lines(records(40)), lines(records(4)))
+    also = {
+        "exponential": {"mechanism": "exponential", "candidates": 20},
+        "fixed": {"mechanism": "clipped-logits", "batches": "fixed", "candidates": "all"},
+    }
+    changes = {**FINITE, "datasets": ["letters", "names"], "methods": ["few_shot_generation"], "shots": [1, 3]}
+    run = world.sweep("equal-texts", {**changes, "options": {"few_shot_generation": {"also": also}}})
+    assert by_flow(run) == by_function(world, run, "fake")
+    assert len(by_flow(run)) == 4
+
+
+def test_texts_with_the_tiny_model_equal_the_function(world: World) -> None:
+    install_texts(world, letters(), lines(records(40)), lines(records(4)))
+    with world.entered():
+        runner = DaskTaskRunner(address=world.scheduler)
+        name = few_shot_generation.with_options(task_runner=runner)("letters", [20.0], [2], [0], run_id="equal-few-shot-generation")
+    assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
 
 
 @pytest.mark.parametrize("flow", [ldp_tabicl, gdp_tabicl], ids=lambda flow: flow.name)

@@ -17,7 +17,8 @@ from dpicl.errors import DataError, PrivacyError
 from dpicl.evaluation import Result
 from dpicl.lm import HashScorer
 from dpicl.methods import gdp_tabicl, ldp_tabicl
-from dpicl.methods.common import ZERO_SHOT, draws_for, with_content_free
+from dpicl.methods.common import ZERO_SHOT, draws_for
+from dpicl.methods.tabular_answers import with_content_free
 from dpicl.pipeline import Cell, GdpOptions, LdpOptions, Options, Unit
 from dpicl.tabular.encode import label_codes
 from dpicl.tabular.serialize import local_demonstrations

@@ -17,6 +17,7 @@ from tasks.aggregate import aggregate
 from tasks.artefacts import remove_private
 from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
+from tasks.generate import charge, generate, release_texts
 from tasks.ingest import ingest
 from tasks.plan import make_plan
 from tasks.randomise import randomise
@@ -33,7 +34,11 @@ with suppress(ImportError):
     import great_expectations  # noqa: F401 - seconds; here the forks below share it
 
 End = Literal["finished", "torn", "placed"]
-RELEASE: Mapping[str, tuple[Task[..., Any], ...]] = {"ldp_tabicl": (randomise, reconstruct), "gdp_tabicl": (subsample, aggregate)}
+RELEASE: Mapping[str, tuple[Task[..., Any], ...]] = {
+    "ldp_tabicl": (randomise, reconstruct),
+    "gdp_tabicl": (subsample, aggregate),
+    "few_shot_generation": (charge, generate, release_texts),
+}
 
 
 def steps(run: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
@@ -42,7 +47,8 @@ def steps(run: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
     for dataset in dict.fromkeys(unit.dataset for unit in units.values()):
         yield from ((stage, (run, dataset)) for stage in (ingest, validate, split))
     for key, unit in units.items():
-        yield from ((stage, (run, key)) for stage in (*RELEASE[unit.method], serialize, fit_baselines))
+        units_or_one = {generate: (run, (key,))}
+        yield from ((stage, units_or_one.get(stage, (run, key))) for stage in (*RELEASE[unit.method], serialize, fit_baselines))
         yield from ((score, (run, key, part)) for part in range(PARTS))
         yield evaluate, (run, key)
     yield from ((stage, (run,)) for stage in (collect_run, write_report))

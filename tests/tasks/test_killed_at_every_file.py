@@ -11,24 +11,36 @@ import pytest
 
 from tasks.files import read_arrays, read_table
 from tasks.releases import SPENDING
-from tests.harness import SMALL, Place, content, install, is_temporary, new_place, rows, shop, shop_rows
+from tests.harness import SMALL, Place, content, install, install_texts, is_temporary, letters, new_place, rows, shop, shop_rows
+from tests.library.text_contracts import lines, records
 from tests.tasks.stages import End, in_process
 
 PLAIN = {**SMALL, "datasets": ["shop"], "epsilons": ["1"]}
-REWRITTEN = ("timings", "manifest.json", "report.")
+WRITTEN = {
+    "methods": ["few_shot_generation"],
+    "datasets": ["letters"],
+    "shots": [2],
+    "options": {"few_shot_generation": {"mechanism": "exponential"}},  # Gaussian noise would be priced again after every death
+}
+REWRITTEN = ("timings", "progress", "manifest.json", "report.")
 """Times and dates differ from run to run."""
+BENCHMARK_TEXTS = "benchmark texts"
 READERS = {".json": lambda path: json.loads(path.read_text()), ".npz": read_arrays, ".parquet": read_table, ".csv": rows}
 
 
 def shop_place(root: Path, *, private: bool) -> Place:
     place = new_place(root)
     install(place, shop(private=private), shop_rows(80))
+    install_texts(place, letters(private=private), lines(records(40)), lines(records(4)))
     return place
 
 
 def attempt(place: Place, end: End, method: str = "") -> int:
-    """Do the run: of one method on private rows, or of both on a benchmark."""
-    return in_process(place.environment, *(("private", {**PLAIN, "methods": [method]}) if method else ("demo", PLAIN)), "r", end)
+    """Do the run: of one method on private rows, or of those for tables on a benchmark; or on benchmark texts."""
+    if method == BENCHMARK_TEXTS:
+        return in_process(place.environment, "demo", {**PLAIN, **WRITTEN}, "r", end)
+    chosen = {**PLAIN, "methods": [method], **(WRITTEN if method == "few_shot_generation" else {})}
+    return in_process(place.environment, *(("private", chosen) if method else ("demo", PLAIN)), "r", end)
 
 
 def parse_all(folder: Path) -> None:
@@ -68,15 +80,20 @@ def check_modes(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["torn", "placed"])
-def test_a_benchmark_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path, end: End) -> None:
+@pytest.mark.parametrize("method", ["", BENCHMARK_TEXTS])
+def test_a_benchmark_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path, end: End, method: str) -> None:
     left_alone, killed = (shop_place(tmp_path / name, private=False) for name in ("left_alone", "killed"))
-    assert attempt(left_alone, "finished") == 0
-    deaths, seen = chain(killed, end)
+    assert attempt(left_alone, "finished", method) == 0
+    deaths, seen = chain(killed, end, method)
     assert deaths >= 20
     assert seen == kept(left_alone.run("r"))
 
 
-RELEASED = {"ldp_tabicl": "released_reports.npz", "gdp_tabicl": "released_groups.json"}
+RELEASED = {
+    "ldp_tabicl": "released_reports.npz",
+    "gdp_tabicl": "released_groups.json",
+    "few_shot_generation": "released_texts.json",
+}
 
 
 @pytest.mark.parametrize("method", RELEASED)

@@ -14,29 +14,42 @@ import pytest
 from dpicl.errors import BudgetError, LedgerError
 from tasks.releases import open_ledger
 from tasks.settings import Settings
-from tests.harness import SMALL, Place, install, new_place, shop, shop_rows
+from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
+from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import STEPS, Death, join, start
 from tests.tasks.stages import make_plan, steps
 
-ACCOUNT = {"ldp_tabicl": "shop-clients", "gdp_tabicl": "shop"}
-GRID = {**SMALL, "datasets": ["shop"], "epsilons": ["1", "2"], "shots": [1], "seeds": [0]}
+ACCOUNT = {"ldp_tabicl": "shop-clients", "gdp_tabicl": "shop", "few_shot_generation": "letters"}
+DATASET = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "few_shot_generation": "letters"}
+EXPONENTIAL = {"few_shot_generation": {"mechanism": "exponential"}}
+"""Gaussian noise would be priced again after every death."""
+GRID = {**SMALL, "epsilons": ["1", "2"], "shots": [1], "seeds": [0], "options": EXPONENTIAL}
 
 
 def place_with(root: Path, cap: float = 1000) -> Place:
     place, contract = new_place(root), shop(private=True)
     contract["privacy"] = {**contract["privacy"], "budget": {"epsilon": cap}}
     install(place, contract, shop_rows(80))
+    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
     return place
 
 
+def grid(method: str, **changes: Any) -> dict[str, Any]:
+    return {**GRID, "datasets": [DATASET[method]], "methods": [method], **changes}
+
+
+def results(place: Place, method: str, run_id: str = "r") -> str:
+    return (place.run(run_id) / "units" / f"{method}__{DATASET[method]}__seed0" / "results.json").read_text()
+
+
 def run(place: Place, method: str, run_id: str = "r", death: Death | None = None, **changes: Any) -> int:
-    return join(start(place.environment, {**GRID, "methods": [method], **changes}, run_id, death))
+    return join(start(place.environment, grid(method, **changes), run_id, death))
 
 
 def here(place: Place, method: str, **changes: Any) -> None:
     """The same run inside this process, so that its errors can be seen."""
     with place.entered():
-        for stage, references in steps(str(make_plan("private", {**GRID, "methods": [method], **changes}, None))):
+        for stage, references in steps(str(make_plan("private", grid(method, **changes), None))):
             stage.fn(*references)
 
 
@@ -73,20 +86,18 @@ def test_a_run_killed_at_every_step_of_the_protocol_charges_once_and_shows_one_d
         assert run(place, method) == 0, death
         check_once(place, method)
         assert seen.items() <= artefacts(place, method).items(), death
-    results = (place.run("r") / "units" / f"{method}__shop__seed0" / "results.json").read_text()
     assert run(place, method, "again") == 0
     check_once(place, method)
-    assert (place.run("again") / "units" / f"{method}__shop__seed0" / "results.json").read_text() == results
+    assert results(place, method, "again") == results(place, method)
 
 
 @pytest.mark.parametrize("method", ACCOUNT)
 def test_runs_side_by_side_share_one_draw(tmp_path: Path, method: str) -> None:
     place = place_with(tmp_path)
-    racers = [start(place.environment, {**GRID, "methods": [method]}, f"r{number}", None) for number in range(4)]
+    racers = [start(place.environment, grid(method), f"r{number}", None) for number in range(4)]
     assert [join(racer) for racer in racers] == [0] * 4
     check_once(place, method)
-    results = {(place.run(f"r{n}") / "units" / f"{method}__shop__seed0" / "results.json").read_text() for n in range(4)}
-    assert len(results) == 1
+    assert len({results(place, method, f"r{number}") for number in range(4)}) == 1
 
 
 def test_a_run_over_the_cap_is_refused_with_the_numbers_before_anything_is_written(tmp_path: Path) -> None:

@@ -1,0 +1,160 @@
+"""Audits of DP few-shot generation, whole: one row more among the private texts, and a model that echoes what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpicl.accounting.accountant import price
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.audit.bounds import Trial
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.contract import TextContract, parse_contract
+from dpicl.lm.batching import Tokens
+from dpicl.lm.requests import ModelDescription
+from dpicl.lm.voting import Ballot, VoteRule, Votes
+from dpicl.mechanisms.private_token import UNITS, TokenNoise
+from dpicl.methods.few_shot_generation import MemoryJournal, write
+from dpicl.methods.few_shot_plan import CellPlan, Drawing, Pool, Shape
+from dpicl.methods.few_shot_voting import Job
+from dpicl.pipeline import Cell
+from dpicl.randomness import Draws, Stream
+from dpicl.types import PrivateTable
+
+COMMON, OWN = "a", "b"
+"""What the model writes without private rows, and the text of the row that may be there."""
+RATE = Fraction(1, 2)
+_RUNS_AT_ONCE = 2_000
+_CELL = Cell("icl", 1.0, 1)
+_POOL = Pool(None, 2)
+
+
+@dataclass(frozen=True)
+class EchoingModel:
+    """Two words, each a token: a voter gives all it has to the text of its first example, or to `COMMON`."""
+
+    leading: Tokens = ()
+    ends: frozenset[int] = frozenset()
+    context: int | None = None
+
+    @property
+    def description(self) -> ModelDescription:
+        """Says that nothing was trained."""
+        return ModelDescription("echoing", "fake", "1", "", False, "local")
+
+    def encode(self, text: str) -> Tokens:
+        """Only private texts are read."""
+        return (1,) if f": {OWN}\n" in text else ()
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The words."""
+        return "".join((COMMON, OWN)[token] for token in tokens)
+
+    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
+        """Whole votes for one word each."""
+        return [Votes(np.arange(2), np.array([_count(ballot, 0), _count(ballot, 1)]) * UNITS) for ballot in ballots]
+
+    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> Any:
+        """The same voters for every token."""
+        return _Session(self, ballots, rule)
+
+
+def _count(ballot: Ballot, word: int) -> int:
+    return sum((voter or (0,))[0] == word for voter in ballot.voters)
+
+
+@dataclass(frozen=True)
+class _Session:
+    model: EchoingModel
+    ballots: Sequence[Ballot]
+    rule: VoteRule
+
+    def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
+        """One token is all that is written here."""
+        return [*self.model.vote(self.ballots, self.rule)]
+
+
+def _contract() -> TextContract:
+    words = {"instruction": "Write.", "label": "Kind", "text": "Text"}
+    content = {
+        "version": 1,
+        "kind": "text",
+        "name": "audit",
+        "description": "Made up for an audit.",
+        "source": {"title": "none", "licence": "none", "citation": "none", "bundled": "docstrings"},
+        "privacy": {"budget": {"benchmark": True}},
+        "text": "{text}",
+        "max_characters": 10,
+        "task": {"kind": "extraction", "field": "label", "rows": 2, "labels": ["any"], "answer_tokens": 1},
+        "query_count": 1,
+        "prompts": {"generation": words, "asking": {"text": "Text", "answer": "Kind"}},
+        "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 1, "delta": "1/1000"},
+    }
+    contract = parse_contract(content, "audit")
+    assert isinstance(contract, TextContract)
+    return contract
+
+
+def _plan(shape: Shape, noise: TokenNoise, rate: Fraction) -> CellPlan:
+    guarantee = price(shape.event(noise, rate, 1), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row")
+    return CellPlan(_CELL, shape, ("any",), {_POOL: Drawing(rate, noise)}, guarantee)
+
+
+def _trial(plan: CellPlan) -> Trial:
+    """No row, and one; whether its text is written."""
+    contract = _contract()
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        rows = PrivateTable(pa.table({"label": pa.array(["any"] * which, pa.string()), "text": pa.array([OWN] * which, pa.string())}))
+        hits: list[bool] = []
+        while len(hits) < count:
+            draws = [Draws(stream.below(1 << 64), "audit", simulated=True) for _ in range(min(_RUNS_AT_ONCE, count - len(hits)))]
+            jobs = [Job(one, {_CELL: plan}, MemoryJournal(one)) for one in draws]
+            hits += [texts[_CELL][0].text == OWN for texts in write(rows, contract, EchoingModel(), jobs)]
+        return np.array(hits)
+
+    return Trial(draw, {"its text": lambda hits: hits})
+
+
+def fresh_case() -> AuditCase:
+    """Two subsets that vote on a token, into one of which the row may fall."""
+    shape = Shape("exponential", False, 2, 1, None, 1, 1.0)
+    noise = TokenNoise("exponential", Fraction(1))
+    plan = _plan(shape, noise, RATE)
+    with_less = replace(plan, drawings={_POOL: Drawing(RATE, TokenNoise("exponential", LESS_NOISE))})
+    all_in = replace(plan, drawings={_POOL: Drawing(Fraction(1), noise)})
+    added = replace(plan, drawings={_POOL: Drawing(RATE, replace(noise, row_is_voter=True))})
+    return AuditCase(
+        "few-shot-fresh",
+        "one token of DP few-shot generation, exponential noise on fresh subsets",
+        plan.guarantee.epsilon,
+        Neighbours.ADD_OR_REMOVE_ONE,
+        "row",
+        _trial(plan),
+        (
+            less_noise(_trial(with_less)),
+            Mutant("no-subsample", "every row takes part, yet amplification by subsampling is claimed", _trial(all_in)),
+            Mutant("added-vote", "the noise is for a vote more, where one row changes a vote", _trial(added)),
+        ),
+    )
+
+
+def fixed_case() -> AuditCase:
+    """A row that is a voter of its own, beside the one that knows no row."""
+    shape = Shape("clipped-logits", True, None, 1, None, 1, 1.0)
+    plan = _plan(shape, TokenNoise("clipped-logits", Fraction(1), row_is_voter=True), Fraction(1))
+    with_less = replace(plan, drawings={_POOL: Drawing(Fraction(1), TokenNoise("clipped-logits", LESS_NOISE, row_is_voter=True))})
+    return AuditCase(
+        "few-shot-fixed",
+        "one token of DP few-shot generation, clipped logits of fixed batches",
+        plan.guarantee.epsilon,
+        Neighbours.ADD_OR_REMOVE_ONE,
+        "row",
+        _trial(plan),
+        (less_noise(_trial(with_less)),),
+    )

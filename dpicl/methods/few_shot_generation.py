@@ -1,0 +1,222 @@
+"""DP few-shot generation: demonstrations written token by token, on each of which private rows vote under noise.
+
+Trust       Central: a curator and a local model read the rows; only finished texts leave.
+Unit        One row.
+Neighbours  ADD_OR_REMOVE_ONE; under REPLACE_ONE a row may change its label, which is charged too.
+Guarantee   (epsilon, delta)-DP for a whole set of demonstrations, from the accountant; delta = 0 with
+            exponential noise and clipped logits. They answer any number of queries.
+Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al. (arXiv 2407.12108)
+            for fixed batches.
+
+    0  y_1 ... y_k <- labels of the public list
+    1  for every text z of label y, for t = 1 ... T:
+    2    S <- the K likeliest tokens of LM(instruction, y, z), or all; the same for all voters
+    3    D_1 ... D_M <- every row of label y takes part with probability q, in one subset   (fresh)
+                        every row takes part in one text at most, as a voter of its own     (fixed)
+    4    w <- noisy max over S of the sum of LM(instruction, D_i, y, z)
+    5    z <- z, w;  stop where w ends the text
+    6  E <- the texts with their labels;  ask the model with (E, query)
+
+An empty subset votes as the model does without private rows; with fixed batches that is one more voter.
+Everything for T tokens is charged before the first, whenever the text ends.
+
+Symbols     k shots, M subsets, T most tokens, K candidates, q public sampling rate.
+Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own;
+            running time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from dpicl.contract.text import TextContract
+from dpicl.evaluation import Result
+from dpicl.lm.batching import Tokens
+from dpicl.lm.requests import Scorer
+from dpicl.lm.voting import Votes, Writer
+from dpicl.methods import text_answers as answers
+from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
+from dpicl.methods.few_shot_plan import Pool, Shape, costs, labels_of, plans, pool_of, statement, written_cells
+from dpicl.methods.few_shot_voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
+from dpicl.methods.text_answers import truth_of
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws, Stream
+from dpicl.text.prompts import demonstration_text
+from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
+
+CITATIONS = ("tang2024fewshot", "amin2024private")
+VERSION = 1
+"""Raised when the same parameters would give another release."""
+ENDED = -1
+"""In place of a token, for a text that has ended before."""
+Demonstrations = dict[Cell, tuple[Demonstration, ...]]
+Progress = Callable[[int, int], None]
+Elect = Callable[[Text, int, Votes], int]
+"""Place of the elected candidate, for a text and the number of its token."""
+
+__all__ = [
+    "VERSION",
+    "answers",
+    "costs",
+    "job_of",
+    "random_rows",
+    "releases",
+    "run",
+    "serialise",
+    "statement",
+    "truth_of",
+    "write",
+    "write_public",
+    "written_cells",
+]
+
+
+class Draft:
+    """The texts of one cell, as far as they are written."""
+
+    def __init__(self, job: Job, cell: Cell, labels: Sequence[str], prompts: Prompts) -> None:
+        self.cell, self.job = cell, job
+        self._written: dict[Text, Tokens] = {Text(job, cell, shot, label): () for shot, label in enumerate(labels)}
+        self._ended: set[Text] = set()
+        self.steps, self.most, self._writer = 0, prompts.shape.max_tokens, prompts.writer
+        while self.open and (tokens := job.journal.read(cell, self.steps)) is not None:
+            self._append(tokens)
+
+    @property
+    def open(self) -> dict[Text, Tokens]:
+        """What is written of the texts that go on."""
+        going_on = self.steps < self.most
+        return {text: tokens for text, tokens in self._written.items() if going_on and text not in self._ended}
+
+    def advance(self, votes: Mapping[Text, Votes], elect: Elect) -> None:
+        """Steps 4 and 5 for every text that goes on; what was elected is kept before anything follows from it."""
+        elected = {text: int(votes[text].candidates[elect(text, self.steps, votes[text])]) for text in self.open}
+        tokens = tuple(elected.get(text, ENDED) for text in self._written)
+        self._append(self.job.journal.keep(self.cell, self.steps, tokens))
+
+    def _append(self, tokens: Sequence[int]) -> None:
+        for text, token in zip(self._written, tokens, strict=True):
+            if token == ENDED or token in self._writer.ends:
+                self._ended.add(text)
+            else:
+                self._written[text] += (token,)
+        self.steps += 1
+
+    def demonstrations(self) -> tuple[Demonstration, ...]:
+        """The finished texts with their labels."""
+        decode = self._writer.decode
+        return tuple(Demonstration(text.label, demonstration_text(decode(tokens))) for text, tokens in self._written.items())
+
+
+def job_of(contract: TextContract, unit: Unit, journal: Journal, cells: Sequence[Cell] | None = None) -> Job:
+    """What is to be written for a unit: all its cells that rows vote on, or some."""
+    chosen = {cell: plan for cell, plan in plans(contract, unit).items() if cells is None or cell in cells}
+    return Job(draws_for(contract, unit.seed), chosen, journal)
+
+
+def write(
+    train: PrivateTable, contract: TextContract, writer: Writer, jobs: Sequence[Job], progress: Progress | None = None
+) -> list[Demonstrations]:
+    """Steps 0 to 5 for all cells of all jobs, side by side where they are written in one way.
+
+    Args:
+        progress: told after every token how many are drawn, and how many there may be.
+
+    Raises:
+        ModelError: the writer's context is too small.
+    """
+
+    def elect(text: Text, token: int, votes: Votes) -> int:
+        noise = text.plan.drawings[pool_of(contract, text.label)].noise
+        return noise.elect(votes.sums, text.job.draws.secret("token", text.name(token)))
+
+    drafts: list[Draft] = []
+    for shape in dict.fromkeys(plan.shape for job in jobs for plan in job.plans.values()):
+        prompts = Prompts(contract, writer, shape)
+        alike = [Draft(job, cell, plan.labels, prompts) for job in jobs for cell, plan in job.plans.items() if plan.shape == shape]
+        _finish(alike, open_voting(train, prompts), elect, progress)
+        drafts += alike
+    return [{draft.cell: draft.demonstrations() for draft in drafts if draft.job is job} for job in jobs]
+
+
+def write_public(contract: TextContract, unit: Unit, writer: Writer) -> Demonstrations:
+    """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no row and costs nothing."""
+    prompts, draws = Prompts(contract, writer, Shape.of(contract, unit)), draws_for(contract, unit.seed)
+    job = Job(draws, {}, MemoryJournal(draws))
+    drafts = [Draft(job, Cell("icl", 0.0, shots), labels_of(contract, unit, shots), prompts) for shots in unit.shots]
+
+    def sample(text: Text, token: int, votes: Votes) -> int:
+        generator = draws.public("instruction", text.name(token)).generator()
+        return int(generator.choice(len(votes.sums), p=votes.sums / votes.sums.sum()))
+
+    _finish(drafts, PublicVoting(prompts), sample, None)
+    return {draft.cell: draft.demonstrations() for draft in drafts}
+
+
+def _finish(drafts: Sequence[Draft], voting: Voting, elect: Elect, progress: Progress | None) -> None:
+    while written := {text: tokens for draft in drafts for text, tokens in draft.open.items()}:
+        votes = voting.votes(written)
+        for draft in drafts:
+            if draft.open:
+                draft.advance(votes, elect)
+        if progress is not None:
+            progress(max(draft.steps for draft in drafts), drafts[0].most)
+
+
+def random_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> Demonstrations:
+    """Real rows in place of texts, where the unit asks for epsilon = infinity: what the paper compares with; benchmarks only."""
+    if math.inf not in unit.epsilons:
+        return {}
+    found, texts = {}, train.data.column("text")
+    own = np.array(train.data.column("label").to_pylist(), dtype=object)
+    for shots in unit.shots:
+        generator = draws_for(contract, unit.seed).public("random-rows", f"shots={shots}").generator()
+        labels = labels_of(contract, unit, shots)
+        pools = [np.flatnonzero(own == label) if contract.is_classification else np.arange(len(own)) for label in labels]
+        chosen = [int(generator.choice(pool)) for pool in pools]
+        found[Cell("random-rows", math.inf, shots)] = tuple(Demonstration(str(own[row]), texts[row].as_py()) for row in chosen)
+    return found
+
+
+def serialise(written: Mapping[Cell, Sequence[Demonstration]], queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
+    """Step 6 for every cell, and without demonstrations: one prompt per query."""
+    return {cell: answers.prompts_for(shown, queries, contract) for cell, shown in {ZERO_SHOT: (), **written}.items()}
+
+
+def releases(contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+    """What this unit spends: every set of demonstrations is a release of its own."""
+    return costs(contract, unit)
+
+
+class MemoryJournal:
+    """A journal that lasts as long as its process."""
+
+    def __init__(self, draws: Draws) -> None:
+        self._draws = draws
+        self._kept: dict[tuple[Cell, int], tuple[int, ...]] = {}
+
+    def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
+        """See `Journal`."""
+        return self._kept.get((cell, step))
+
+    def keep(self, cell: Cell, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """See `Journal`."""
+        return self._kept.setdefault((cell, step), tokens)
+
+    def lasting(self, cell: Cell, pool: Pool) -> Stream:
+        """See `Journal`; within a process rows are parted once."""
+        return self._draws.secret("batches", f"{cell.key},{pool.label}")
+
+
+def run(split: SplitTable, contract: TextContract, unit: Unit, scorer: Scorer, writer: Writer) -> list[Result]:
+    """Algorithm 1 on one set of texts, without any orchestrator: the same results as the flow."""
+    check_supported(contract, unit)
+    journal = MemoryJournal(draws_for(contract, unit.seed))
+    (released,) = write(split.train, contract, writer, [job_of(contract, unit, journal)])
+    written = {**released, **write_public(contract, unit, writer), **random_rows(split.train, contract, unit)}
+    prompts = serialise(written, split.queries, contract)
+    said = {cell: answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts.items()}
+    return results(unit, answers.metrics_of(said, truth_of(split.queries, contract), contract), costs(contract, unit))

@@ -1,0 +1,257 @@
+"""Steps 2 and 3 of DP few-shot generation: from private rows to ballots, and to exact sums of votes.
+
+Trust       Central; everything here is private until a token is elected.
+Guarantee   none spent. One row changes the prompt of one voter, or is one voter, of each token; a row is
+            cut to its own length, and a subset to what fits, whatever stands elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+
+from dpicl.contract.text import TextContract
+from dpicl.errors import ModelError
+from dpicl.lm.batching import Tokens
+from dpicl.lm.voting import Ballot, VoteRule, Votes, VotingSession, Writer
+from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
+from dpicl.mechanisms.private_token import UNITS, Kind
+from dpicl.methods.few_shot_plan import CellPlan, Pool, Shape, pool_of
+from dpicl.pipeline import Cell
+from dpicl.randomness import Draws, Stream
+from dpicl.text.prompts import example_piece, header_piece, instruction_piece
+from dpicl.types import PrivateTable
+
+SHORTEST = 8
+"""Fewer tokens of an example say nothing: a context that leaves less is too small."""
+VOTES: dict[Kind, Literal["probability", "relative", "logit"]] = {
+    "gaussian": "probability",
+    "exponential": "relative",
+    "clipped-logits": "logit",
+}
+"""What a voter's vote is, by mechanism."""
+
+
+class Journal(Protocol):
+    """What was elected so far, token by token: of two that elect the same token the first one stands."""
+
+    def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
+        """The tokens of a step, one per text of the cell; None where it has not been taken."""
+        ...
+
+    def keep(self, cell: Cell, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """Keep the tokens of a step, and give those that stand."""
+        ...
+
+    def lasting(self, cell: Cell, pool: Pool) -> Stream:
+        """Secret randomness that is the same whenever this cell is taken up again."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One unit's share of the work: the cells that are written, by whose randomness, and where tokens are kept."""
+
+    draws: Draws
+    plans: Mapping[Cell, CellPlan]
+    journal: Journal
+
+
+@dataclass(frozen=True)
+class Text:
+    """One demonstration that is to be written: the how-manieth of its cell."""
+
+    job: Job
+    cell: Cell
+    shot: int
+    label: str
+
+    @property
+    def plan(self) -> CellPlan:
+        """How its cell is drawn."""
+        return self.job.plans[self.cell]
+
+    def name(self, token: int) -> str:
+        """Of the randomness of one token."""
+        return f"{self.cell.key},{self.shot},{token}"
+
+
+Written = Mapping[Text, Tokens]
+
+
+class Voting(Protocol):
+    """Votes on the next token of some texts, given what was written of each."""
+
+    def votes(self, written: Written) -> dict[Text, Votes]:
+        """Candidates and exact sums; private, but for texts that no row votes on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Prompts for one writer: pieces are made tokens one by one, so that no row's text changes another's."""
+
+    contract: TextContract
+    writer: Writer
+    shape: Shape
+
+    def public(self, label: str) -> Tokens:
+        """Instruction and header, no example."""
+        return self._before + self._header(label)
+
+    def voter(self, label: str, examples: Sequence[Tokens]) -> Tokens:
+        """As many of the examples as fit, from the first on."""
+        room = self.shape.examples * self.example_tokens
+        kept: list[int] = []
+        for example in examples:
+            room -= len(example)
+            if room < 0:
+                break
+            kept += example
+        return (*self._before, *kept, *self._header(label))
+
+    def example(self, text: str, label: str) -> Tokens:
+        """One row, cut to `example_tokens`."""
+        tokens = tuple(self.writer.encode(example_piece(self.contract, text, label)))
+        if len(tokens) <= self.example_tokens:
+            return tokens
+        end = tuple(self.writer.encode("\n\n"))
+        return tokens[: self.example_tokens - len(end)] + end
+
+    @cached_property
+    def example_tokens(self) -> int:
+        """Most tokens of one example: public, from the model's context and the contract.
+
+        Raises:
+            ModelError: the context is too small for the examples of a subset.
+        """
+        longest = max(len(self.public(label)) for label in self.contract.demonstrated)
+        most = self.contract.max_characters
+        if self.writer.context is None:
+            return most
+        room = (self.writer.context - longest - self.shape.max_tokens) // self.shape.examples
+        if room < SHORTEST:
+            raise ModelError(
+                f"model {self.writer.description.name!r} reads {self.writer.context} tokens, which leaves {max(room, 0)} for each of "
+                f"{self.shape.examples} examples; expected at least {SHORTEST}: fewer examples, fewer max_tokens or a longer context"
+            )
+        return min(room, most)
+
+    @cached_property
+    def _before(self) -> Tokens:
+        return (*self.writer.leading, *self.writer.encode(instruction_piece(self.contract)))
+
+    def _header(self, label: str) -> Tokens:
+        return tuple(self.writer.encode(header_piece(self.contract, self.contract.label_text(label))))
+
+
+class PrivateRows:
+    """The rows by pool, each made tokens when it first votes."""
+
+    def __init__(self, train: PrivateTable, prompts: Prompts) -> None:
+        self._labels = np.array(train.data.column("label").to_pylist(), dtype=object)
+        self._texts = train.data.column("text")
+        self._prompts = prompts
+        self._examples: dict[int, Tokens] = {}
+
+    def of(self, pool: Pool) -> np.ndarray:
+        """Numbers of a pool's rows, ascending."""
+        return np.arange(len(self._labels)) if pool.label is None else np.flatnonzero(self._labels == pool.label)
+
+    def examples(self, numbers: Sequence[int] | np.ndarray) -> list[Tokens]:
+        """These rows as examples."""
+        return [self._example(int(number)) for number in numbers]
+
+    def _example(self, number: int) -> Tokens:
+        if number not in self._examples:
+            label = self._prompts.contract.label_text(str(self._labels[number]))
+            self._examples[number] = self._prompts.example(self._texts[number].as_py(), label)
+        return self._examples[number]
+
+
+@dataclass(frozen=True)
+class FreshVoting:
+    """New subsets of a label's rows vote on every token."""
+
+    rows: PrivateRows
+    prompts: Prompts
+    rule: VoteRule
+
+    def votes(self, written: Written) -> dict[Text, Votes]:
+        """See `Voting`."""
+        ballots = [Ballot(self.prompts.public(text.label), self._voters(text, len(tokens)), tokens) for text, tokens in written.items()]
+        return dict(zip(written, self.prompts.writer.vote(ballots, self.rule), strict=True))
+
+    def _voters(self, text: Text, token: int) -> tuple[Tokens, ...]:
+        pool = pool_of(self.prompts.contract, text.label)
+        numbers, count = self.rows.of(pool), self.prompts.shape.voters or 1
+        rate, stream = text.plan.drawings[pool].rate, text.job.draws.secret("subsets", text.name(token))
+        return self.voters(text.label, numbers, disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=count, stream=stream))
+
+    def voters(self, label: str, numbers: np.ndarray, places: np.ndarray) -> tuple[Tokens, ...]:
+        """One prompt per subset, for rows of which each stands in the subset of its place."""
+        count = self.prompts.shape.voters or 1
+        return tuple(self.prompts.voter(label, self.rows.examples(numbers[places == place])) for place in range(count))
+
+
+class FixedVoting:
+    """Every row votes on the tokens of one text, all by itself; one voter more knows no row."""
+
+    def __init__(self, rows: PrivateRows, prompts: Prompts, rule: VoteRule) -> None:
+        self._rows, self._prompts, self._rule = rows, prompts, rule
+        self._session: VotingSession | None = None
+        self._texts: list[Text] = []
+        self._told: dict[Text, int] = {}
+        self._parted: dict[tuple[Job, Cell, Pool], np.ndarray] = {}
+
+    def votes(self, written: Written) -> dict[Text, Votes]:
+        """See `Voting`; the texts of the first call are all that there will be."""
+        if self._session is None:
+            self._texts = list(written)
+            self._session = self._prompts.writer.session([self._ballot(text, written[text]) for text in written], self._rule)
+            self._told = {text: len(tokens) for text, tokens in written.items()}
+        news = [written[text][self._told[text] :] if text in written else None for text in self._texts]
+        self._told |= {text: len(tokens) for text, tokens in written.items()}
+        found = zip(self._texts, self._session.vote(news), strict=True)
+        return {text: votes for text, votes in found if votes is not None}
+
+    def _ballot(self, text: Text, tokens: Tokens) -> Ballot:
+        public = self._prompts.public(text.label)
+        voters = (self._prompts.voter(text.label, [example]) for example in self._rows.examples(self.batch(text)))
+        return Ballot(public, (public, *voters), tokens)
+
+    def batch(self, text: Text) -> np.ndarray:
+        """Numbers of the rows that vote on a text: those of one label are parted once, among its texts."""
+        contract = self._prompts.contract
+        pool = pool_of(contract, text.label)
+        mine = [shot for shot, label in enumerate(text.plan.labels) if pool_of(contract, label) == pool]
+        numbers = self._rows.of(pool)
+        if (text.job, text.cell, pool) not in self._parted:
+            rate, stream = text.plan.drawings[pool].rate, text.job.journal.lasting(text.cell, pool)
+            parted = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=len(mine), stream=stream)
+            self._parted[text.job, text.cell, pool] = parted
+        return np.asarray(numbers[self._parted[text.job, text.cell, pool] == mine.index(text.shot)])
+
+
+@dataclass(frozen=True)
+class PublicVoting:
+    """The model alone: what it writes from the instruction."""
+
+    prompts: Prompts
+
+    def votes(self, written: Written) -> dict[Text, Votes]:
+        """See `Voting`."""
+        rule = VoteRule("probability", self.prompts.shape.candidates, UNITS)
+        ballots = [Ballot(self.prompts.public(text.label), (), tokens) for text, tokens in written.items()]
+        return dict(zip(written, self.prompts.writer.vote(ballots, rule), strict=True))
+
+
+def open_voting(train: PrivateTable, prompts: Prompts) -> Voting:
+    """How texts are voted on by these rows."""
+    shape = prompts.shape
+    rule = VoteRule(VOTES[shape.kind], shape.candidates, UNITS, shape.clip if shape.kind == "clipped-logits" else None)
+    return (FixedVoting if shape.fixed else FreshVoting)(PrivateRows(train, prompts), prompts, rule)

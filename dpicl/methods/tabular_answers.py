@@ -1,0 +1,74 @@
+"""From prompts on rows of a table to answers, and from answers to accuracy.
+
+Guarantee   none spent: works on released values, queries and model scores only.
+Paper       DP-TabICL: the larger log-probability of " Yes" and " No" wins. Zhao et al. 2021
+            (arXiv 2102.09690), contextual calibration: what is said to no content is taken off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dpicl.contract.models import Contract
+from dpicl.evaluation import Metrics, answers, majority, measure_scores
+from dpicl.lm.egress import ask, prompts_of
+from dpicl.lm.layout import CONTINUATIONS
+from dpicl.lm.models import Wanted
+from dpicl.lm.requests import Progress, Scorer
+from dpicl.methods.common import MAJORITY
+from dpicl.pipeline import Cell, Unit
+from dpicl.tabular.serialize import CUE
+
+CONTENT_FREE = "N/A."
+Prompts = Mapping[Cell, list[str]]
+
+
+def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
+    """Summed log-probabilities of No and Yes after every prompt: shape (prompts, 2).
+
+    Raises:
+        PrivacyError: the prompts hold private rows and the model is not local.
+    """
+    return ask(model, prompts_of(texts, contract, cell), CONTINUATIONS, progress=progress)
+
+
+def with_content_free(prompts: Prompts, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
+    """The prompts, and where the unit calibrates each in-context one again with a query that says nothing.
+
+    Zhao et al. 2021 (arXiv 2102.09690): what the model answers then is its bias.
+    """
+    nothing = f"{CONTENT_FREE} {contract.label.question} {CUE}"
+    free = {
+        replace(cell, system="content-free"): texts for cell, texts in prompts.items() if cell.system == "icl" and unit.options.calibrate
+    }
+    return {**prompts, **{cell: ["\n".join([*text.split("\n")[:-1], nothing]) for text in texts] for cell, texts in free.items()}}
+
+
+def wanted_of(contract: Contract) -> Wanted:
+    """What the model must be able to do."""
+    return "scores"
+
+
+def continuations_of(contract: Contract) -> tuple[str, ...]:
+    """What is scored after every prompt."""
+    return CONTINUATIONS
+
+
+def answers_of(said: np.ndarray, contract: Contract) -> np.ndarray:
+    """1 where Yes is at least as likely as No: shape (prompts,)."""
+    return answers(said)
+
+
+def metrics_of(said: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: Contract) -> dict[Cell, Metrics]:
+    """Metrics of every cell, and of always answering the more frequent label."""
+    return {**{cell: measure_scores(truth, table) for cell, table in _calibrated(said).items()}, MAJORITY: majority(truth)}
+
+
+def _calibrated(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
+    """What is measured: the scores, with every content-free one taken off the one that it belongs to."""
+    free = {cell: table for cell, table in scores.items() if cell.system == "content-free"}
+    asked = {cell: table for cell, table in scores.items() if cell not in free}
+    return asked | {replace(cell, system="icl-calibrated"): scores[replace(cell, system="icl")] - table for cell, table in free.items()}

@@ -1,0 +1,92 @@
+"""From prompts of a text task to answers, and from answers to accuracy: labels by score, open answers by text.
+
+Guarantee   none spent: works on released texts, queries and what a model says to them.
+Paper       [Z21] Zhao et al. 2021 (arXiv 2102.09690), contextual calibration: (1).
+
+    (1)  answer = argmax_y p(y | query) / mean_f p(y | f),  f without content: "N/A", "", "[MASK]"
+
+Symbols     p over the labels alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.special import log_softmax, logsumexp
+
+from dpicl.contract.text import Extraction, TextContract
+from dpicl.errors import ModelError
+from dpicl.evaluation import Metrics, majority, measure
+from dpicl.lm.egress import ask, ask_texts, prompts_of
+from dpicl.lm.models import Wanted
+from dpicl.lm.requests import Progress, Scorer, TextGenerator
+from dpicl.methods.common import MAJORITY
+from dpicl.pipeline import Cell
+from dpicl.text.prompts import CONTENT_FREE, asking_demonstration, asking_prompt, asking_query, continuations
+from dpicl.types import Demonstration, QueryTable
+
+
+def shown(demonstrations: Sequence[Demonstration], contract: TextContract) -> list[str]:
+    """Demonstrations as a prompt puts them."""
+    return [asking_demonstration(contract, one.text, contract.label_text(one.label)) for one in demonstrations]
+
+
+def prompts_for(demonstrations: Sequence[Demonstration], queries: QueryTable, contract: TextContract) -> list[str]:
+    """One prompt per query, all with the same demonstrations; those without content come last, where the contract calibrates."""
+    asked = [*queries.data.column("text").to_pylist(), *(CONTENT_FREE if contract.calibrate else ())]
+    return [asking_prompt(contract, shown(demonstrations, contract), asking_query(contract, text)) for text in asked]
+
+
+def ask_cell(model: Scorer, texts: Sequence[str], contract: TextContract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
+    """What the model says to every prompt: scores of shape (prompts, labels), or texts of shape (prompts,).
+
+    Raises:
+        PrivacyError: the prompts hold private rows and the model is not local.
+        ModelError: the answers are texts, and the model only scores.
+    """
+    prompts = prompts_of(texts, contract, cell)
+    if not isinstance(contract.task, Extraction):
+        return ask(model, prompts, continuations(contract), progress=progress)
+    if not isinstance(model, TextGenerator):
+        raise ModelError(
+            f"model {model.description.name!r} writes no text; expected one that does, for the open answers of {contract.name}"
+        )
+    return np.array(ask_texts(model, prompts, new_tokens=contract.task.answer_tokens, stop=("\n",)), dtype=np.str_)
+
+
+def wanted_of(contract: TextContract) -> Wanted:
+    """What the model must be able to do."""
+    return "scores" if contract.is_classification else "text"
+
+
+def continuations_of(contract: TextContract) -> tuple[str, ...]:
+    """What is scored after every prompt; nothing where answers are texts."""
+    return continuations(contract) if contract.is_classification else ()
+
+
+def truth_of(queries: QueryTable, contract: TextContract) -> np.ndarray:
+    """The right answers, as `answers_of` gives them: shape (queries,)."""
+    labels = queries.data.column("label").to_pylist()
+    if not contract.is_classification:
+        return np.array([label.strip() for label in labels], dtype=np.str_)
+    names = list(contract.demonstrated)
+    return np.array([names.index(label) for label in labels], dtype=np.int64)
+
+
+def answers_of(said: np.ndarray, contract: TextContract) -> np.ndarray:
+    """Answers to the queries: numbers of labels by equation (1), or trimmed texts; shape (queries,)."""
+    if not contract.is_classification:
+        return np.char.strip(said)
+    scores = log_softmax(said, axis=1)
+    if contract.calibrate:
+        scores, free = scores[: -len(CONTENT_FREE)], scores[-len(CONTENT_FREE) :]
+        scores = scores - logsumexp(free, axis=0)
+    return np.asarray(scores.argmax(axis=1))
+
+
+def metrics_of(said: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: TextContract) -> dict[Cell, Metrics]:
+    """Accuracy of every cell, exact match for open answers, and of always giving the most frequent answer."""
+    balanced = contract.is_classification
+    found = {cell: measure(truth, answers_of(one, contract), balanced=balanced) for cell, one in said.items()}
+    return {**found, MAJORITY: majority(truth, balanced=balanced)}
