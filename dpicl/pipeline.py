@@ -96,12 +96,10 @@ class FewShotVariant(Frozen):
 
 
 class FewShotOptions(FewShotVariant):
-    """Choices of DP few-shot generation: one way, others beside it, and who writes."""
+    """Choices of DP few-shot generation: one way, and others beside it."""
 
     also: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")], FewShotVariant] = {}
     """More ways by name, each a row of its own in the report and a release of its own."""
-    writer: Annotated[str, Field(min_length=1, max_length=300)] | None = None
-    """The model that writes the demonstrations, always a local one; None takes the one that answers."""
 
     def variant(self, system: str) -> FewShotVariant:
         """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
@@ -132,6 +130,8 @@ class Pipeline(Frozen):
     sampling_rates: tuple[Rate, ...] = ()
     """Rates to compare; empty takes each contract's own."""
     model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
+    writer: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    """The model that reads private texts and writes demonstrations, always a local one; None takes `model`."""
     baselines: bool = True
     options: Options = Options()
     schedule: Schedule | None = None

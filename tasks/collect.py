@@ -78,6 +78,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "dpicl_version": dpicl.__version__,
         "simulated": all(contract.privacy.budget.benchmark for contract in contracts.values()),
         "model": _model(folder, settings) if units else None,
+        "writer": plan.writer.name if plan.writer else None,
         "grid": {name: grid[name] for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")},
         "options": _options(grid["options"]),
         "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
@@ -103,7 +104,8 @@ def _command(plan: Plan) -> str:
         ("sampling-rates", "sampling_rates"),
     ]
     options = [f"--{option} {','.join(map(str, grid[name]))}" for option, name in lists if grid[name]]
-    return " ".join(["dpicl run", plan.pipeline_name, *options, f"--model {plan.pipeline.model}"])
+    models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("writer", plan.pipeline.writer)) if value]
+    return " ".join(["dpicl run", plan.pipeline_name, *options, *models])
 
 
 def _budget(folder: Path, plan: Plan, contracts: Mapping[str, Declared], settings: Settings) -> list[str]:

@@ -19,7 +19,7 @@ from dpicl.pipeline import Pipelines, Unit, find_pipeline, load_pipelines, overr
 from dpicl.tabular.source import find_rows
 from dpicl.text.read import find_texts
 from tasks.quote import check_budget
-from tasks.releases import WRITING
+from tasks.releases import WRITING, costs_of
 from tasks.run_folder import Plan, read_plan, run_folder, write_plan
 from tasks.settings import Settings, power_watts
 
@@ -60,9 +60,9 @@ def draft_plan(pipeline_name: str, changes: Mapping[str, Any], settings: Setting
     """
     pipelines = load_pipelines(settings.pipelines)
     pipeline = override(find_pipeline(pipelines, pipeline_name), dict(changes))
-    known, writer = registry(pipelines, settings.pipelines.name), pipeline.options.few_shot_generation.writer
-    model = resolve_model(pipeline.model, known)
-    return Plan(run_id, pipeline_name, pipeline, model, None if writer is None else resolve_model(writer, known))
+    known = registry(pipelines, settings.pipelines.name)
+    writer = None if pipeline.writer is None else resolve_model(pipeline.writer, known)
+    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, known), writer)
 
 
 def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
@@ -96,6 +96,8 @@ def _check_grid(plan: Plan, settings: Settings) -> None:
             check_supported(contract, unit)
         if units:
             _find(contract, settings)
+        for unit in units:
+            costs_of(contract, unit)  # refuses what has no price
 
 
 def _check_caps(plan: Plan, settings: Settings) -> None:
@@ -127,7 +129,7 @@ def _check_writer(plan: Plan, unit: Unit) -> None:
     if unit.method in WRITING and (writer.kind == "endpoint" or writer.trust != "local"):
         raise ModelError(
             f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "
-            f"local; expected a local model as `writer` in options.few_shot_generation, which may be another than the one that answers"
+            f"local; expected a local model as --writer, which may be another than the --model that answers"
         )
 
 

@@ -106,6 +106,7 @@ class Manifest(_Part):
     dpicl_version: str
     simulated: bool
     model: Model | None = None
+    writer: str | None = None
     grid: Grid = Grid()
     contracts: dict[str, Contract] = {}
     guarantees: list[StatedGuarantee] = []

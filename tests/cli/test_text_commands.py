@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.harness import Place, call_main, complaint, new_place
+from tests.harness import Place, call_main, complaint, install_texts, letters, new_place
+from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
 TEXTS = ("agnews", "dbpedia", "docstrings", "mit_director", "mit_genre", "trec")
@@ -59,3 +61,76 @@ def test_a_broken_contract_of_texts_is_one_sentence(place: Place, capsys: Captur
     path.write_text(path.read_text().replace("rows: 80}", "rows: 79}"))
     told = complaint(call_main(["contract", "check", str(path)], capsys))
     assert "trec.yaml: task.labels.ABBR.rows: is 79, fewer than subsets x examples = 80 x 1 = 80" in told
+
+
+SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        (("demo", "--datasets", "docstrings"), "methods=ldp_tabicl: expected one of few_shot_generation: docstrings holds texts"),
+        (
+            ("few-shot-demo", "--datasets", "heart"),
+            "methods=few_shot_generation: expected one of gdp_tabicl, ldp_tabicl: heart holds a table",
+        ),
+        (("few-shot-demo", "--model", "http://127.0.0.1:9/v1#far"), "raw rows stay local; expected a local model as --writer"),
+        (("few-shot-demo", "--model", "fake", "--writer", "http://127.0.0.1:9/v1#far"), "model 'far' is a server, and raw rows stay local"),
+        (("few-shot-demo", "--writer", "nobody"), "model 'nobody' is unknown"),
+        (("few-shot-demo", "--epsilons", "0"), "expected a number > 0, or inf"),
+        (("few-shot-demo", "--shots", "0"), "expected greater than or equal to 1"),
+        (
+            ("few-shot-table-1", "--datasets", "trec"),
+            "trec: no texts at hand; set DPICL_DATA to the folder that holds text/trec/train.jsonl",
+        ),
+    ],
+)
+def test_what_a_run_on_texts_cannot_be_is_one_sentence(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], phrase: str
+) -> None:
+    monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
+    assert phrase in complaint(call_main(["run", *arguments], capsys))
+    assert not (place.home / "runs").exists(), "nothing was begun"
+
+
+def _with(place: Place, **options: object) -> None:
+    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
+    pipelines["pipelines"]["few-shot-demo"]["options"] = {"few_shot_generation": options}
+    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
+
+
+@pytest.mark.parametrize(
+    ("options", "phrase"),
+    [
+        ({"voters": 501}, "a label of at least 500 rows is smaller than the 501 that are drawn from it; expected fewer voters"),
+        ({"voters": 501, "batches": "fixed"}, "smaller than the 501 that are drawn from it"),
+        ({"batches": "stale"}, "expected 'fresh' or 'fixed'"),
+        ({"also": {"one": {"mechanism": "laplace"}}}, "also.one.mechanism: got 'laplace'"),
+        ({"max_tokens": 0}, "max_tokens: got '0'"),
+    ],
+)
+def test_sizes_out_of_range_are_one_sentence_before_a_text_is_read(
+    place: Place, capsys: Capture, options: dict[str, object], phrase: str
+) -> None:
+    _with(place, **options)
+    assert phrase in complaint(call_main(["run", "few-shot-demo", "--model", "fake", *SMALL], capsys))
+
+
+def test_gaussian_noise_on_a_budget_without_delta_is_refused(place: Place, capsys: Capture) -> None:
+    content = letters(private=True)
+    content["privacy"]["budget"] = {"epsilon": 8}
+    install_texts(place, content, lines(records(40)), lines(records(4)))
+    told = complaint(call_main(["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL], capsys))
+    assert "letters: its budget has no delta, which gaussian noise needs; expected budget.delta, or mechanism exponential" in told
+
+
+def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, capsys: Capture) -> None:
+    content = letters(private=True)
+    content["privacy"]["budget"] = {"epsilon": 6, "delta": 0.01}
+    install_texts(place, content, lines(records(40)), lines(records(4)))
+    _with(place)
+    asked = ("run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL)
+    (line,) = [row.split() for row in said(capsys, *asked, "--dry-run").splitlines() if row.strip().startswith("letters")]
+    assert line[1:3] == ["1", "0"] and 3.9 < float(line[3]) <= 4 and float(line[5]) == 6
+    told = complaint(call_main([*asked[:-1], "1,2"], capsys))
+    assert "account 'letters': 2 new releases ask epsilon=" in told and "of cap 6" in told

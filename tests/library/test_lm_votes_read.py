@@ -219,6 +219,17 @@ def test_candidates_are_those_of_the_public_prompt_whoever_votes(tiny: Transform
     assert told[0].sums[np.argmax(told[2].sums)] != told[0].sums.max()  # though voters like others best
 
 
+def test_a_voter_moves_the_votes_of_others_by_rounding_alone(tiny: TransformersScorer) -> None:
+    ballot = ballots_of(tiny)[0]
+    for parted in (1, 3):
+        whole, one, rest = tiny.vote(
+            [replace(ballot, voters=some) for some in (ballot.voters, ballot.voters[:parted], ballot.voters[parted:])], RULE
+        )
+        apart = [tiny.vote([replace(ballot, voters=some)], RULE)[0] for some in (ballot.voters[:parted], ballot.voters[parted:])]
+        assert np.array_equal(whole.sums, one.sums + rest.sums)
+        assert np.abs(whole.sums - apart[0].sums - apart[1].sums).max() <= 8
+
+
 def test_no_texts_have_no_votes(tiny: TransformersScorer) -> None:
     assert tiny.vote([], RULE) == [] == tiny.session([], RULE).vote([])
 
