@@ -85,6 +85,10 @@ class FewShotVariant(Frozen):
     """Tokens of a text (T_max), all of which are charged."""
     clip: Annotated[float, Field(gt=0, le=1000)] = 10.0
     """Of `clipped-logits`: how far below the largest a logit counts."""
+    elections: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Of `fixed` batches: rows elect at most so many tokens of a text, and are asked otherwise whether the model's own will do."""
+    agreement: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """With `elections`: the share of all votes that the model's own next token must have to do."""
 
     @model_validator(mode="after")
     def _fits_batches(self) -> FewShotVariant:
@@ -92,6 +96,8 @@ class FewShotVariant(Frozen):
             raise ValueError("fixed batches with examples; expected none: every row votes on its own")
         if self.batches == "fresh" and self.mechanism == "clipped-logits":
             raise ValueError("clipped-logits with fresh batches; expected `batches: fixed`, where every row votes on its own")
+        if self.elections is not None and (self.batches == "fresh" or self.mechanism == "gaussian"):
+            raise ValueError("elections with fresh batches or gaussian noise; expected `batches: fixed` and another mechanism")
         return self
 
 

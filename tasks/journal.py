@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpicl.accounting.ledger.keys import keyed_hash
-from dpicl.methods.few_shot_plan import Pool
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
 from tasks.files import PRIVATE_MODE, publish
@@ -40,12 +39,11 @@ class FileJournal:
         publish(path, lambda file: file.write(json.dumps(tokens).encode()), mode=PRIVATE_MODE)
         return tuple(json.loads(path.read_text()))
 
-    def lasting(self, cell: Cell, pool: Pool) -> Stream:
+    def lasting(self, cell: Cell, name: str) -> Stream:
         """The same secret randomness for every try of a release, on this installation."""
         if self.draws.simulated:
-            return self.draws.public("batches", f"{cell.key},{pool.label}")
-        name = keyed_hash(self.key, "batches", json.dumps([self.names[cell], pool.label]))
-        return Stream(bytes.fromhex(name), simulated=False)
+            return self.draws.public("lasting", f"{cell.key},{name}")
+        return Stream(bytes.fromhex(keyed_hash(self.key, "lasting", self.names[cell], name)), simulated=False)
 
     def _path(self, cell: Cell, step: int) -> Path:
         return _folder(self.settings, self.names[cell]) / f"{step:04d}.json"

@@ -15,6 +15,7 @@ _ALL = (
     means.mean_case("lower"),
     noise.gaussian_case(),
     noise.max_case(),
+    noise.sparse_case(),
     releases.subsampled_case(),
     releases.one_column_case(),
     releases.two_columns_case(),

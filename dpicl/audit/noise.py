@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,7 @@ from dpicl.audit.bounds import Event, Trial
 from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.noisy_max import exponential_maxima
+from dpicl.mechanisms.sparse_vector import SparseVector
 from dpicl.randomness import Stream
 
 EPSILON, VARIANCE = 1.0, Fraction(4)
@@ -74,6 +76,40 @@ def _maximum(one: tuple[int, ...], other: tuple[int, ...], epsilon: Fraction, sp
         return exponential_maxima([one if which else other] * count, epsilon=epsilon, spread=spread, stream=stream)
 
     return Trial(draw, {"the last": lambda elected: elected == len(one) - 1})
+
+
+QUESTIONS = 12
+"""Before the one that is answered with yes: among so many a loud threshold is the likeliest reason."""
+
+
+def _questions(draw_noise: Callable[[SparseVector, Stream], int], epsilon: Fraction) -> Trial:
+    """Sums that a row moves up, and a last one that it does not; whether that is the first below the threshold."""
+    vector = SparseVector(epsilon, 1)
+
+    def first_yes(which: bool, stream: Stream) -> int:
+        noise, sums = draw_noise(vector, stream), [int(which)] * QUESTIONS + [0]
+        return next((place for place, total in enumerate(sums) if vector.is_below(total, -1, noise, stream)), len(sums))
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        return np.array([first_yes(which, stream) for _ in range(count)])
+
+    return Trial(draw, {"the last": lambda places: places == QUESTIONS})
+
+
+def sparse_case() -> AuditCase:
+    """Many questions, one yes."""
+    return AuditCase(
+        "sparse-vector",
+        f"first of {QUESTIONS + 1} sums below a threshold",
+        EPSILON,
+        Neighbours.ADD_OR_REMOVE_ONE,
+        "row",
+        _questions(SparseVector.threshold_noise, Fraction(EPSILON)),
+        (
+            less_noise(_questions(SparseVector.threshold_noise, Fraction(EPSILON) * LESS_NOISE)),
+            Mutant("exact-threshold", "the threshold has no noise", _questions(lambda _vector, _stream: 0, Fraction(EPSILON))),
+        ),
+    )
 
 
 def max_case() -> AuditCase:

@@ -20,7 +20,7 @@ from dpicl.lm.requests import ModelDescription
 from dpicl.lm.voting import Ballot, VoteRule, Votes
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.methods.few_shot_generation import MemoryJournal, write
-from dpicl.methods.few_shot_plan import CellPlan, Drawing, Pool, Shape
+from dpicl.methods.few_shot_plan import CellPlan, Drawing, Noise, Pool, Shape
 from dpicl.methods.few_shot_voting import Job
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
@@ -101,8 +101,8 @@ def _contract() -> TextContract:
 
 
 def _plan(shape: Shape, noise: TokenNoise, rate: Fraction) -> CellPlan:
-    guarantee = price(shape.event(noise, rate, 1), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row")
-    return CellPlan(_CELL, shape, ("any",), {_POOL: Drawing(rate, noise)}, guarantee)
+    guarantee = price(shape.event(Noise(noise), rate, 1), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row")
+    return CellPlan(_CELL, shape, ("any",), {_POOL: Drawing(rate, Noise(noise))}, guarantee)
 
 
 def _trial(plan: CellPlan) -> Trial:
@@ -126,9 +126,9 @@ def fresh_case() -> AuditCase:
     shape = Shape("exponential", False, 2, 1, None, 1, 1.0)
     noise = TokenNoise("exponential", Fraction(1))
     plan = _plan(shape, noise, RATE)
-    with_less = replace(plan, drawings={_POOL: Drawing(RATE, TokenNoise("exponential", LESS_NOISE))})
-    all_in = replace(plan, drawings={_POOL: Drawing(Fraction(1), noise)})
-    added = replace(plan, drawings={_POOL: Drawing(RATE, replace(noise, row_is_voter=True))})
+    with_less = replace(plan, drawings={_POOL: Drawing(RATE, Noise(TokenNoise("exponential", LESS_NOISE)))})
+    all_in = replace(plan, drawings={_POOL: Drawing(Fraction(1), Noise(noise))})
+    added = replace(plan, drawings={_POOL: Drawing(RATE, Noise(replace(noise, row_is_voter=True)))})
     return AuditCase(
         "few-shot-fresh",
         "one token of DP few-shot generation, exponential noise on fresh subsets",
@@ -148,7 +148,7 @@ def fixed_case() -> AuditCase:
     """A row that is a voter of its own, beside the one that knows no row."""
     shape = Shape("clipped-logits", True, None, 1, None, 1, 1.0)
     plan = _plan(shape, TokenNoise("clipped-logits", Fraction(1), row_is_voter=True), Fraction(1))
-    with_less = replace(plan, drawings={_POOL: Drawing(Fraction(1), TokenNoise("clipped-logits", LESS_NOISE, row_is_voter=True))})
+    with_less = replace(plan, drawings={_POOL: Drawing(Fraction(1), Noise(TokenNoise("clipped-logits", LESS_NOISE, row_is_voter=True)))})
     return AuditCase(
         "few-shot-fixed",
         "one token of DP few-shot generation, clipped logits of fixed batches",

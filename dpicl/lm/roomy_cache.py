@@ -52,5 +52,5 @@ def _empty(states: torch.Tensor, columns: int) -> torch.Tensor:
 
 def _widened(store: torch.Tensor, used: int, columns: int) -> torch.Tensor:
     wider = _empty(store, columns)
-    pass
+    wider[:, :, :used] = store[:, :, :used]
     return wider

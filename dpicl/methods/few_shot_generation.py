@@ -14,13 +14,15 @@ Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al.
     3    D_1 ... D_M <- every row of label y takes part with probability q, in one subset   (fresh)
                         every row takes part in one text at most, as a voter of its own     (fixed)
     4    w <- noisy max over S of the sum of LM(instruction, D_i, y, z)
+         w <- the likeliest of S, where a sparse-vector test finds enough votes for it; at most r times
+              it does not, and then w is elected                                             (elections)
     5    z <- z, w;  stop where w ends the text
     6  E <- the texts with their labels;  ask the model with (E, query)
 
 An empty subset votes as the model does without private rows; with fixed batches that is one more voter.
-Everything for T tokens is charged before the first, whenever the text ends.
+Everything for T tokens, or for r elections, is charged before the first, whenever the text ends.
 
-Symbols     k shots, M subsets, T most tokens, K candidates, q public sampling rate.
+Symbols     k shots, M subsets, T most tokens, r most elections, K candidates, q public sampling rate.
 Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own;
             running time.
 """
@@ -28,7 +30,9 @@ Not covered queries, which are sent as they are; every (epsilon, k, seed) is a r
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -39,11 +43,11 @@ from dpicl.lm.requests import Scorer
 from dpicl.lm.voting import Votes, Writer
 from dpicl.methods import text_answers as answers
 from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
-from dpicl.methods.few_shot_plan import Pool, Shape, costs, labels_of, plans, pool_of, statement, written_cells
+from dpicl.methods.few_shot_plan import Shape, costs, labels_of, plans, pool_of, statement, written_cells
 from dpicl.methods.few_shot_voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
 from dpicl.methods.text_answers import truth_of
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream
+from dpicl.randomness import Draws, Stream, system_stream
 from dpicl.text.prompts import demonstration_text
 from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
 
@@ -52,10 +56,12 @@ VERSION = 1
 """Raised when the same parameters would give another release."""
 ENDED = -1
 """In place of a token, for a text that has ended before."""
+LIKELIEST = 0
+"""Place of the candidate that the public prompt alone makes likeliest."""
 Demonstrations = dict[Cell, tuple[Demonstration, ...]]
 Progress = Callable[[int, int], None]
-Elect = Callable[[Text, int, Votes], int]
-"""Place of the elected candidate, for a text and the number of its token."""
+Choose = Callable[[Text, int, int, Votes], tuple[int, bool]]
+"""For a text, the number of its token and of elections before: the place of its candidate, and whether it was elected."""
 
 __all__ = [
     "VERSION",
@@ -81,6 +87,7 @@ class Draft:
         self.cell, self.job = cell, job
         self._written: dict[Text, Tokens] = {Text(job, cell, shot, label): () for shot, label in enumerate(labels)}
         self._ended: set[Text] = set()
+        self._elections: Counter[Text] = Counter()
         self.steps, self.most, self._writer = 0, prompts.shape.max_tokens, prompts.writer
         while self.open and (tokens := job.journal.read(cell, self.steps)) is not None:
             self._append(tokens)
@@ -91,18 +98,23 @@ class Draft:
         going_on = self.steps < self.most
         return {text: tokens for text, tokens in self._written.items() if going_on and text not in self._ended}
 
-    def advance(self, votes: Mapping[Text, Votes], elect: Elect) -> None:
-        """Steps 4 and 5 for every text that goes on; what was elected is kept before anything follows from it."""
-        elected = {text: int(votes[text].candidates[elect(text, self.steps, votes[text])]) for text in self.open}
-        tokens = tuple(elected.get(text, ENDED) for text in self._written)
-        self._append(self.job.journal.keep(self.cell, self.steps, tokens))
+    def advance(self, votes: Mapping[Text, Votes], choose: Choose) -> None:
+        """Steps 4 and 5 for every text that goes on; what was chosen is kept before anything follows from it."""
+        chosen = {}
+        for text in self.open:
+            place, elected = choose(text, self.steps, self._elections[text], votes[text])
+            chosen[text] = 2 * int(votes[text].candidates[place]) + elected
+        self._append(self.job.journal.keep(self.cell, self.steps, tuple(chosen.get(text, ENDED) for text in self._written)))
 
-    def _append(self, tokens: Sequence[int]) -> None:
-        for text, token in zip(self._written, tokens, strict=True):
-            if token == ENDED or token in self._writer.ends:
+    def _append(self, kept: Sequence[int]) -> None:
+        """One number per text: twice the token, and 1 more if it was elected."""
+        for text, number in zip(self._written, kept, strict=True):
+            token, elected = divmod(number, 2)
+            if number == ENDED or token in self._writer.ends:
                 self._ended.add(text)
             else:
                 self._written[text] += (token,)
+                self._elections[text] += elected
         self.steps += 1
 
     def demonstrations(self) -> tuple[Demonstration, ...]:
@@ -128,18 +140,26 @@ def write(
     Raises:
         ModelError: the writer's context is too small.
     """
-
-    def elect(text: Text, token: int, votes: Votes) -> int:
-        noise = text.plan.drawings[pool_of(contract, text.label)].noise
-        return noise.elect(votes.sums, text.job.draws.secret("token", text.name(token)))
-
     drafts: list[Draft] = []
     for shape in dict.fromkeys(plan.shape for job in jobs for plan in job.plans.values()):
         prompts = Prompts(contract, writer, shape)
         alike = [Draft(job, cell, plan.labels, prompts) for job in jobs for cell, plan in job.plans.items() if plan.shape == shape]
-        _finish(alike, open_voting(train, prompts), elect, progress)
+        _finish(alike, open_voting(train, prompts), partial(_elect, contract), progress)
         drafts += alike
     return [{draft.cell: draft.demonstrations() for draft in drafts if draft.job is job} for job in jobs]
+
+
+def _elect(contract: TextContract, text: Text, token: int, elections: int, votes: Votes) -> tuple[int, bool]:
+    """Step 4 for one text."""
+    drawing, shape = text.plan.drawings[pool_of(contract, text.label)], text.plan.shape
+    test = drawing.noise.test
+    if test is not None:
+        if elections == shape.elections:
+            return LIKELIEST, False
+        noise = test.threshold_noise(text.job.journal.lasting(text.cell, f"threshold {text.shot} {elections}"))
+        if not test.is_below(int(votes.sums[LIKELIEST]), drawing.threshold, noise, text.job.draws.secret("test", text.name(token))):
+            return LIKELIEST, False
+    return drawing.noise.token.elect(votes.sums, text.job.draws.secret("token", text.name(token))), True
 
 
 def write_public(contract: TextContract, unit: Unit, writer: Writer) -> Demonstrations:
@@ -148,20 +168,20 @@ def write_public(contract: TextContract, unit: Unit, writer: Writer) -> Demonstr
     job = Job(draws, {}, MemoryJournal(draws))
     drafts = [Draft(job, Cell("icl", 0.0, shots), labels_of(contract, unit, shots), prompts) for shots in unit.shots]
 
-    def sample(text: Text, token: int, votes: Votes) -> int:
+    def sample(text: Text, token: int, _elections: int, votes: Votes) -> tuple[int, bool]:
         generator = draws.public("instruction", text.name(token)).generator()
-        return int(generator.choice(len(votes.sums), p=votes.sums / votes.sums.sum()))
+        return int(generator.choice(len(votes.sums), p=votes.sums / votes.sums.sum())), False
 
     _finish(drafts, PublicVoting(prompts), sample, None)
     return {draft.cell: draft.demonstrations() for draft in drafts}
 
 
-def _finish(drafts: Sequence[Draft], voting: Voting, elect: Elect, progress: Progress | None) -> None:
+def _finish(drafts: Sequence[Draft], voting: Voting, choose: Choose, progress: Progress | None) -> None:
     while written := {text: tokens for draft in drafts for text, tokens in draft.open.items()}:
         votes = voting.votes(written)
         for draft in drafts:
             if draft.open:
-                draft.advance(votes, elect)
+                draft.advance(votes, choose)
         if progress is not None:
             progress(max(draft.steps for draft in drafts), drafts[0].most)
 
@@ -197,6 +217,7 @@ class MemoryJournal:
     def __init__(self, draws: Draws) -> None:
         self._draws = draws
         self._kept: dict[tuple[Cell, int], tuple[int, ...]] = {}
+        self._keys: dict[tuple[Cell, str], bytes] = {}
 
     def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
         """See `Journal`."""
@@ -206,9 +227,11 @@ class MemoryJournal:
         """See `Journal`."""
         return self._kept.setdefault((cell, step), tokens)
 
-    def lasting(self, cell: Cell, pool: Pool) -> Stream:
-        """See `Journal`; within a process rows are parted once."""
-        return self._draws.secret("batches", f"{cell.key},{pool.label}")
+    def lasting(self, cell: Cell, name: str) -> Stream:
+        """See `Journal`."""
+        if self._draws.simulated:
+            return self._draws.public("lasting", f"{cell.key},{name}")
+        return Stream(self._keys.setdefault((cell, name), system_stream().bytes(32)), simulated=False)
 
 
 def run(split: SplitTable, contract: TextContract, unit: Unit, scorer: Scorer, writer: Writer) -> list[Result]:

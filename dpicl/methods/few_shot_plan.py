@@ -6,10 +6,11 @@ Guarantee   states it; `few_shot_generation` keeps it.
                     its s texts:             T s  events on samples
     fixed batches   every row votes on all T tokens of one text at most, if it is in one sample at all:
                                              T    events, pure ones amplified once
+    elections       of a text, at most r are paid for, each with the tests before it: r pairs of events
     labels          have rows of their own:  in parallel; under replace-one a row may leave one label
                     and enter another: two of the costliest in sequence
 
-Symbols     M subsets, N rows in each, T most tokens of a text, s texts of one label.
+Symbols     M subsets, N rows in each, T most tokens of a text, s texts of one label, r elections.
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ from functools import lru_cache
 
 from dpicl.accounting.accountant import price
 from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_above, rational_below, subsampled_gaussian
-from dpicl.accounting.events import parallel, poisson_sampled, pure, repeated
+from dpicl.accounting.events import parallel, poisson_sampled, pure, repeated, sequential
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.prv import bracket
 from dpicl.contract.text import TextContract
 from dpicl.errors import PrivacyError
-from dpicl.mechanisms.private_token import Kind, TokenNoise
+from dpicl.mechanisms.private_token import UNITS, Kind, TokenNoise
+from dpicl.mechanisms.sparse_vector import SparseVector
 from dpicl.methods.common import Cost, draws_for
 from dpicl.pipeline import Cell, Unit
+
+TEST_SHARE = Fraction(1, 3)
+"""Of what an elected token may cost, for the tests before it."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Shape:
     candidates: int | None
     max_tokens: int
     clip: float
+    elections: int | None = None
+    agreement: Fraction = Fraction(1, 2)
 
     @staticmethod
     def of(contract: TextContract, unit: Unit, system: str = "icl") -> Shape:
@@ -59,6 +66,8 @@ class Shape:
             None if candidates is None else int(candidates),
             chosen.max_tokens or stated.max_tokens,
             chosen.clip,
+            chosen.elections,
+            Fraction(str(chosen.agreement)),
         )
 
     def sampling_rate(self, row_bound: int, text_count: int) -> Fraction:
@@ -77,12 +86,25 @@ class Shape:
             )
         return Fraction(drawn, row_bound)
 
-    def event(self, noise: TokenNoise, rate: Fraction, text_count: int) -> Event:
+    def event(self, noise: Noise, rate: Fraction, text_count: int) -> Event:
         """Everything that is done to the rows of one label."""
         if not self.fixed:
-            return repeated(poisson_sampled(rate, noise.event()), self.max_tokens * text_count)
-        tokens = repeated(noise.event(), self.max_tokens)
+            return repeated(poisson_sampled(rate, noise.token.event()), self.max_tokens * text_count)
+        once = noise.token.event() if noise.test is None else sequential([noise.test.event(), noise.token.event()])
+        tokens = repeated(once, self.elections or self.max_tokens)
         return tokens if self.kind == "gaussian" else poisson_sampled(rate, tokens)
+
+    def threshold(self, row_bound: int, text_count: int) -> int:
+        """Votes from which on the model's own token will do: a share of those that a label of at least so many rows has."""
+        return int(self.agreement * (Fraction(self.voters or Fraction(row_bound, text_count)) + 1) * UNITS)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """On the votes for one text: how a token is elected, and how it is tested whether an election is needed at all."""
+
+    token: TokenNoise
+    test: SparseVector | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +120,9 @@ class Drawing:
     """How one pool's rows are drawn for the texts of a cell, and the noise on their votes."""
 
     rate: Fraction
-    noise: TokenNoise
+    noise: Noise
+    threshold: int = 0
+    """Votes for the likeliest token from which on no election is needed."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +135,7 @@ class CellPlan:
     drawings: Mapping[Pool, Drawing]
     guarantee: Guarantee
 
-    def noise_of(self, contract: TextContract, label: str) -> TokenNoise:
+    def noise_of(self, contract: TextContract, label: str) -> Noise:
         """The noise on the votes for a text of this label."""
         return self.drawings[pool_of(contract, label)].noise
 
@@ -143,9 +167,13 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
     shape, labels = Shape.of(contract, unit, cell.system), labels_of(contract, unit, cell.shots)
     counts = Counter(pool_of(contract, label) for label in labels)
     rates = {pool: shape.sampling_rate(pool.row_bound, count) for pool, count in counts.items()}
+    thresholds = {pool: shape.threshold(pool.row_bound, count) for pool, count in counts.items()}
     if math.isinf(cell.epsilon):
         unit_of_protection, neighbours = contract.privacy.unit, Neighbours(contract.privacy.neighbours)
-        without = {pool: Drawing(rate, TokenNoise(shape.kind, None, shape.fixed)) for pool, rate in rates.items()}
+        test = None if shape.elections is None else SparseVector(None, UNITS)
+        without = {
+            pool: Drawing(rate, Noise(TokenNoise(shape.kind, None, shape.fixed), test), thresholds[pool]) for pool, rate in rates.items()
+        }
         return CellPlan(cell, shape, labels, without, Guarantee(math.inf, 0.0, neighbours, unit_of_protection, pure(math.inf)))
     budget = contract.privacy.budget
     if shape.kind == "gaussian" and not budget.benchmark and not budget.delta:
@@ -154,7 +182,7 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
         )
     terms = Terms(shape, cell.epsilon, float(contract.generation.delta), Neighbours(contract.privacy.neighbours), len(counts) > 1)
     priced = terms.priced({pool: (rates[pool], counts[pool]) for pool in counts})
-    drawings = {pool: Drawing(rates[pool], _noise(terms, *priced[pool])) for pool in counts}
+    drawings = {pool: Drawing(rates[pool], _noise(terms, *priced[pool]), thresholds[pool]) for pool in counts}
     event = terms.together([shape.event(drawings[pool].noise, *priced[pool]) for pool in counts])
     guarantee = price(event, neighbours=terms.neighbours, unit=contract.privacy.unit, delta=terms.delta)
     return CellPlan(cell, shape, labels, drawings, guarantee)
@@ -186,22 +214,26 @@ class Terms:
 
 
 @lru_cache(maxsize=1024)
-def _noise(terms: Terms, rate: Fraction, text_count: int) -> TokenNoise:
+def _noise(terms: Terms, rate: Fraction, text_count: int) -> Noise:
     """The least noise with which one label's texts cost at most epsilon."""
     shape = terms.shape
     if shape.kind == "gaussian":
 
         def event_at(sigma: float) -> Event:
-            noise = TokenNoise("gaussian", rational_above(sigma), shape.fixed)
+            noise = Noise(TokenNoise("gaussian", rational_above(sigma), shape.fixed))
             return terms.together([shape.event(noise, rate, text_count)])
 
         sigma = calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours)
-        return TokenNoise("gaussian", rational_above(sigma), shape.fixed)
+        return Noise(TokenNoise("gaussian", rational_above(sigma), shape.fixed))
     if terms.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
         raise PrivacyError(f"mechanism {shape.kind} is priced for add-or-remove-one neighbours only; expected mechanism gaussian")
-    tokens = 1 if shape.fixed else shape.max_tokens * text_count
-    amount = rational_below(calibrate_pure(terms.epsilon, rate, tokens))
-    return TokenNoise(shape.kind, amount / (shape.max_tokens if shape.fixed else 1), shape.fixed)
+    if not shape.fixed:
+        return Noise(TokenNoise(shape.kind, rational_below(calibrate_pure(terms.epsilon, rate, shape.max_tokens * text_count))))
+    whole = rational_below(calibrate_pure(terms.epsilon, rate, 1))
+    if shape.elections is None:
+        return Noise(TokenNoise(shape.kind, whole / shape.max_tokens, row_is_voter=True))
+    test = SparseVector(whole / shape.elections * TEST_SHARE, UNITS)
+    return Noise(TokenNoise(shape.kind, whole / shape.elections * (1 - TEST_SHARE), row_is_voter=True), test)
 
 
 def written_cells(unit: Unit) -> Iterator[Cell]:
@@ -222,13 +254,16 @@ def costs(contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
 def statement(contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
     """The guarantee of one cell as a sentence, with its noise and, where it applies, prv-accountant's own bounds."""
     plan, shape = plan_cell(contract, unit, cell), Shape.of(contract, unit, cell.system)
-    amounts = sorted({float(drawing.noise.amount or 0) for drawing in plan.drawings.values()})
+    amounts = sorted({float(drawing.noise.token.amount or 0) for drawing in plan.drawings.values()})
     rates = sorted({float(drawing.rate) for drawing in plan.drawings.values()})
     noise = f"{'sigma' if shape.kind == 'gaussian' else 'epsilon of a token'} {_range(amounts)}"
     found = plan.guarantee
+    charged = (
+        f"{shape.max_tokens} tokens charged" if shape.elections is None else f"{shape.elections} elected tokens and their tests charged"
+    )
     return (
         f"Each released set of demonstrations on {contract.name} is ({found.epsilon:.4g}, {found.delta:.2g})-DP and answers any number of "
-        f"queries: {shape.kind} noise, {noise}, sampling rate {_range(rates)}, {shape.max_tokens} tokens charged for each text{_bracketed(plan, shape)}. "
+        f"queries: {shape.kind} noise, {noise}, sampling rate {_range(rates)}, {charged} for each text{_bracketed(plan, shape)}. "
         "Every number of shots and every seed is a release of its own."
     )
 
@@ -251,7 +286,7 @@ def _texts_of(plan: CellPlan, pool: Pool) -> int:
 
 @lru_cache(maxsize=256)
 def _bracket(drawing: Drawing, count: int, guarantee: Guarantee) -> tuple[float, float]:
-    assert drawing.noise.amount is not None
-    event = subsampled_gaussian(float(drawing.noise.amount), drawing.rate, count)
+    assert drawing.noise.token.amount is not None
+    event = subsampled_gaussian(float(drawing.noise.token.amount), drawing.rate, count)
     found = bracket([price(event, neighbours=guarantee.neighbours, unit=guarantee.unit, delta=guarantee.delta)], delta=guarantee.delta)
     return found.low, found.high

@@ -47,7 +47,7 @@ class Journal(Protocol):
         """Keep the tokens of a step, and give those that stand."""
         ...
 
-    def lasting(self, cell: Cell, pool: Pool) -> Stream:
+    def lasting(self, cell: Cell, name: str) -> Stream:
         """Secret randomness that is the same whenever this cell is taken up again."""
         ...
 
@@ -231,7 +231,7 @@ class FixedVoting:
         mine = [shot for shot, label in enumerate(text.plan.labels) if pool_of(contract, label) == pool]
         numbers = self._rows.of(pool)
         if (text.job, text.cell, pool) not in self._parted:
-            rate, stream = text.plan.drawings[pool].rate, text.job.journal.lasting(text.cell, pool)
+            rate, stream = text.plan.drawings[pool].rate, text.job.journal.lasting(text.cell, f"batches {pool.label}")
             parted = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=len(mine), stream=stream)
             self._parted[text.job, text.cell, pool] = parted
         return np.asarray(numbers[self._parted[text.job, text.cell, pool] == mine.index(text.shot)])

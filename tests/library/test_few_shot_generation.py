@@ -66,6 +66,7 @@ WAYS: list[dict[str, Any]] = [
     {"batches": "fixed"},
     {"batches": "fixed", "mechanism": "clipped-logits", "candidates": "all"},
     {"batches": "fixed", "mechanism": "exponential", "voters": 10},
+    {"batches": "fixed", "mechanism": "clipped-logits", "elections": TOKENS},
 ]
 """Of fresh batches, so many examples that every row takes part."""
 
@@ -95,6 +96,25 @@ def test_a_text_ends_at_its_end_or_after_so_many_tokens() -> None:
     assert max(len(one.text) for one in written(asked)[INF]) == 10
     cut = written(shorter)[INF]
     assert {one.text for one in cut} == {"zebr", "quic"}, "a blank and four letters"
+
+
+@pytest.mark.parametrize("elections", [1, 3])
+def test_rows_elect_so_many_tokens_and_the_model_writes_the_others_alone(elections: int) -> None:
+    """The blank is the model's own and needs no election; the echo that follows a mixed text is of the example's next letter."""
+    asked = unit(contract(), epsilons=(math.inf,), shots=(2,), batches="fixed", mechanism="clipped-logits", elections=elections)
+    for one in written(asked)[INF]:
+        assert one.text[:elections] == SECRET[one.label][:elections]
+        assert one.text[elections:] == PUBLIC_TEXT[1 + elections : TOKENS].decode().rstrip()
+
+
+def test_where_most_rows_agree_with_the_model_no_election_is_spent() -> None:
+    """Half of the rows' texts are the model's own: agreement of a quarter leaves it alone, of three quarters does not."""
+    texts = {"good": PUBLIC_TEXT.decode().strip(), "bad": "quick quiz"}
+    mixed = PrivateTable(table(40, texts).data.set_column(0, "label", pa.array(["good"] * 80)))
+    way: dict[str, Any] = {"batches": "fixed", "mechanism": "exponential", "elections": TOKENS}
+    for agreement, expected in ((0.25, {texts["good"][: TOKENS - 1].strip()}), (0.75, {texts["good"][: TOKENS - 1].strip(), "quick quiz"})):
+        found = written(unit(contract(), epsilons=(math.inf,), shots=(1,), agreement=agreement, **way), rows=mixed)
+        assert {one.text for one in found[Cell("icl", math.inf, 1)] if one.label == "good"} <= expected
 
 
 def test_at_epsilon_zero_no_row_is_read() -> None:

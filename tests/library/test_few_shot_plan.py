@@ -42,7 +42,7 @@ def test_a_set_of_demonstrations_costs_what_is_asked_and_little_less(contract: T
 def test_every_label_has_noise_of_its_own_for_its_rows() -> None:
     """TREC's abbreviations are few: they are drawn at a larger rate and need more noise."""
     plan = plan_cell(TREC, unit(TREC, shots=(6,)), Cell("icl", 4.0, 6))
-    by_rows = sorted((pool.row_bound, drawing.rate, drawing.noise.amount) for pool, drawing in plan.drawings.items())
+    by_rows = sorted((pool.row_bound, drawing.rate, drawing.noise.token.amount) for pool, drawing in plan.drawings.items())
     assert len(by_rows) == 6 and [rate for _, rate, _ in by_rows] == [Fraction(80, rows) for rows, _, _ in by_rows]
     assert [amount for *_, amount in by_rows] == sorted((amount for *_, amount in by_rows), reverse=True)  # type: ignore[type-var]
     assert by_rows[0][2] > 2 * by_rows[-1][2]  # type: ignore[operator]
@@ -51,7 +51,8 @@ def test_every_label_has_noise_of_its_own_for_its_rows() -> None:
 def test_texts_of_one_label_compose_in_sequence_and_of_several_in_parallel() -> None:
     """Four labels: as many tokens of one text each, whether one, two or four texts; of eight texts two each."""
     noises = {
-        shots: next(iter(plan_cell(AGNEWS, unit(AGNEWS), Cell("icl", 4.0, shots)).drawings.values())).noise.amount for shots in (1, 2, 4, 8)
+        shots: next(iter(plan_cell(AGNEWS, unit(AGNEWS), Cell("icl", 4.0, shots)).drawings.values())).noise.token.amount
+        for shots in (1, 2, 4, 8)
     }
     assert noises[1] == noises[2] == noises[4] < noises[8]  # type: ignore[operator]
 
@@ -60,7 +61,7 @@ def test_open_answers_compose_all_texts_in_sequence() -> None:
     plan = plan_cell(GENRE, unit(GENRE), Cell("icl", 2.0, 4))
     ((pool, drawing),) = plan.drawings.items()
     assert pool == Pool(None, GENRE.row_bounds[""])
-    event = repeated(poisson_sampled(drawing.rate, drawing.noise.event()), 4 * 20)
+    event = repeated(poisson_sampled(drawing.rate, drawing.noise.token.event()), 4 * 20)
     assert plan.guarantee.epsilon == price(event, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=plan.guarantee.delta).epsilon
 
 
@@ -69,8 +70,8 @@ def test_replace_one_pays_for_a_row_that_changes_its_label() -> None:
     replaced = neighbours(AGNEWS, Neighbours.REPLACE_ONE)
     ours, plain = (plan_cell(contract, unit(contract), Cell("icl", 4.0, 4)) for contract in (replaced, AGNEWS))
     noise, less = (next(iter(plan.drawings.values())).noise for plan in (ours, plain))
-    assert noise.amount > less.amount  # type: ignore[operator]
-    tokens = repeated(poisson_sampled(Fraction(20, 10_000), noise.event()), 100)
+    assert noise.token.amount > less.token.amount  # type: ignore[operator]
+    tokens = repeated(poisson_sampled(Fraction(20, 10_000), noise.token.event()), 100)
     twice = price(repeated(tokens, 2), neighbours=Neighbours.REPLACE_ONE, unit="row", delta=1e-4)
     assert ours.guarantee.neighbours is Neighbours.REPLACE_ONE
     assert ours.guarantee.epsilon == pytest.approx(twice.epsilon, rel=1e-3) and 0.99 * 4 < ours.guarantee.epsilon <= 4
@@ -78,14 +79,16 @@ def test_replace_one_pays_for_a_row_that_changes_its_label() -> None:
 
 def test_one_label_alone_is_not_paid_for_twice() -> None:
     replaced = neighbours(AGNEWS, Neighbours.REPLACE_ONE)
-    one, several = (next(iter(plan_cell(replaced, unit(replaced), Cell("icl", 4.0, k)).drawings.values())).noise.amount for k in (1, 4))
+    one, several = (
+        next(iter(plan_cell(replaced, unit(replaced), Cell("icl", 4.0, k)).drawings.values())).noise.token.amount for k in (1, 4)
+    )
     assert one < several  # type: ignore[operator]
 
 
 def test_exponential_noise_is_pure_and_adds_up_over_all_tokens() -> None:
     plan = plan_cell(AGNEWS, unit(AGNEWS, mechanism="exponential"), Cell("icl", 4.0, 4))
     noise = next(iter(plan.drawings.values())).noise
-    one = math.log1p(20 / 10_000 * math.expm1(float(noise.amount or 0)))
+    one = math.log1p(20 / 10_000 * math.expm1(float(noise.token.amount or 0)))
     assert plan.guarantee.delta == 0 and plan.guarantee.epsilon == pytest.approx(100 * one) and 3.99 < plan.guarantee.epsilon <= 4
 
 
@@ -93,21 +96,32 @@ def test_fixed_batches_pay_for_the_tokens_of_one_text_whatever_the_shots() -> No
     chosen: dict[str, Any] = {"mechanism": "clipped-logits", "batches": "fixed", "voters": 500}
     few, many = (plan_cell(AGNEWS, unit(AGNEWS, **chosen), Cell("icl", 4.0, shots)) for shots in (4, 8))
     drawing, other = (next(iter(plan.drawings.values())) for plan in (few, many))
-    assert (drawing.rate, other.rate) == (Fraction(1, 20), Fraction(1, 10)) and drawing.noise.row_is_voter
-    sampled = math.log1p(0.05 * math.expm1(100 * float(drawing.noise.amount or 0)))
+    assert (drawing.rate, other.rate) == (Fraction(1, 20), Fraction(1, 10)) and drawing.noise.token.row_is_voter
+    sampled = math.log1p(0.05 * math.expm1(100 * float(drawing.noise.token.amount or 0)))
     assert few.guarantee.delta == 0 and few.guarantee.epsilon == pytest.approx(sampled) and 3.99 < few.guarantee.epsilon <= 4
+
+
+def test_elections_cost_what_they_are_and_tokens_beyond_cost_nothing() -> None:
+    """Ten elections with their tests under one epsilon, of a text of a hundred tokens or of twenty."""
+    chosen: dict[str, Any] = {"mechanism": "clipped-logits", "batches": "fixed", "voters": 500, "elections": 10}
+    long, short = (plan_cell(AGNEWS, unit(AGNEWS, max_tokens=most, **chosen), Cell("icl", 4.0, 4)) for most in (100, 20))
+    noise = next(iter(long.drawings.values())).noise
+    assert noise == next(iter(short.drawings.values())).noise and noise.test is not None
+    one = float((noise.token.amount or 0) + (noise.test.epsilon or 0))
+    assert long.guarantee.epsilon == pytest.approx(math.log1p(0.05 * math.expm1(10 * one))) and 3.99 < long.guarantee.epsilon <= 4
+    check(long.guarantee)
 
 
 def test_fixed_batches_with_gaussian_noise_count_no_subsample() -> None:
     plan = plan_cell(AGNEWS, unit(AGNEWS, batches="fixed", voters=500), Cell("icl", 4.0, 4))
     noise = next(iter(plan.drawings.values())).noise
-    plain = price(repeated(noise.event(), 100), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-4)
+    plain = price(repeated(noise.token.event(), 100), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-4)
     assert plan.guarantee.epsilon == plain.epsilon and 3.98 < plain.epsilon <= 4
 
 
 def test_without_noise_nothing_is_guaranteed() -> None:
     plan = plan_cell(AGNEWS, unit(AGNEWS), Cell("icl", math.inf, 4))
-    assert plan.guarantee.epsilon == math.inf and {drawing.noise.amount for drawing in plan.drawings.values()} == {None}
+    assert plan.guarantee.epsilon == math.inf and {drawing.noise.token.amount for drawing in plan.drawings.values()} == {None}
 
 
 def test_labels_come_from_the_public_list_and_no_label_twice_before_all_have_come() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from dpicl.errors import ParameterError
 from dpicl.lm.votes import candidates_of, whole_votes
 from dpicl.lm.voting import Ballot, OpenBallots, VoteRule, check_sums
 
-KINDS = ("probability", "relative", "logit")
+KINDS: tuple[Literal["probability", "relative", "logit"], ...] = ("probability", "relative", "logit")
 rules = st.builds(
     lambda kind, units, clip: VoteRule(kind, None, units, clip if kind == "logit" else None),
     st.sampled_from(KINDS),

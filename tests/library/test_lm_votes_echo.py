@@ -27,7 +27,9 @@ def voter(*examples: str) -> tuple[int, ...]:
 
 def written_by(voters: tuple[tuple[int, ...], ...], rule: VoteRule = RULE, public: tuple[int, ...] = PUBLIC) -> str:
     """The most voted byte again and again, in a session."""
-    session, token, text = WRITER.session([Ballot(public, voters, ())], rule), (), ()
+    session = WRITER.session([Ballot(public, voters, ())], rule)
+    token: tuple[int, ...] = ()
+    text: tuple[int, ...] = ()
     while not text or text[-1] not in WRITER.ends:
         (votes,) = session.vote([token])
         assert votes is not None

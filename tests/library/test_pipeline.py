@@ -76,6 +76,11 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
             "options.few_shot_generation",
             "expected none: every row",
         ),
+        (
+            {"options": {"few_shot_generation": {"elections": 3}}},
+            "options.few_shot_generation",
+            "expected `batches: fixed` and another mechanism",
+        ),
         ({"options": {"few_shot_generation": {"also": {"Other": {}}}}}, "options.few_shot_generation.also.Other.*", "text of the form"),
         ({"epsilon": [1]}, "epsilon", "unknown key"),
         ({"options": {"ldp_tabicl": {"estimator": "dense"}}}, "options.ldp_tabicl.estimator", "expected 'simplex', 'clip' or 'none'"),

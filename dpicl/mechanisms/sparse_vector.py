@@ -1,0 +1,68 @@
+"""Above threshold: is a sum smaller than a public threshold? Asked again and again, paid for once, until it is.
+
+Trust       Central: the curator reads exact sums; only the answers leave.
+Unit        One row.
+Neighbours  ADD_OR_REMOVE_ONE, where a row more moves no sum down and none up by more than R.
+Guarantee   epsilon-DP, delta = 0, for all answers up to and with the first "yes": however many "no" came before.
+Paper       [DNRRV09] sparse vector; [LSL17] Lyu, Su and Li 2017 (arXiv 1603.01699), theorem 5 for sums
+            that all move one way: (2) needs no factor of 2. Used as in [A24] (arXiv 2407.12108).
+
+    (1)  rho  of law exp(-|z| epsilon_1 / R),  once
+    (2)  yes, if sum_t + nu_t < threshold + rho,  nu_t of law exp(-|z| epsilon_2 / R), for every sum
+    (3)  epsilon = epsilon_1 + epsilon_2,  halves of it
+
+A row more: shift rho by R where sums before the "yes" moved, and nu of the last one by at most R.
+
+Symbols     R a whole number, rho and nu whole: both discrete Laplace.
+Not covered asking on after a "yes" with the same rho: that needs a new one, and is paid for again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpicl.accounting.guarantee import Event, Neighbours
+from dpicl.errors import ParameterError
+from dpicl.mechanisms.samplers import discrete_laplaces
+from dpicl.randomness import Stream
+
+CITATIONS = ("dwork2009complexity", "lyu2017understanding", "amin2024private")
+
+
+@dataclass(frozen=True)
+class SparseVector:
+    """One threshold under one budget; epsilon None asks without noise."""
+
+    epsilon: Fraction | None
+    spread: int
+
+    def __post_init__(self) -> None:
+        if self.epsilon is not None and not self.epsilon > 0:
+            raise ParameterError("epsilon", self.epsilon, "a rational > 0, or None for no noise")
+        if self.spread < 1:
+            raise ParameterError("spread", self.spread, "a whole number >= 1")
+
+    def threshold_noise(self, stream: Stream) -> int:
+        """Equation (1): secret, and the same for all sums up to the first "yes"."""
+        return self._noise(stream)
+
+    def is_below(self, total: int, threshold: int, noise: int, stream: Stream) -> bool:
+        """Equation (2) for one sum, with the noise of the threshold."""
+        return total + self._noise(stream) < threshold + noise
+
+    def event(self) -> Event:
+        """What all answers up to the first "yes" cost.
+
+        Raises:
+            ParameterError: without noise there is no price.
+        """
+        if self.epsilon is None:
+            raise ParameterError("epsilon", "None", "noise, where a cost is asked for")
+        stated = (("epsilon", float(self.epsilon)), ("spread", self.spread), ("neighbours", Neighbours.ADD_OR_REMOVE_ONE.value))
+        return Event("sparse-vector", stated)
+
+    def _noise(self, stream: Stream) -> int:
+        if self.epsilon is None:
+            return 0
+        return discrete_laplaces(2 * self.spread / self.epsilon, 1, stream)[0]
