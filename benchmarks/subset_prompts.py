@@ -23,7 +23,7 @@ from dpicl.randomness import stream
 from dpicl.types import PrivateTable
 
 LABEL = "good"
-SETS, RUNS, AUDITS = 10_000, 100_000, ("few-shot-fresh", "few-shot-fixed")
+SETS, RUNS, AUDITS = 10_000, 200_000, ("few-shot-fresh", "few-shot-fixed", "sparse-vector")
 _KINDS: tuple[Kind, ...] = ("gaussian", "exponential")
 
 

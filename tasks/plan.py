@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpicl.contract import Contract, Declared, TextContract
-from dpicl.errors import DeclarationError, ModelError, ParameterError
+from dpicl.errors import DeclarationError, ModelError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods import METHODS
@@ -92,7 +92,7 @@ def _check_grid(plan: Plan, settings: Settings) -> None:
         for unit in units:
             _check_kind(contract, unit)
             check_egress(contract, unit, plan.model)
-            _check_writer(plan, unit)
+            _check_writer(plan, unit, settings)
             check_supported(contract, unit)
         if units:
             _find(contract, settings)
@@ -123,13 +123,24 @@ def _check_shots(contract: Contract, unit: Unit) -> None:
         raise ParameterError("shots", missing[0], f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for these")
 
 
-def _check_writer(plan: Plan, unit: Unit) -> None:
+def _check_writer(plan: Plan, unit: Unit, settings: Settings) -> None:
     """Private texts are read by a model in this process only."""
     writer = plan.writing_model
     if unit.method in WRITING and (writer.kind == "endpoint" or writer.trust != "local"):
         raise ModelError(
             f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "
             f"local; expected a local model as --writer, which may be another than the --model that answers"
+        )
+    if unit.method in WRITING:
+        _check_exact(settings.declared(unit.dataset), writer)
+
+
+def _check_exact(contract: Declared, writer: ModelSpec) -> None:
+    """Voters are read in batches, and one prompt moves what rounding makes of the others: in sixteen bits by up to 2 % of a vote."""
+    if not contract.privacy.budget.benchmark and writer.dtype != "float32":
+        raise PrivacyError(
+            f"{contract.name}: model {writer.name!r} has dtype {writer.dtype}, in which one private text moves the votes of others by "
+            f"rounding; expected dtype float32 for the model that writes, or a contract with `benchmark: true`"
         )
 
 

@@ -32,6 +32,8 @@ class AuditCase:
     unit: str
     trial: Trial
     mutants: tuple[Mutant, ...]
+    share: int = 1
+    """One of so many runs is made, where a run takes long."""
 
 
 def less_noise(trial: Trial) -> Mutant:

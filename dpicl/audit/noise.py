@@ -78,22 +78,21 @@ def _maximum(one: tuple[int, ...], other: tuple[int, ...], epsilon: Fraction, sp
     return Trial(draw, {"the last": lambda elected: elected == len(one) - 1})
 
 
-QUESTIONS = 12
+QUESTIONS, THRESHOLD, SPARSE_EPSILON = 6, 1, 2.0
 """Before the one that is answered with yes: among so many a loud threshold is the likeliest reason."""
 
 
-def _questions(draw_noise: Callable[[SparseVector, Stream], int], epsilon: Fraction) -> Trial:
+def _questions(threshold_noises: Callable[[SparseVector, int, Stream], np.ndarray], epsilon: Fraction) -> Trial:
     """Sums that a row moves up, and a last one that it does not; whether that is the first below the threshold."""
     vector = SparseVector(epsilon, 1)
 
-    def first_yes(which: bool, stream: Stream) -> int:
-        noise, sums = draw_noise(vector, stream), [int(which)] * QUESTIONS + [0]
-        return next((place for place, total in enumerate(sums) if vector.is_below(total, -1, noise, stream)), len(sums))
-
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return np.array([first_yes(which, stream) for _ in range(count)])
+        noises, quiet = threshold_noises(vector, count, stream), np.ones(count, dtype=bool)
+        for _ in range(QUESTIONS):
+            quiet &= ~vector.are_below([int(which)] * count, THRESHOLD, noises, stream)
+        return quiet & vector.are_below([0] * count, THRESHOLD, noises, stream)
 
-    return Trial(draw, {"the last": lambda places: places == QUESTIONS})
+    return Trial(draw, {"the last": lambda hits: hits})
 
 
 def sparse_case() -> AuditCase:
@@ -101,13 +100,17 @@ def sparse_case() -> AuditCase:
     return AuditCase(
         "sparse-vector",
         f"first of {QUESTIONS + 1} sums below a threshold",
-        EPSILON,
+        SPARSE_EPSILON,
         Neighbours.ADD_OR_REMOVE_ONE,
         "row",
-        _questions(SparseVector.threshold_noise, Fraction(EPSILON)),
+        _questions(SparseVector.threshold_noises, Fraction(SPARSE_EPSILON)),
         (
-            less_noise(_questions(SparseVector.threshold_noise, Fraction(EPSILON) * LESS_NOISE)),
-            Mutant("exact-threshold", "the threshold has no noise", _questions(lambda _vector, _stream: 0, Fraction(EPSILON))),
+            less_noise(_questions(SparseVector.threshold_noises, Fraction(SPARSE_EPSILON) * LESS_NOISE)),
+            Mutant(
+                "exact-threshold",
+                "the threshold has no noise",
+                _questions(lambda _vector, count, _stream: np.zeros(count, dtype=np.int64), Fraction(SPARSE_EPSILON)),
+            ),
         ),
     )
 

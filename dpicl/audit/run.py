@@ -74,18 +74,22 @@ def run_audits(
 
     Args:
         cases: of `CASES`.
-        runs: on each neighbour.
+        runs: on each neighbour; fewer for a case whose `share` says so.
         spread: works like `map`, a process pool's for example.
         progress: told how many parts are done, of how many.
     """
-    parts = [part for case in cases for part in _parts(case, runs)]
+    parts = [part for case in cases for part in _parts(case, _runs(case, runs))]
     seen: dict[tuple[str, str], Any] = defaultdict(int)
     seconds: Counter[str] = Counter()
     for done, (part, (counts, took)) in enumerate(zip(parts, spread(partial(_seen, seed), parts), strict=True), 1):
         seen[part.case, part.mutant] += counts
         seconds[part.case] += took
         progress(done, len(parts))
-    return [_result(case, runs, seed, seen, seconds[case.name]) for case in cases]
+    return [_result(case, _runs(case, runs), seed, seen, seconds[case.name]) for case in cases]
+
+
+def _runs(case: AuditCase, runs: int) -> int:
+    return max(1, runs // case.share)
 
 
 def _trials(case: AuditCase) -> dict[str, Trial]:

@@ -28,8 +28,9 @@ from dpicl.types import PrivateTable
 
 COMMON, OWN = "a", "b"
 """What the model writes without private rows, and the text of the row that may be there."""
-RATE = Fraction(1, 2)
-_RUNS_AT_ONCE = 2_000
+RATE, FRESH_EPSILON = Fraction(1, 2), Fraction(2)
+SHARE = 10
+_RUNS_AT_ONCE = 1_000
 _CELL = Cell("icl", 1.0, 1)
 _POOL = Pool(None, 2)
 
@@ -124,9 +125,9 @@ def _trial(plan: CellPlan) -> Trial:
 def fresh_case() -> AuditCase:
     """Two subsets that vote on a token, into one of which the row may fall."""
     shape = Shape("exponential", False, 2, 1, None, 1, 1.0)
-    noise = TokenNoise("exponential", Fraction(1))
+    noise = TokenNoise("exponential", FRESH_EPSILON)
     plan = _plan(shape, noise, RATE)
-    with_less = replace(plan, drawings={_POOL: Drawing(RATE, Noise(TokenNoise("exponential", LESS_NOISE)))})
+    with_less = replace(plan, drawings={_POOL: Drawing(RATE, Noise(TokenNoise("exponential", FRESH_EPSILON * LESS_NOISE)))})
     all_in = replace(plan, drawings={_POOL: Drawing(Fraction(1), Noise(noise))})
     added = replace(plan, drawings={_POOL: Drawing(RATE, Noise(replace(noise, row_is_voter=True)))})
     return AuditCase(
@@ -141,6 +142,7 @@ def fresh_case() -> AuditCase:
             Mutant("no-subsample", "every row takes part, yet amplification by subsampling is claimed", _trial(all_in)),
             Mutant("added-vote", "the noise is for a vote more, where one row changes a vote", _trial(added)),
         ),
+        share=SHARE,
     )
 
 
@@ -157,4 +159,5 @@ def fixed_case() -> AuditCase:
         "row",
         _trial(plan),
         (less_noise(_trial(with_less)),),
+        share=SHARE,
     )

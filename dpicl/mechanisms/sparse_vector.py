@@ -19,8 +19,12 @@ Not covered asking on after a "yes" with the same rho: that needs a new one, and
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+import numpy as np
 
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.errors import ParameterError
@@ -43,13 +47,14 @@ class SparseVector:
         if self.spread < 1:
             raise ParameterError("spread", self.spread, "a whole number >= 1")
 
-    def threshold_noise(self, stream: Stream) -> int:
-        """Equation (1): secret, and the same for all sums up to the first "yes"."""
-        return self._noise(stream)
+    def threshold_noises(self, count: int, stream: Stream) -> np.ndarray:
+        """Equation (1) for so many thresholds: shape (count,), secret, and the same for all sums up to the first "yes"."""
+        return self._noises(count, stream)
 
-    def is_below(self, total: int, threshold: int, noise: int, stream: Stream) -> bool:
-        """Equation (2) for one sum, with the noise of the threshold."""
-        return total + self._noise(stream) < threshold + noise
+    def are_below(self, totals: Sequence[int] | np.ndarray, threshold: int, noises: np.ndarray, stream: Stream) -> np.ndarray:
+        """Equation (2) for one sum under each threshold's noise: shapes (thresholds,) and (thresholds,), bool."""
+        exact = np.array([operator.index(total) for total in totals], dtype=object)
+        return np.asarray(exact + self._noises(len(exact), stream) < threshold + noises, dtype=bool)
 
     def event(self) -> Event:
         """What all answers up to the first "yes" cost.
@@ -62,7 +67,6 @@ class SparseVector:
         stated = (("epsilon", float(self.epsilon)), ("spread", self.spread), ("neighbours", Neighbours.ADD_OR_REMOVE_ONE.value))
         return Event("sparse-vector", stated)
 
-    def _noise(self, stream: Stream) -> int:
-        if self.epsilon is None:
-            return 0
-        return discrete_laplaces(2 * self.spread / self.epsilon, 1, stream)[0]
+    def _noises(self, count: int, stream: Stream) -> np.ndarray:
+        drawn = [0] * count if self.epsilon is None else discrete_laplaces(2 * self.spread / self.epsilon, count, stream)
+        return np.array(drawn, dtype=object)

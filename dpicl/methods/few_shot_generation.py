@@ -146,7 +146,10 @@ def write(
         alike = [Draft(job, cell, plan.labels, prompts) for job in jobs for cell, plan in job.plans.items() if plan.shape == shape]
         _finish(alike, open_voting(train, prompts), partial(_elect, contract), progress)
         drafts += alike
-    return [{draft.cell: draft.demonstrations() for draft in drafts if draft.job is job} for job in jobs]
+    finished: dict[Job, Demonstrations] = {job: {} for job in jobs}
+    for draft in drafts:
+        finished[draft.job][draft.cell] = draft.demonstrations()
+    return [finished[job] for job in jobs]
 
 
 def _elect(contract: TextContract, text: Text, token: int, elections: int, votes: Votes) -> tuple[int, bool]:
@@ -156,8 +159,9 @@ def _elect(contract: TextContract, text: Text, token: int, elections: int, votes
     if test is not None:
         if elections == shape.elections:
             return LIKELIEST, False
-        noise = test.threshold_noise(text.job.journal.lasting(text.cell, f"threshold {text.shot} {elections}"))
-        if not test.is_below(int(votes.sums[LIKELIEST]), drawing.threshold, noise, text.job.draws.secret("test", text.name(token))):
+        noises = test.threshold_noises(1, text.job.journal.lasting(text.cell, f"threshold {text.shot} {elections}"))
+        sums = votes.sums[LIKELIEST : LIKELIEST + 1]
+        if not test.are_below(sums, drawing.threshold, noises, text.job.draws.secret("test", text.name(token))).any():
             return LIKELIEST, False
     return drawing.noise.token.elect(votes.sums, text.job.draws.secret("token", text.name(token))), True
 

@@ -124,6 +124,15 @@ def test_gaussian_noise_on_a_budget_without_delta_is_refused(place: Place, capsy
     assert "letters: its budget has no delta, which gaussian noise needs; expected budget.delta, or mechanism exponential" in told
 
 
+def test_sixteen_bits_are_refused_where_texts_are_private(place: Place, capsys: Capture) -> None:
+    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
+    pipelines["models"]["half"] = {"kind": "transformers", "id": "some/model", "dtype": "bfloat16"}
+    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
+    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    told = complaint(call_main(["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", "--writer", "half", *SMALL], capsys))
+    assert "letters: model 'half' has dtype bfloat16" in told and "expected dtype float32 for the model that writes" in told
+
+
 def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, capsys: Capture) -> None:
     content = letters(private=True)
     content["privacy"]["budget"] = {"epsilon": 6, "delta": 0.01}

@@ -66,7 +66,7 @@ WAYS: list[dict[str, Any]] = [
     {"batches": "fixed"},
     {"batches": "fixed", "mechanism": "clipped-logits", "candidates": "all"},
     {"batches": "fixed", "mechanism": "exponential", "voters": 10},
-    {"batches": "fixed", "mechanism": "clipped-logits", "elections": TOKENS},
+    {"batches": "fixed", "mechanism": "clipped-logits", "elections": TOKENS, "agreement": 0.99},
 ]
 """Of fresh batches, so many examples that every row takes part."""
 
@@ -101,7 +101,7 @@ def test_a_text_ends_at_its_end_or_after_so_many_tokens() -> None:
 @pytest.mark.parametrize("elections", [1, 3])
 def test_rows_elect_so_many_tokens_and_the_model_writes_the_others_alone(elections: int) -> None:
     """The blank is the model's own and needs no election; the echo that follows a mixed text is of the example's next letter."""
-    asked = unit(contract(), epsilons=(math.inf,), shots=(2,), batches="fixed", mechanism="clipped-logits", elections=elections)
+    asked = unit(contract(), epsilons=(math.inf,), shots=(2,), batches="fixed", mechanism="exponential", elections=elections)
     for one in written(asked)[INF]:
         assert one.text[:elections] == SECRET[one.label][:elections]
         assert one.text[elections:] == PUBLIC_TEXT[1 + elections : TOKENS].decode().rstrip()

@@ -56,7 +56,7 @@ def test_all_answers_together_cost_epsilon_however_many_there_are(questions: int
 
 def test_the_noise_has_the_law_that_the_price_is_for() -> None:
     draws = stream(0, "sparse", "", "")
-    drawn = np.array([vector().threshold_noise(draws) for _ in range(20_000)])
+    drawn = vector().threshold_noises(20_000, draws).astype(np.int64)
     expected = law(SCALE)[200 - 12 : 200 + 13] * len(drawn)
     seen = np.array([(drawn == value).sum() for value in range(-12, 13)])
     assert np.all(np.abs(seen - expected) < 5 * np.sqrt(expected))
@@ -65,11 +65,8 @@ def test_the_noise_has_the_law_that_the_price_is_for() -> None:
 
 
 def test_without_noise_a_sum_is_below_or_it_is_not() -> None:
-    exact = SparseVector(None, 3)
-    assert [exact.is_below(total, 5, exact.threshold_noise(stream(0, "", "", "")), stream(0, "", "", "")) for total in (4, 5)] == [
-        True,
-        False,
-    ]
+    exact, draws = SparseVector(None, 3), stream(0, "", "", "")
+    assert exact.are_below([4, 5], 5, exact.threshold_noises(2, draws), draws).tolist() == [True, False]
     with pytest.raises(ParameterError, match="expected noise, where a cost is asked for"):
         exact.event()
 
