@@ -87,8 +87,11 @@ class FewShotVariant(Frozen):
     """Of `clipped-logits`: how far below the largest a logit counts."""
     elections: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Of `fixed` batches: rows elect at most so many tokens of a text, and are asked otherwise whether the model's own will do."""
-    agreement: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """With `elections`: the share of all votes that the model's own next token must have to do."""
+    agreement: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """With `elections`: the share of the votes of `voters` rows that the model's own next token must have to do.
+
+    None is 0.5; of clipped logits, which vote in part for everything, 0.95.
+    """
 
     @model_validator(mode="after")
     def _fits_batches(self) -> FewShotVariant:
@@ -109,7 +112,7 @@ class FewShotOptions(FewShotVariant):
 
     def variant(self, system: str) -> FewShotVariant:
         """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
-        chosen = self.also.get(system.removeprefix("icl-"), self)
+        chosen = self.also[system.removeprefix("icl-")] if system.startswith("icl-") else self
         return FewShotVariant.model_validate({name: getattr(chosen, name) for name in FewShotVariant.model_fields})
 
 

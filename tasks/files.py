@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpicl.accounting.ledger.keys import sync_folder
+
 PUBLIC_MODE, PRIVATE_MODE = 0o644, 0o600
 
 
@@ -39,6 +41,7 @@ def publish(path: Path, write: Callable[[BinaryIO], object], *, mode: int = PUBL
             os.replace(temporary, path)
         else:
             os.link(temporary, path)
+        sync_folder(path.parent)
     except FileExistsError:
         pass
     finally:

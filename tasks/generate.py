@@ -21,7 +21,7 @@ from tasks.doorway import doorway, timed, unit_stage
 from tasks.files import PRIVATE_MODE, read_json, write_json
 from tasks.journal import FileJournal, forget
 from tasks.models import writer_of
-from tasks.releases import UnitReleases, ledger_key, open_ledger, release_missing
+from tasks.releases import UnitReleases, open_ledger, release_missing
 from tasks.run_folder import UnitFolder, open_unit
 
 
@@ -59,14 +59,31 @@ def _write(folders: Sequence[UnitFolder]) -> None:
 
 
 def _job(folder: UnitFolder) -> Job:
-    """Raises a RunError if nothing was charged: then no row may be read."""
+    """What is charged and not published by anybody else meanwhile."""
+    names = _charged(folder)
+    with open_ledger(folder.settings) as ledger:
+        missing = {cell: name for cell, name in names.items() if ledger.published(name) is None}
+    journal = FileJournal(folder.settings, missing, draws_for(folder.texts, folder.unit.seed))
+    return few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing))
+
+
+def _charged(folder: UnitFolder) -> dict[Cell, str]:
+    """The releases that were charged to be written.
+
+    Raises:
+        RunError: none was, or what would be written here is not what was charged: then no row may be read.
+    """
     path = folder.private / TO_WRITE
     if not path.exists():
         raise RunError(f"{folder.unit.key}: its releases are not charged; nothing is written before they are")
-    names = {cell: name for cell in few_shot_generation.written_cells(folder.unit) if (name := read_json(path).get(cell.key))}
-    draws = draws_for(folder.texts, folder.unit.seed)
-    journal = FileJournal(folder.settings, names, ledger_key(folder.settings), draws)
-    return few_shot_generation.job_of(folder.texts, folder.unit, journal, list(names))
+    charged, here = read_json(path), {cell: release.release_id for cell, release in UnitReleases.of(folder).named.items()}
+    found = {cell: name for cell, name in here.items() if charged.get(cell.key) == name}
+    if len(found) < len(charged):
+        raise RunError(
+            f"{folder.unit.key}: {len(charged) - len(found)} of {len(charged)} releases were charged under another contract, model or data; "
+            f"expected those of the charge (on a worker: the same DPICL_CONTRACTS), or a new run"
+        )
+    return found
 
 
 def _teller(folders: Sequence[UnitFolder]) -> Callable[[int, int], None]:
@@ -85,6 +102,7 @@ def _teller(folders: Sequence[UnitFolder]) -> Callable[[int, int], None]:
 @unit_stage("release", TEXTS)
 def release_texts(folder: UnitFolder) -> str:
     """Publish what was written, unless something is published already, and read back what stands."""
+    charged = _charged(folder)
 
     def drafts(cells: list[Cell]) -> Mapping[Cell, bytes]:
         texts = read_texts(folder.private / DRAFTS, cells)
@@ -93,7 +111,7 @@ def release_texts(folder: UnitFolder) -> str:
         return {cell: texts_bytes(demonstrations) for cell, demonstrations in texts.items()}
 
     artefacts = release_missing(folder, drafts)
-    for name in read_json(folder.private / TO_WRITE).values():
+    for name in charged.values():
         forget(folder.settings, name)
     write_json(folder.path / TEXTS, {cell.key: json.loads(content) for cell, content in artefacts.items()})
     return f"demonstrations in {len(artefacts)} cells"

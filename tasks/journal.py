@@ -1,57 +1,74 @@
-"""The journal of texts that are being written: one small file per token and release, the first one stands.
+"""The journal of texts that are being written: a seed and one small file per token, of a release; the first of each stands.
 
-A killed worker goes on at the token that it lost; twins of a release write one text together.
-What is kept was elected under noise and is charged; it is deleted when the release is published.
+A killed worker goes on at the token that it lost, and twins of a release write one text together: all
+secret draws come from the release's own seed, so that whoever draws again draws the same. What is kept
+was elected under noise and is charged; journal and seed are deleted when the release is published.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpicl.accounting.ledger.keys import keyed_hash
+from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
 from dpicl.pipeline import Cell
-from dpicl.randomness import Draws, Stream
+from dpicl.randomness import Draws, Stream, system_stream
 from tasks.files import PRIVATE_MODE, publish
 from tasks.settings import Settings
+
+SEED = "seed"
 
 
 @dataclass(frozen=True)
 class FileJournal:
-    """Tokens by release; `names` has the release of every cell, `key` is the installation's secret."""
+    """Tokens and secret draws by release; `names` has the release of every cell."""
 
     settings: Settings
     names: Mapping[Cell, str]
-    key: bytes
     draws: Draws
 
     def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
         """The tokens of a step, one per text; None where it has not been taken."""
-        path = self._path(cell, step)
-        return tuple(json.loads(path.read_text())) if path.exists() else None
+        with suppress(FileNotFoundError):
+            return tuple(json.loads(self._path(cell, step).read_text()))
+        return None
 
     def keep(self, cell: Cell, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """Keep the tokens of a step, and give those that stand."""
-        path = self._path(cell, step)
-        publish(path, lambda file: file.write(json.dumps(tokens).encode()), mode=PRIVATE_MODE)
-        return tuple(json.loads(path.read_text()))
+        """Keep the tokens of a step, and give those that stand.
 
-    def lasting(self, cell: Cell, name: str) -> Stream:
-        """The same secret randomness for every try of a release, on this installation."""
+        Where a twin's release was published meanwhile the journal is gone: what is drawn here will not be published.
+        """
+        publish(self._path(cell, step), lambda file: file.write(json.dumps(tokens).encode()), mode=PRIVATE_MODE)
+        return self.read(cell, step) or tokens
+
+    def stream(self, cell: Cell, name: str) -> Stream:
+        """Secret randomness for one purpose: the same whenever this release is taken up again, for ever lost once it is published."""
         if self.draws.simulated:
-            return self.draws.public("lasting", f"{cell.key},{name}")
-        return Stream(bytes.fromhex(keyed_hash(self.key, "lasting", self.names[cell], name)), simulated=False)
+            return self.draws.public("journal", f"{cell.key},{name}")
+        return Stream(bytes.fromhex(keyed_hash(self._seed(cell), "journal", name)), simulated=False)
+
+    def _seed(self, cell: Cell) -> bytes:
+        path = _folder(self.settings, self.names[cell]) / SEED
+        if not path.exists():
+            publish(path, lambda file: file.write(system_stream().bytes(KEY_BYTES)), mode=PRIVATE_MODE)
+        return path.read_bytes()
 
     def _path(self, cell: Cell, step: int) -> Path:
         return _folder(self.settings, self.names[cell]) / f"{step:04d}.json"
 
 
 def forget(settings: Settings, release: str) -> None:
-    """Delete the journal of a published release."""
-    shutil.rmtree(_folder(settings, release), ignore_errors=True)
+    """Delete the journal of a published release: as a whole, so that nobody goes on with a part of it."""
+    folder = _folder(settings, release)
+    gone = folder.with_name(f".{release}.{os.getpid()}")
+    with suppress(OSError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def _folder(settings: Settings, release: str) -> Path:

@@ -24,9 +24,9 @@ from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger, Release, content_version, load_key, release_id
+from dpicl.accounting.ledger.keys import sync_folder
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
-from dpicl.contract.text import TextContract
 from dpicl.errors import LedgerError
 from dpicl.methods import METHODS
 from dpicl.methods.common import Cost
@@ -66,7 +66,7 @@ def account_of(contract: Declared, method: str) -> Account:
         unit="client" if local else contract.privacy.unit,
         neighbours=Neighbours.REPLACE_ONE if local else Neighbours(contract.privacy.neighbours),
         epsilon_cap=budget.epsilon,
-        delta_cap=float(contract.generation.delta) if budget.benchmark and isinstance(contract, TextContract) else budget.delta,
+        delta_cap=budget.delta,
         benchmark=budget.benchmark,
     )
 
@@ -154,6 +154,7 @@ class UnitReleases:
         if winner == mine:
             with suppress(FileNotFoundError):  # a reader has renamed it
                 draft.replace(self._final(release))
+            sync_folder(draft.parent)
         self._forget_losers(release, winner)
 
     def _forget_losers(self, release: Release, winner: str) -> None:

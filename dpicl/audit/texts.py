@@ -115,7 +115,7 @@ def _trial(plan: CellPlan) -> Trial:
         hits: list[bool] = []
         while len(hits) < count:
             draws = [Draws(stream.below(1 << 64), "audit", simulated=True) for _ in range(min(_RUNS_AT_ONCE, count - len(hits)))]
-            jobs = [Job(one, {_CELL: plan}, MemoryJournal(one)) for one in draws]
+            jobs = [Job({_CELL: plan}, MemoryJournal(one)) for one in draws]
             hits += [texts[_CELL][0].text == OWN for texts in write(rows, contract, EchoingModel(), jobs)]
         return np.array(hits)
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -56,6 +56,7 @@ VERSION = 1
 """Raised when the same parameters would give another release."""
 ENDED = -1
 """In place of a token, for a text that has ended before."""
+VOTERS_AT_ONCE = 2_000
 LIKELIEST = 0
 """Place of the candidate that the public prompt alone makes likeliest."""
 Demonstrations = dict[Cell, tuple[Demonstration, ...]]
@@ -126,7 +127,7 @@ class Draft:
 def job_of(contract: TextContract, unit: Unit, journal: Journal, cells: Sequence[Cell] | None = None) -> Job:
     """What is to be written for a unit: all its cells that rows vote on, or some."""
     chosen = {cell: plan for cell, plan in plans(contract, unit).items() if cells is None or cell in cells}
-    return Job(draws_for(contract, unit.seed), chosen, journal)
+    return Job(chosen, journal)
 
 
 def write(
@@ -144,12 +145,23 @@ def write(
     for shape in dict.fromkeys(plan.shape for job in jobs for plan in job.plans.values()):
         prompts = Prompts(contract, writer, shape)
         alike = [Draft(job, cell, plan.labels, prompts) for job in jobs for cell, plan in job.plans.items() if plan.shape == shape]
-        _finish(alike, open_voting(train, prompts), partial(_elect, contract), progress)
+        for some in _side_by_side(alike, shape, contract):
+            _finish(some, open_voting(train, prompts), partial(_elect, contract), progress)
         drafts += alike
     finished: dict[Job, Demonstrations] = {job: {} for job in jobs}
     for draft in drafts:
         finished[draft.job][draft.cell] = draft.demonstrations()
     return [finished[job] for job in jobs]
+
+
+def _side_by_side(drafts: Sequence[Draft], shape: Shape, contract: TextContract) -> Iterator[Sequence[Draft]]:
+    """Drafts that are written together: all with fresh batches, of fixed ones as many as `VOTERS_AT_ONCE` allows, whose caches are kept."""
+    if not shape.fixed:
+        yield drafts
+        return
+    voters = (shape.voters or max(contract.row_bounds.values())) * max((len(draft.open) for draft in drafts), default=1)
+    count = max(1, VOTERS_AT_ONCE // max(1, voters))
+    yield from (drafts[start : start + count] for start in range(0, len(drafts), count))
 
 
 def _elect(contract: TextContract, text: Text, token: int, elections: int, votes: Votes) -> tuple[int, bool]:
@@ -159,21 +171,21 @@ def _elect(contract: TextContract, text: Text, token: int, elections: int, votes
     if test is not None:
         if elections == shape.elections:
             return LIKELIEST, False
-        noises = test.threshold_noises(1, text.job.journal.lasting(text.cell, f"threshold {text.shot} {elections}"))
+        noises = test.threshold_noises(1, text.stream("threshold", elections))
         sums = votes.sums[LIKELIEST : LIKELIEST + 1]
-        if not test.are_below(sums, drawing.threshold, noises, text.job.draws.secret("test", text.name(token))).any():
+        if not test.are_below(sums, drawing.threshold, noises, text.stream("test", token)).any():
             return LIKELIEST, False
-    return drawing.noise.token.elect(votes.sums, text.job.draws.secret("token", text.name(token))), True
+    return drawing.noise.token.elect(votes.sums, text.stream("token", token)), True
 
 
 def write_public(contract: TextContract, unit: Unit, writer: Writer) -> Demonstrations:
     """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no row and costs nothing."""
     prompts, draws = Prompts(contract, writer, Shape.of(contract, unit)), draws_for(contract, unit.seed)
-    job = Job(draws, {}, MemoryJournal(draws))
+    job = Job({}, MemoryJournal(draws))
     drafts = [Draft(job, Cell("icl", 0.0, shots), labels_of(contract, unit, shots), prompts) for shots in unit.shots]
 
     def sample(text: Text, token: int, _elections: int, votes: Votes) -> tuple[int, bool]:
-        generator = draws.public("instruction", text.name(token)).generator()
+        generator = draws.public("instruction", f"{text.cell.key},{text.shot},{token}").generator()
         return int(generator.choice(len(votes.sums), p=votes.sums / votes.sums.sum())), False
 
     _finish(drafts, PublicVoting(prompts), sample, None)
@@ -231,10 +243,10 @@ class MemoryJournal:
         """See `Journal`."""
         return self._kept.setdefault((cell, step), tokens)
 
-    def lasting(self, cell: Cell, name: str) -> Stream:
+    def stream(self, cell: Cell, name: str) -> Stream:
         """See `Journal`."""
         if self._draws.simulated:
-            return self._draws.public("lasting", f"{cell.key},{name}")
+            return self._draws.public("journal", f"{cell.key},{name}")
         return Stream(self._keys.setdefault((cell, name), system_stream().bytes(32)), simulated=False)
 
 

@@ -34,6 +34,8 @@ from dpicl.mechanisms.sparse_vector import SparseVector
 from dpicl.methods.common import Cost, draws_for
 from dpicl.pipeline import Cell, Unit
 
+AGREEMENT = {"gaussian": 0.5, "exponential": 0.5, "clipped-logits": 0.95}
+"""Share of votes for the model's own token that will do, where a pipeline says nothing."""
 TEST_SHARE = Fraction(1, 3)
 """Of what an elected token may cost, for the tests before it."""
 
@@ -67,7 +69,7 @@ class Shape:
             chosen.max_tokens or stated.max_tokens,
             chosen.clip,
             chosen.elections,
-            Fraction(str(chosen.agreement)),
+            Fraction(str(chosen.agreement or AGREEMENT[chosen.mechanism])),
         )
 
     def sampling_rate(self, row_bound: int, text_count: int) -> Fraction:
@@ -276,7 +278,10 @@ def _bracketed(plan: CellPlan, shape: Shape) -> str:
     """What prv-accountant says of the label whose rows pay most, its error bounds added; it knows Gaussian noise without replacement only."""
     if shape.kind != "gaussian" or shape.fixed or plan.guarantee.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
         return ""
-    found = [_bracket(drawing, shape.max_tokens * _texts_of(plan, pool), plan.guarantee) for pool, drawing in plan.drawings.items()]
+    try:
+        found = [_bracket(drawing, shape.max_tokens * _texts_of(plan, pool), plan.guarantee) for pool, drawing in plan.drawings.items()]
+    except PrivacyError:  # its mesh would be too large; the price stands without it
+        return ""
     return f"; prv-accountant bounds epsilon by {max(low for low, _ in found):.4g} and {max(high for _, high in found):.4g}"
 
 

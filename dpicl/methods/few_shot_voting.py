@@ -22,7 +22,7 @@ from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.private_token import UNITS, Kind
 from dpicl.methods.few_shot_plan import CellPlan, Pool, Shape, pool_of
 from dpicl.pipeline import Cell
-from dpicl.randomness import Draws, Stream
+from dpicl.randomness import Stream
 from dpicl.text.prompts import example_piece, header_piece, instruction_piece
 from dpicl.types import PrivateTable
 
@@ -47,16 +47,15 @@ class Journal(Protocol):
         """Keep the tokens of a step, and give those that stand."""
         ...
 
-    def lasting(self, cell: Cell, name: str) -> Stream:
-        """Secret randomness that is the same whenever this cell is taken up again."""
+    def stream(self, cell: Cell, name: str) -> Stream:
+        """Secret randomness for one purpose: the same whenever this cell is taken up again, so that nothing is drawn twice."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One unit's share of the work: the cells that are written, by whose randomness, and where tokens are kept."""
+    """One unit's share of the work: the cells that are written, and where draws come from and tokens are kept."""
 
-    draws: Draws
     plans: Mapping[Cell, CellPlan]
     journal: Journal
 
@@ -75,9 +74,9 @@ class Text:
         """How its cell is drawn."""
         return self.job.plans[self.cell]
 
-    def name(self, token: int) -> str:
-        """Of the randomness of one token."""
-        return f"{self.cell.key},{self.shot},{token}"
+    def stream(self, purpose: str, number: int) -> Stream:
+        """Secret randomness for one token, or for one election."""
+        return self.job.journal.stream(self.cell, f"{purpose} {self.shot} {number}")
 
 
 Written = Mapping[Text, Tokens]
@@ -189,7 +188,7 @@ class FreshVoting:
     def _voters(self, text: Text, token: int) -> tuple[Tokens, ...]:
         pool = pool_of(self.prompts.contract, text.label)
         numbers, count = self.rows.of(pool), self.prompts.shape.voters or 1
-        rate, stream = text.plan.drawings[pool].rate, text.job.draws.secret("subsets", text.name(token))
+        rate, stream = text.plan.drawings[pool].rate, text.stream("subsets", token)
         return self.voters(text.label, numbers, disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=count, stream=stream))
 
     def voters(self, label: str, numbers: np.ndarray, places: np.ndarray) -> tuple[Tokens, ...]:
@@ -231,7 +230,7 @@ class FixedVoting:
         mine = [shot for shot, label in enumerate(text.plan.labels) if pool_of(contract, label) == pool]
         numbers = self._rows.of(pool)
         if (text.job, text.cell, pool) not in self._parted:
-            rate, stream = text.plan.drawings[pool].rate, text.job.journal.lasting(text.cell, f"batches {pool.label}")
+            rate, stream = text.plan.drawings[pool].rate, text.job.journal.stream(text.cell, f"batches {pool.label}")
             parted = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=len(mine), stream=stream)
             self._parted[text.job, text.cell, pool] = parted
         return np.asarray(numbers[self._parted[text.job, text.cell, pool] == mine.index(text.shot)])

@@ -64,6 +64,15 @@ def test_the_noise_has_the_law_that_the_price_is_for() -> None:
     assert np.any(np.abs(seen - twice) > 10 * np.sqrt(twice)), "another scale would be noticed"
 
 
+def test_a_sum_is_found_below_as_often_as_its_noise_says() -> None:
+    """Against the law of the noise, for a threshold's noise of 2 and sums that lie 5 above, level and 5 below."""
+    draws, noise = stream(1, "sparse", "", ""), np.full(20_000, 2, dtype=object)
+    below = np.cumsum(law(SCALE))
+    for total in (15, 10, 5):
+        seen = vector().are_below([total] * len(noise), 10, noise, draws).mean()
+        assert seen == pytest.approx(below[12 - total - 1 + 200], abs=0.02)
+
+
 def test_without_noise_a_sum_is_below_or_it_is_not() -> None:
     exact, draws = SparseVector(None, 3), stream(0, "", "", "")
     assert exact.are_below([4, 5], 5, exact.threshold_noises(2, draws), draws).tolist() == [True, False]

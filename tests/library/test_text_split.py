@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dpicl.errors import DataError
 from dpicl.text.checks import short_labels, text_rules, text_violations
+from dpicl.text.read import texts_digest
 from dpicl.text.split import split_texts
 from dpicl.types import PrivateTable, QueryTable
 
@@ -28,11 +29,12 @@ def table(rows: list[tuple[str, str | None, str | None]]) -> pa.Table:
     return pa.table({name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(("part", "label", "text"))})
 
 
-def test_parts_have_their_trust_in_the_type_and_keep_their_order() -> None:
+def test_parts_have_their_trust_in_the_type_and_a_fixed_order() -> None:
+    """Private ones by label and text, held-out ones as they stand in the file."""
     split = split_texts(table(GOOD), CONTRACT)
     assert isinstance(split.train, PrivateTable) and isinstance(split.test, QueryTable)
     assert split.train.data.column_names == split.test.data.column_names == ["label", "text"]
-    assert split.train.data.column("text").to_pylist() == [row[2] for row in GOOD[:10]]
+    assert split.train.data.column("text").to_pylist() == [row[2] for row in sorted(GOOD[:10])]
     assert split.test.data.column("text").to_pylist() == [row[2] for row in GOOD[10:]]
     assert split.queries.data.column("text").to_pylist() == [f"q{number}" for number in split.asked]
 
@@ -50,7 +52,7 @@ def test_every_text_is_cut_on_its_own(texts: list[str], longest: int) -> None:
     contract = text_contract(lambda content: content.update(max_characters=longest))
     rows = [("train", "good", text) for text in texts] + [("test", "good", "q" * 20)] * 2
     split = split_texts(table(rows), contract)
-    assert split.train.data.column("text").to_pylist() == [text[:longest].rstrip() for text in texts]
+    assert split.train.data.column("text").to_pylist() == sorted(text[:longest].rstrip() for text in texts)
     assert set(split.test.data.column("text").to_pylist()) == {"q" * longest}
 
 
@@ -112,3 +114,9 @@ def test_missing_labels_break_two_rules_and_few_rows_a_third() -> None:
 def test_open_answers_have_one_bound_for_all(count: int, short: int) -> None:
     rows = [("train", f"answer {number}", "x") for number in range(count)] + [("test", "ann", "x")] * 9
     assert short_labels(table(rows), EXTRACTION) == short
+
+
+def test_a_shuffled_file_gives_the_same_rows_in_the_same_places() -> None:
+    """Its content version is the same, and so must be what is drawn by place."""
+    one, other = (split_texts(table(rows), CONTRACT).train.data for rows in (GOOD, GOOD[9::-1] + GOOD[10:]))
+    assert one.equals(other) and texts_digest(one) == texts_digest(other)
