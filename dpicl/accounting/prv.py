@@ -8,7 +8,7 @@ Paper       [GLW21] Gopi, Lee and Wutschitz, numerical composition (arXiv 2106.0
             implemented in Microsoft's prv_accountant.
 Symbols     epsilon in nats.
 Not covered subsampling under replace-one, parallel and approximate events; large costs,
-            whose mesh would not fit into memory.
+            whose mesh would not fit into memory; large rates at large costs, whose mesh it rejects itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def bracket(guarantees: Iterable[Guarantee], *, delta: float, epsilon_error: flo
     """Bounds at `delta`, `2 * epsilon_error` apart.
 
     Raises:
-        PrivacyError: an event is outside this accountant's reach, or its mesh too large.
+        PrivacyError: an event is outside this accountant's reach, its mesh too large, or too coarse for its own check.
     """
     from prv_accountant import PRVAccountant  # type: ignore[import-untyped]
     from prv_accountant.accountant import compute_safe_domain_size  # type: ignore[import-untyped]
@@ -55,7 +55,10 @@ def bracket(guarantees: Iterable[Guarantee], *, delta: float, epsilon_error: flo
     points = 2 * half_width / (epsilon_error / math.sqrt(sum(times) / 2 * math.log(12 / delta_error)))
     if points > _MOST_POINTS:
         raise PrivacyError(f"the PRV mesh would have {points:.0f} points; expected at most {_MOST_POINTS}")
-    accountant = PRVAccountant(prvs=variables, max_self_compositions=times, eps_error=epsilon_error, delta_error=delta_error)
+    try:
+        accountant = PRVAccountant(prvs=variables, max_self_compositions=times, eps_error=epsilon_error, delta_error=delta_error)
+    except RuntimeError:
+        raise PrivacyError("the PRV mesh does not keep the mean of these losses; expected smaller rates or costs") from None
     low, estimate, high = accountant.compute_epsilon(delta=delta, num_self_compositions=times)
     return Bracket(max(0.0, float(low)), max(0.0, float(estimate)), max(0.0, float(high)))
 

@@ -280,7 +280,7 @@ def _bracketed(plan: CellPlan, shape: Shape) -> str:
         return ""
     try:
         found = [_bracket(drawing, shape.max_tokens * _texts_of(plan, pool), plan.guarantee) for pool, drawing in plan.drawings.items()]
-    except PrivacyError:  # its mesh would be too large; the price stands without it
+    except PrivacyError:  # not within its reach: the price stands without it
         return ""
     return f"; prv-accountant bounds epsilon by {max(low for low, _ in found):.4g} and {max(high for _, high in found):.4g}"
 

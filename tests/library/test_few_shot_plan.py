@@ -170,3 +170,11 @@ def test_a_sentence_states_noise_rate_and_the_second_accountant_s_bounds() -> No
 def test_a_small_contract_without_labels_is_one_pool() -> None:
     contract = text_contract(as_extraction)
     assert {*plan_cell(contract, unit(contract, max_tokens=2), Cell("icl", 50.0, 2)).drawings} == {Pool(None, 4)}
+
+
+@pytest.mark.parametrize(("contract", "epsilon"), [(TEXT_CONTRACTS["dbpedia"], 8.0), (TEXT_CONTRACTS["docstrings"], 200.0)])
+def test_where_the_second_accountant_gives_up_the_sentence_stands_without_it(contract: TextContract, epsilon: float) -> None:
+    """Its mesh is rejected by its own check at large rates, and would be too large at little noise."""
+    cell, asked = Cell("icl", epsilon, 4), unit(contract)
+    sentence = statement(contract, asked, cell, costs(contract, replace(asked, epsilons=(epsilon,)))[cell])
+    assert "sigma" in sentence and "prv-accountant" not in sentence
