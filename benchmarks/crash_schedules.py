@@ -13,25 +13,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 from benchmarks.crash_steps import STAGES, STEPS
 from dpicl.accounting.ledger import Ledger
 from dpicl.errors import LedgerError
-from tasks.artefacts import GROUPS, REPORTS
+from tasks.artefacts import GROUPS, REPORTS, TEXTS
 from tasks.ingest import ingest
 from tasks.plan import make_plan
 from tasks.releases import UnitReleases, account_of, ledger_key, open_ledger
 from tasks.run_folder import UnitFolder, read_plan
 from tasks.settings import Settings
 from tasks.split import split
-from tests.harness import SMALL, Place, install, new_place, shop, shop_rows
+from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
+from tests.library.text_contracts import lines, records
 
 RUNS = ("first", "second", "rescue")
-GATHERED = {"ldp_tabicl": REPORTS, "gdp_tabicl": GROUPS}
+METHODS = tuple(STAGES)
+GATHERED = {"ldp_tabicl": REPORTS, "gdp_tabicl": GROUPS, "few_shot_generation": TEXTS}
+DATASET = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "few_shot_generation": "letters"}
 _REACHED_ONCE = ("rows read", "gathered")
 """By a single twin; every other step is reached for each of the two releases."""
-_GRID = {**SMALL, "datasets": ["shop"], "epsilons": ["1", "2"], "shots": [1]}
+_ONLY_TEXTS = ("token kept",)
+_GRID = {**SMALL, "epsilons": ["1", "2"], "shots": [1], "options": {"few_shot_generation": {"mechanism": "exponential"}}}
+"""Gaussian noise would be priced again after every death."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Schedule:
     @property
     def unit_key(self) -> str:
         """The unit that every twin releases."""
-        return f"{self.method}__shop__seed0"
+        return f"{self.method}__{DATASET[self.method]}__seed0"
 
 
 def draw_schedules(count: int, *, seed: int = 0, steps: tuple[str, ...] = STEPS) -> Iterator[Schedule]:
@@ -65,7 +71,8 @@ def draw_schedules(count: int, *, seed: int = 0, steps: tuple[str, ...] = STEPS)
             more = [(rng.choice(STEPS), rng.randrange(3)) for _ in range(rng.choice((0, 0, 1, 2)))]
             twins = tuple(rng.choice(RUNS[:2]) for _ in range(rng.choice((1, 2, 2, 3))))
             rescuers = rng.choice((twins, ("rescue",), (*twins, "rescue")))
-            yield Schedule(f"{step.replace(' ', '-')}-{number}", sorted(STAGES)[number % 2], ((step, passed), *more), twins, rescuers)
+            method = "few_shot_generation" if step in _ONLY_TEXTS else METHODS[(number + STEPS.index(step)) % len(METHODS)]
+            yield Schedule(f"{step.replace(' ', '-')}-{number}", method, ((step, passed), *more), twins, rescuers)
 
 
 @dataclass(frozen=True)
@@ -94,18 +101,19 @@ def rig(root: Path) -> Iterator[Rig]:
     """Plan, ingest and split once; the ledger knows the accounts, and has no entry."""
     place = new_place(root)
     install(place, shop(private=True), shop_rows(40))
+    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
     folders = {}
     with place.entered(TMPDIR=tempfile.gettempdir()):
         os.environ.pop("DPICL_LEDGER", None)
-        for name in RUNS:
-            run = make_plan("private", _GRID, name)
-            ingest.fn(str(run), "shop")
-            split.fn(str(run), "shop")
         settings = Settings.from_environment()
+        for name, (method, dataset) in product(RUNS, DATASET.items()):
+            run = make_plan("private", {**_GRID, "datasets": [dataset], "methods": [method]}, f"{name}-{method}")
+            ingest.fn(str(run), dataset)
+            split.fn(str(run), dataset)
+            (unit,) = read_plan(run).units.values()
+            folders[method] = UnitFolder(run, unit, settings.declared(dataset), settings)
         with open_ledger(settings):
             pass
-        for unit in read_plan(run).units.values():
-            folders[unit.method] = UnitFolder(run, unit, settings.contract("shop"), settings)
     yield Rig(place, folders)
 
 
@@ -217,17 +225,17 @@ class Scene:
         return sum(len(names) - 1 for names in seen.values()) + max(0, len(set(gathered)) - 1)
 
     def _run(self, run: str) -> Path:
-        return self.root / "home" / "runs" / run
+        return self.root / "home" / "runs" / f"{run}-{self.schedule.method}"
 
     def _account(self) -> str:
-        return account_of(self.planned.contract, self.schedule.method).name
+        return account_of(self.planned.declared, self.schedule.method).name
 
     def _settings(self) -> Settings:
         settings = self.planned.settings
         return Settings(self.root / "home", settings.data, settings.contracts, settings.pipelines)
 
     def _releases(self) -> UnitReleases:
-        folder = UnitFolder(self._run(RUNS[-1]), self.planned.unit, self.planned.contract, self._settings())
+        folder = UnitFolder(self._run(RUNS[-1]), self.planned.unit, self.planned.declared, self._settings())
         return UnitReleases.of(folder)
 
     @contextmanager

@@ -30,22 +30,35 @@ from sqlalchemy import Engine, create_engine, event, make_url, text
 from sqlalchemy.pool import NullPool
 
 import tasks.aggregate
+import tasks.generate
 import tasks.randomise
 import tasks.releases
 import tasks.subsample
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor
+from tasks.artefacts import TEXTS
 from tasks.doorway import RETRIES
+from tasks.journal import FileJournal
 from tasks.releases import UnitReleases
 from tasks.run_folder import UnitFolder
 
-STAGES = {"ldp_tabicl": (tasks.randomise.randomise,), "gdp_tabicl": (tasks.subsample.subsample, tasks.aggregate.aggregate)}
+Stage = Callable[[str, str], Any]
+STAGES: dict[str, tuple[Stage, ...]] = {
+    "ldp_tabicl": (tasks.randomise.randomise.fn,),
+    "gdp_tabicl": (tasks.subsample.subsample.fn, tasks.aggregate.aggregate.fn),
+    "few_shot_generation": (
+        tasks.generate.charge.fn,
+        lambda run, unit_key: tasks.generate.generate.fn(run, (unit_key,)),
+        tasks.generate.release_texts.fn,
+    ),
+}
 STEPS = (
     "before reserve",
     "reserve uncommitted",
     "reserve committed",
     "after reserve",
     "rows read",
+    "token kept",
     "drawn",
     "draft unnamed",
     "draft written",
@@ -57,7 +70,7 @@ STEPS = (
     "after read",
     "gathered",
 )
-"""In the order of the protocol; `committed` is before the ledger's anchor follows."""
+"""In the order of the protocol; `committed` is before the ledger's anchor follows, and tokens are of texts only."""
 
 _PAUSES_SECONDS = (0.0, 0.0, 0.0, 0.001, 0.03)
 
@@ -175,6 +188,16 @@ def _renaming(replace: Callable[..., Any]) -> Callable[..., Any]:
     return watched
 
 
+def _writing_json(write: Callable[..., None]) -> Callable[..., None]:
+    @wraps(write)
+    def watched(path: Path, *arguments: Any, **options: Any) -> None:
+        write(path, *arguments, **options)
+        if path.name == TEXTS:
+            _reach("gathered")
+
+    return watched
+
+
 def watch() -> None:
     """Turn every step of this process into a place to die at; once per process."""
     if getattr(Ledger, "is_watched", False):
@@ -192,6 +215,9 @@ def watch() -> None:
         (tasks.randomise, "read_split", _reading_rows),
         (tasks.subsample, "read_split", _reading_rows),
         (tasks.aggregate, "read_split", _reading_rows),
+        (tasks.generate, "read_split", _reading_rows),
+        (FileJournal, "keep", lambda f: _around(f, None, "token kept")),
+        (tasks.generate, "write_json", _writing_json),
         (tasks.randomise, "write_reports", lambda f: _around(f, None, "gathered")),
         (tasks.aggregate, "write_groups", lambda f: _around(f, None, "gathered")),
     )
@@ -215,7 +241,7 @@ def release(run: str, unit_key: str, method: str) -> None:
     for stage in STAGES[method]:
         for left in reversed(range(RETRIES + 1)):
             try:
-                stage.fn(run, unit_key)
+                stage(run, unit_key)
                 break
             except Exception as error:
                 _mark("faults", secrets.token_hex(8), str(error))

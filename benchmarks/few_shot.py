@@ -1,15 +1,15 @@
-"""DP few-shot generation's figures: table 9, calibration, what one record moves, audits, tokens per second."""
+"""DP few-shot generation's figures: table 9, calibration, what one record moves, audits, rounding, tokens per second."""
 
 from __future__ import annotations
 
-from benchmarks import subset_prompts, table_nine, token_speed
+from benchmarks import subset_prompts, table_nine, token_speed, voter_rounding
 from benchmarks.figures import Figures
 
 
 def main() -> None:
     """Measure everything; the slow parts last."""
     figures = Figures()
-    for part in (subset_prompts, table_nine, token_speed):
+    for part in (subset_prompts, table_nine, voter_rounding, token_speed):
         print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
         part.measure(figures)
     figures.finish()

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig
+from transformers import AutoModelForCausalLM, DynamicCache
 
 from benchmarks import endpoint
 from benchmarks.figures import Figures
+from benchmarks.random_llama import VOCABULARY, random_llama
 from dpicl.lm.padded_reader import read_padded
 from dpicl.lm.prefix_tree import grow_tree
 from dpicl.lm.tiny import build_tiny_model
@@ -29,23 +30,9 @@ from dpicl.tabular.split import split_table
 from tasks.settings import Settings
 
 CPU = torch.device("cpu")
-PREFIX, QUERIES, VOCABULARY = 704, 64, 8192
+PREFIX, QUERIES = 704, 64
 BUDGET = 4096
 Rows = Sequence[tuple[int, ...]]
-
-
-def _model() -> Any:
-    """A Llama architecture of about 100 million random parameters."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        hidden_size=768,
-        intermediate_size=2048,
-        num_hidden_layers=12,
-        num_attention_heads=12,
-        vocab_size=VOCABULARY,
-        max_position_embeddings=4096,
-    )
-    return AutoModelForCausalLM.from_config(config, attn_implementation=NAME).eval()
 
 
 def _rows() -> Rows:
@@ -101,7 +88,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def central_prompts(figures: Figures) -> None:
     """One prefix, many queries: prompts per second against one at a time, in float32."""
-    model, rows, few = _model(), _rows(), _rows()[:8]
+    model, rows, few = random_llama(), _rows(), _rows()[:8]
     seconds = {
         "one at a time": [_seconds(lambda: _one_by_one(model, few)) / len(few) for _ in range(3)],
         "padded": [_seconds(lambda: _padded(model, few)) / len(few) for _ in range(3)],
@@ -171,7 +158,7 @@ def _never_slower(figures: Figures, scorer: TransformersScorer, prompts: list[st
 
 def overhead(figures: Figures) -> None:
     """Time beyond the model's forward passes, and tokens per batch against the budget."""
-    model, rows, sizes, inside = _model(), _rows(), [], [0.0]
+    model, rows, sizes, inside = random_llama(), _rows(), [], [0.0]
 
     def before(_: Any, __: Any, inputs: dict[str, Any]) -> None:
         sizes.append(inputs["input_ids"].numel())

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from benchmarks.figures import Figures
 from dpicl.audit import CASES, run_audits
-from dpicl.contract import TextContract, parse_contract
 from dpicl.lm.batching import Tokens
 from dpicl.lm.echo import EchoWriter
 from dpicl.lm.voting import Ballot, VoteRule
@@ -21,6 +20,7 @@ from dpicl.methods.few_shot_plan import Shape
 from dpicl.methods.few_shot_voting import VOTES, FreshVoting, PrivateRows, Prompts
 from dpicl.randomness import stream
 from dpicl.types import PrivateTable
+from tests.library.text_contracts import text_contract
 
 LABEL = "good"
 SETS, RUNS, AUDITS = 10_000, 200_000, ("few-shot-fresh", "few-shot-fixed", "sparse-vector")
@@ -43,7 +43,7 @@ def moved(seed: int) -> Moved:
     generator = stream(seed, "subset-prompts", "", "").generator()
     count, voters = int(generator.integers(1, 40)), int(generator.integers(1, 6))
     shape = Shape(_KINDS[seed % 2], False, voters, int(generator.integers(1, 4)), [None, 20][seed % 3 > 0], 8, 10.0)
-    prompts = Prompts(_contract(), EchoWriter(context=int(generator.integers(200, 400))), shape)
+    prompts = Prompts(text_contract(), EchoWriter(context=int(generator.integers(200, 400))), shape)
     texts = ["".join(generator.choice(list("abc  "), size=generator.integers(1, 90))) for _ in range(count)]
     places = disjoint_subsets(count, sampling_rate=Fraction(3, 4), subset_count=voters, stream=stream(seed, "places", "", ""))
     gone = int(generator.integers(count))
@@ -85,25 +85,3 @@ def _share(prompts: Prompts, pair: Sequence[tuple[Tokens, ...]]) -> float:
     if prompts.shape.kind == "gaussian":
         return float(Fraction(int((difference**2).sum()), noise.squared_movement))
     return float(Fraction(int(difference.max() - difference.min()), noise.spread))
-
-
-def _contract() -> TextContract:
-    words = {"instruction": "Write a letter.", "label": "Kind", "text": "Letter"}
-    labels = {LABEL: {"text": "Wanted", "rows": 100}, "bad": {"text": "Unwanted", "rows": 100}}
-    content = {
-        "version": 1,
-        "kind": "text",
-        "name": "mail",
-        "description": "Made-up letters.",
-        "source": {"title": "t", "licence": "l", "citation": "c", "bundled": "docstrings"},
-        "privacy": {"budget": {"benchmark": True}},
-        "text": "{text}",
-        "max_characters": 100,
-        "task": {"kind": "classification", "field": "label", "labels": labels},
-        "query_count": 1,
-        "prompts": {"generation": words, "asking": {"text": "Letter", "answer": "Kind"}},
-        "generation": {"subsets": 2, "examples": 2, "candidates": None, "max_tokens": 8, "delta": "1/1000"},
-    }
-    contract = parse_contract(content, "mail")
-    assert isinstance(contract, TextContract)
-    return contract

@@ -17,13 +17,12 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig
 
 from benchmarks.figures import Figures
+from benchmarks.random_llama import CONTEXT, VOCABULARY, random_llama
 from dpicl.lm.batching import Tokens
 from dpicl.lm.padded_reader import read_padded
 from dpicl.lm.roomy_cache import ROOM
-from dpicl.lm.tree_attention import NAME
 from dpicl.lm.tree_reader import read_shared
 from dpicl.lm.vote_reader import FreshRows, Reader, count_votes
 from dpicl.lm.vote_session import CachedSession
@@ -32,7 +31,7 @@ from dpicl.lm.voting import Ballot, VoteRule, Votes
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 BUDGET = {"cpu": 4096, "cuda": 16384}[DEVICE.type]
 FRESH_GOAL, FIXED_GOAL = {"cpu": (1, 20), "cuda": (10, 10)}[DEVICE.type]
-TEXTS, VOTERS, TOKENS, VOCABULARY, CONTEXT = 4, 10, 100, 8192, 4096
+TEXTS, VOTERS, TOKENS = 4, 10, 100
 FRESH_TEXTS = {"cpu": 1, "cuda": TEXTS}[DEVICE.type]
 """Fresh prompts of several texts are no faster on a CPU, which one text keeps busy."""
 UNITS, ROUNDS, STEPS = 1 << 20, 3, ROOM + 1
@@ -41,23 +40,14 @@ Sums = dict[int, float]
 Result = TypeVar("Result")
 
 
-def _reader() -> Reader:
-    """A Llama architecture of about 100 million random parameters."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        hidden_size=768,
-        intermediate_size=2048,
-        num_hidden_layers=12,
-        num_attention_heads=12,
-        vocab_size=VOCABULARY,
-        max_position_embeddings=CONTEXT,
-    )
-    model = AutoModelForCausalLM.from_config(config, attn_implementation=NAME).eval().to(DEVICE)  # type: ignore[no-untyped-call]
+def reader_of() -> Reader:
+    """Reads with random parameters."""
+    model = random_llama().to(DEVICE)
     read = partial(read_shared if DEVICE.type == "cpu" else read_padded, model, device=DEVICE, token_budget=BUDGET)
     return Reader(model, "random", DEVICE, torch.arange(VOCABULARY, device=DEVICE), CONTEXT, BUDGET, read)
 
 
-def _ballots(written: int, seed: int) -> list[Ballot]:
+def ballots_of(written: int, seed: int) -> list[Ballot]:
     """Instruction, two examples of about 60 tokens and a header in every voter's prompt."""
     rng = np.random.default_rng(seed)
 
@@ -130,11 +120,11 @@ def _difference(votes: Votes | None, sums: Sums) -> float:
 def measure(figures: Figures) -> None:
     """Rounds over all ways, each with prompts of its own; fixed batches of a single text, and differences, in the last round."""
     torch.set_num_threads(1)
-    reader = _reader()
-    _plain(reader, _ballots(5, 0)[0])
+    reader = reader_of()
+    _plain(reader, ballots_of(5, 0)[0])
     seconds: dict[str, list[float]] = {"plain loop": [], "fresh": [], "fixed": []}
     for seed in range(ROUNDS):
-        longer = _ballots((TOKENS + STEPS) // 2, seed)
+        longer = ballots_of((TOKENS + STEPS) // 2, seed)
         middle = [replace(ballot, written=ballot.written[: TOKENS // 2]) for ballot in longer]
         sums, plain = _timed(partial(_plain, reader, middle[0]))
         votes, fresh = _timed(partial(_fresh, reader, middle[:FRESH_TEXTS]))

@@ -61,15 +61,10 @@ def release_gdp(run: str, unit: str) -> None:
     aggregate(run, unit)
 
 
-def release_few_shot(run: str, unit: str) -> None:
-    """DP few-shot generation: what workers have written becomes the release."""
-    release_texts(run, unit)
-
-
 RELEASE: dict[str, Callable[[str, str], None]] = {
     "ldp_tabicl": release_ldp,
     "gdp_tabicl": release_gdp,
-    "few_shot_generation": release_few_shot,
+    "few_shot_generation": release_texts,
 }
 
 

@@ -117,4 +117,4 @@ def release_texts(folder: UnitFolder) -> str:
     return f"demonstrations in {len(artefacts)} cells"
 
 
-generate = doorway("generate", "generate {unit_keys}", _generate)
+generate = doorway("generate", "generate {unit_keys[0]}", _generate)

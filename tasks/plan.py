@@ -136,7 +136,7 @@ def _check_writer(plan: Plan, unit: Unit, settings: Settings) -> None:
 
 
 def _check_exact(contract: Declared, writer: ModelSpec) -> None:
-    """Voters are read in batches, and one prompt moves what rounding makes of the others: in sixteen bits by up to 2 % of a vote."""
+    """Voters are read in batches, and one prompt moves what rounding makes of the others: in sixteen bits too far."""
     if not contract.privacy.budget.benchmark and writer.dtype != "float32":
         raise PrivacyError(
             f"{contract.name}: model {writer.name!r} has dtype {writer.dtype}, in which one private text moves the votes of others by "

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from absl.logging import get_absl_handler
 from hypothesis import settings
 
 from dpicl.contract import Contract, load_contract
@@ -27,6 +29,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 # As Dask's workers have it: tests run in several processes, and so do most of the programs that they start.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# dp-accounting brings a log handler that closes what was sys.stderr, pytest's own file, when Prefect sets logging up anew.
+get_absl_handler().python_handler.setStream(sys.__stderr__)
 
 # One fork server serves all tests of a process, and the first of them starts it.
 multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOAD)

@@ -371,6 +371,18 @@ def complaint(finished: subprocess.CompletedProcess[str] | tuple[int, str]) -> s
     return lines[0].removeprefix("dpicl: ")
 
 
+def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a command that succeeds prints, run in this process."""
+    from flows.cli import main
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
+        patch.setattr("sys.argv", ["dpicl", *arguments])
+        main()
+    out, err = capture.readouterr()
+    assert not stopped.value.code and not err, err
+    return str(out)
+
+
 def call_main(arguments: Sequence[str], capture: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """The command line's entry point in this process: exit code and standard error."""
     from flows.cli import main

@@ -57,6 +57,7 @@ VERSION = 1
 ENDED = -1
 """In place of a token, for a text that has ended before."""
 VOTERS_AT_ONCE = 2_000
+"""Of fixed batches: as many as may fill the memory with what the model keeps of each."""
 LIKELIEST = 0
 """Place of the candidate that the public prompt alone makes likeliest."""
 Demonstrations = dict[Cell, tuple[Demonstration, ...]]
@@ -159,7 +160,8 @@ def _side_by_side(drafts: Sequence[Draft], shape: Shape, contract: TextContract)
     if not shape.fixed:
         yield drafts
         return
-    voters = (shape.voters or max(contract.row_bounds.values())) * max((len(draft.open) for draft in drafts), default=1)
+    texts = max((len(draft.open) for draft in drafts), default=1)
+    voters = sum(contract.row_bounds.values()) if shape.voters is None else shape.voters * texts
     count = max(1, VOTERS_AT_ONCE // max(1, voters))
     yield from (drafts[start : start + count] for start in range(0, len(drafts), count))
 

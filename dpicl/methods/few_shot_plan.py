@@ -137,10 +137,6 @@ class CellPlan:
     drawings: Mapping[Pool, Drawing]
     guarantee: Guarantee
 
-    def noise_of(self, contract: TextContract, label: str) -> Noise:
-        """The noise on the votes for a text of this label."""
-        return self.drawings[pool_of(contract, label)].noise
-
 
 def pool_of(contract: TextContract, label: str) -> Pool:
     """Whose rows vote on a text of this label."""

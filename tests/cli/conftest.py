@@ -1,5 +1,20 @@
-"""The session's installation for tests of this folder."""
+"""The session's installation for tests of this folder, and one of their own."""
 
-from tests.harness import world
+from __future__ import annotations
 
-__all__ = ["world"]
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness import Place, new_place, world
+
+__all__ = ["place", "world"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A fresh installation that this process works in."""
+    place = new_place(tmp_path / "place")
+    with place.entered():
+        yield place

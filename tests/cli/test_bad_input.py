@@ -204,8 +204,9 @@ def test_a_damaged_plan_is_refused(place: Place, capsys: Capture, text: str) -> 
 def test_a_run_whose_folder_is_a_file_is_refused(place: Place, capsys: Capture) -> None:
     (place.home / "runs").mkdir()
     (place.home / "runs" / "file").write_text("")
-    refused(place, capsys, "run", "--resume", "file")
-    refused(place, capsys, "run", "demo", "--datasets", "shop", "--shots", "1", "--run-id", "file")
+    assert "Not a directory" in refused(place, capsys, "run", "--resume", "file")
+    asked = ("demo", "--datasets", "shop", "--shots", "1", "--run-id", "file")
+    assert "run file: its folder cannot be written" in refused(place, capsys, "run", *asked)
 
 
 def test_a_report_of_a_run_without_results_is_refused(place: Place, capsys: Capture) -> None:

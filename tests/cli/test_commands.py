@@ -6,14 +6,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from flows.console import _one_sentence
-from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, call_main, complaint, end, new_place, until
+from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, call_main, complaint, end, said, until
 
 Capture = pytest.CaptureFixture[str]
 CONTRACTS = ("adult", "bank", "blood", "breast_cancer", "calhousing", "car", "diabetes", "heart", "jungle")
@@ -32,25 +30,6 @@ COMMANDS = (
     "data list",
     "data fetch",
 )
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        yield place
-
-
-def said(capsys: Capture, *arguments: str) -> str:
-    """What a command that succeeds prints."""
-    from flows.cli import main
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
-        patch.setattr("sys.argv", ["dpicl", *arguments])
-        main()
-    out, err = capsys.readouterr()
-    assert not stopped.value.code and not err, err
-    return str(out)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

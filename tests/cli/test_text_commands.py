@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import yaml
 
-from tests.harness import Place, call_main, complaint, install_texts, letters, new_place
+from tests.harness import Place, call_main, complaint, install_texts, letters, said
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
 TEXTS = ("agnews", "dbpedia", "docstrings", "mit_director", "mit_genre", "trec")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        yield place
-
-
-def said(capsys: Capture, *arguments: str) -> str:
-    """What a command that succeeds prints."""
-    from flows.cli import main
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
-        patch.setattr("sys.argv", ["dpicl", *arguments])
-        main()
-    out, err = capsys.readouterr()
-    assert not stopped.value.code and not err, err
-    return str(out)
 
 
 def test_the_texts_named_here_are_all_there_are(place: Place) -> None:

@@ -156,3 +156,17 @@ def one_sentence(error: DeclarationError, file: str) -> str:
     assert not re.search(r"Traceback|pydantic|Input should|validation error|function-|discriminator", text)
     assert error.__cause__ is None and (error.__suppress_context__ or error.__context__ is None)
     return text
+
+
+def put(*path: str | int) -> Callable[[Any], Callable[[Any], None]]:
+    """`put("a", "b")(value)` is the change that writes `value` there."""
+
+    def with_value(value: Any) -> Callable[[Any], None]:
+        def change(content: Any) -> None:
+            for part in path[:-1]:
+                content = content[part]
+            content[path[-1]] = value
+
+        return change
+
+    return with_value

@@ -11,21 +11,7 @@ import yaml
 
 from dpicl.contract import load_contract, parse_contract
 from dpicl.errors import DeclarationError
-from tests.library.examples import one_sentence, tree
-
-
-def _put(*path: str | int) -> Callable[[Any], Callable[[Any], None]]:
-    """`_put("a", "b")(value)` is the change that writes `value` there."""
-
-    def with_value(value: Any) -> Callable[[Any], None]:
-        def change(content: Any) -> None:
-            for part in path[:-1]:
-                content = content[part]
-            content[path[-1]] = value
-
-        return change
-
-    return with_value
+from tests.library.examples import one_sentence, put, tree
 
 
 def _drop(*path: str | int) -> Callable[[Any], None]:
@@ -39,95 +25,95 @@ def _drop(*path: str | int) -> Callable[[Any], None]:
 
 AGE, SPENT, COLOUR, CENTRAL = ("columns", "age"), ("columns", "spent"), ("columns", "colour"), ("prompts", "central")
 BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
-    "unknown key": (_put("colums")(1), "colums", "unknown key"),
-    "unknown key below": (_put(*AGE, "bound")([0, 1]), "columns.age.bound", "unknown key"),
+    "unknown key": (put("colums")(1), "colums", "unknown key"),
+    "unknown key below": (put(*AGE, "bound")([0, 1]), "columns.age.bound", "unknown key"),
     "missing key": (_drop("label"), "label", "missing; expected this key"),
     "missing key below": (_drop(*AGE, "bounds"), "columns.age.bounds", "missing; expected this key"),
-    "unknown type": (_put(*AGE, "type")("interger"), "columns.age", "expected 'integer', 'real', 'category'"),
+    "unknown type": (put(*AGE, "type")("interger"), "columns.age", "expected 'integer', 'real', 'category'"),
     "no type": (_drop(*AGE, "type"), "columns.age", "has no known 'type'"),
-    "column is a list": (_put(*AGE)([1]), "columns.age", "expected a mapping"),
-    "bounds reversed": (_put(*AGE, "bounds")([120, 0]), "columns.age.bounds", "expected [low, high] with low < high"),
-    "bounds equal": (_put(*AGE, "bounds")([5, 5]), "columns.age.bounds", "expected [low, high] with low < high"),
-    "bounds of text": (_put(*AGE, "bounds")(["a", 1]), "columns.age.bounds.0", "expected a valid integer"),
-    "one bound": (_put(*AGE, "bounds")([1]), "columns.age.bounds.1", "missing"),
-    "bounds without end": (_put(*SPENT, "bounds")([0, float("inf")]), "columns.spent.bounds.1", "expected a finite number"),
-    "bounds not a number": (_put(*SPENT, "bounds")([float("nan"), 1]), "columns.spent.bounds.0", "expected a finite number"),
-    "bounds beyond doubles": (_put(*AGE, "bounds")([0, 2**60]), "columns.age.bounds", "exact as doubles"),
-    "step too wide": (_put(*SPENT, "step")(1000), "columns.spent", "expected 1 to 2^53 steps between them"),
-    "step too fine": (_put(*SPENT, "step")(1e-300), "columns.spent", "expected 1 to 2^53 steps between them"),
-    "step zero": (_put(*SPENT, "step")(0), "columns.spent.step", "expected greater than 0"),
-    "cut above the bounds": (_put("local", 0, "cuts")([200]), "local.band.cuts", "expected rising cuts above 0 and up to 120"),
-    "cut at the lower bound": (_put("label")({"column": "age", "cuts": [0], "question": "?"}), "label.cuts", "leaves a part empty"),
+    "column is a list": (put(*AGE)([1]), "columns.age", "expected a mapping"),
+    "bounds reversed": (put(*AGE, "bounds")([120, 0]), "columns.age.bounds", "expected [low, high] with low < high"),
+    "bounds equal": (put(*AGE, "bounds")([5, 5]), "columns.age.bounds", "expected [low, high] with low < high"),
+    "bounds of text": (put(*AGE, "bounds")(["a", 1]), "columns.age.bounds.0", "expected a valid integer"),
+    "one bound": (put(*AGE, "bounds")([1]), "columns.age.bounds.1", "missing"),
+    "bounds without end": (put(*SPENT, "bounds")([0, float("inf")]), "columns.spent.bounds.1", "expected a finite number"),
+    "bounds not a number": (put(*SPENT, "bounds")([float("nan"), 1]), "columns.spent.bounds.0", "expected a finite number"),
+    "bounds beyond doubles": (put(*AGE, "bounds")([0, 2**60]), "columns.age.bounds", "exact as doubles"),
+    "step too wide": (put(*SPENT, "step")(1000), "columns.spent", "expected 1 to 2^53 steps between them"),
+    "step too fine": (put(*SPENT, "step")(1e-300), "columns.spent", "expected 1 to 2^53 steps between them"),
+    "step zero": (put(*SPENT, "step")(0), "columns.spent.step", "expected greater than 0"),
+    "cut above the bounds": (put("local", 0, "cuts")([200]), "local.band.cuts", "expected rising cuts above 0 and up to 120"),
+    "cut at the lower bound": (put("label")({"column": "age", "cuts": [0], "question": "?"}), "label.cuts", "leaves a part empty"),
     "cuts between the same whole numbers": (
-        _put("groups", 3)([{"column": "age", "cuts": [4.2, 4.5]}]), "groups.3.0.cuts", "leaves a part empty"),
-    "falling cuts": (_put("local", 2, "cuts")([50, 10]), "local.2", "expected rising cut points"),
+        put("groups", 3)([{"column": "age", "cuts": [4.2, 4.5]}]), "groups.3.0.cuts", "leaves a part empty"),
+    "falling cuts": (put("local", 2, "cuts")([50, 10]), "local.2", "expected rising cut points"),
     "falling cuts of a word": (
-        _put(*CENTRAL, "words", "Note")({"field": "age", "cuts": [50, 10], "texts": ["a", "b", "c"]}),
+        put(*CENTRAL, "words", "Note")({"field": "age", "cuts": [50, 10], "texts": ["a", "b", "c"]}),
         "prompts.central.words.Note.cuts", "expected rising cuts"),
-    "cuts of categories": (_put("local", 1)({"name": "c", "column": "colour", "cuts": [1], "texts": ["a", "b"]}),
+    "cuts of categories": (put("local", 1)({"name": "c", "column": "colour", "cuts": [1], "texts": ["a", "b"]}),
         "local.c.cuts", "expected `parts` with lists of categories"),
-    "parts of a number": (_put("local", 0)({"name": "b", "column": "age", "parts": [["1"], "rest"], "texts": ["a", "b"]}),
+    "parts of a number": (put("local", 0)({"name": "b", "column": "age", "parts": [["1"], "rest"], "texts": ["a", "b"]}),
         "local.b.parts", "expected `cuts` with numbers"),
-    "rule twice": (_put("label", "cuts")([1]), "label", "expected either `cuts` or `parts`"),
-    "label with three parts": (_put("label", "parts")([["no"], ["yes"], ["twice"]]), "label", "expected two, negative first"),
-    "unknown category": (_put("label", "parts")([["no"], ["perhaps"]]), "label.parts", "expected one of: no, yes, twice"),
-    "category in two parts": (_put("label", "parts")([["no", "yes"], ["yes", "twice"]]), "label.parts", "expected disjoint parts"),
-    "category in no part": (_put("label", "parts")([["no"], ["yes"]]), "label.parts", "leaves out 'twice'"),
-    "empty part": (_put("label", "parts")([["no", "yes", "twice"], "rest"]), "label.parts", "has an empty part"),
-    "category twice": (_put(*COLOUR, "categories")(["red", "red"]), "columns.colour", "expected distinct categories"),
-    "no categories": (_put(*COLOUR, "categories")([]), "columns.colour.categories", "expected a list with at least 1 item"),
-    "text for an unknown category": (_put(*COLOUR, "texts")({"pink": "p"}), "columns.colour", "expected only listed categories"),
-    "texts too few": (_put("local", 0, "texts")(["young"]), "local.0", "expected one text per part"),
-    "template names a missing column": (_put(*CENTRAL, "text")("{agee}"), "prompts.central.text", "expected one of: Note, age"),
-    "template names the label": (_put(*CENTRAL, "text")("{bought}"), "prompts.central.text", "place {bought} names no field"),
-    "template with a format": (_put(*CENTRAL, "text")("{age:>9}"), "prompts.central.text", "names no field"),
-    "place without a name": (_put(*CENTRAL, "text")("{}"), "prompts.central.text", "names no field"),
-    "brace not closed": (_put(*CENTRAL, "text")("{age"), "prompts.central.text", "expected places written {field}"),
-    "brace not opened": (_put("prompts", "local", "text")("band}"), "prompts.local.text", "expected places written {field}"),
+    "rule twice": (put("label", "cuts")([1]), "label", "expected either `cuts` or `parts`"),
+    "label with three parts": (put("label", "parts")([["no"], ["yes"], ["twice"]]), "label", "expected two, negative first"),
+    "unknown category": (put("label", "parts")([["no"], ["perhaps"]]), "label.parts", "expected one of: no, yes, twice"),
+    "category in two parts": (put("label", "parts")([["no", "yes"], ["yes", "twice"]]), "label.parts", "expected disjoint parts"),
+    "category in no part": (put("label", "parts")([["no"], ["yes"]]), "label.parts", "leaves out 'twice'"),
+    "empty part": (put("label", "parts")([["no", "yes", "twice"], "rest"]), "label.parts", "has an empty part"),
+    "category twice": (put(*COLOUR, "categories")(["red", "red"]), "columns.colour", "expected distinct categories"),
+    "no categories": (put(*COLOUR, "categories")([]), "columns.colour.categories", "expected a list with at least 1 item"),
+    "text for an unknown category": (put(*COLOUR, "texts")({"pink": "p"}), "columns.colour", "expected only listed categories"),
+    "texts too few": (put("local", 0, "texts")(["young"]), "local.0", "expected one text per part"),
+    "template names a missing column": (put(*CENTRAL, "text")("{agee}"), "prompts.central.text", "expected one of: Note, age"),
+    "template names the label": (put(*CENTRAL, "text")("{bought}"), "prompts.central.text", "place {bought} names no field"),
+    "template with a format": (put(*CENTRAL, "text")("{age:>9}"), "prompts.central.text", "names no field"),
+    "place without a name": (put(*CENTRAL, "text")("{}"), "prompts.central.text", "names no field"),
+    "brace not closed": (put(*CENTRAL, "text")("{age"), "prompts.central.text", "expected places written {field}"),
+    "brace not opened": (put("prompts", "local", "text")("band}"), "prompts.local.text", "expected places written {field}"),
     "word without texts": (
-        _put(*CENTRAL, "words", "Note")({"field": "age", "texts": []}), "prompts.central.words.Note", "expected either `cuts` or `parts`"),
+        put(*CENTRAL, "words", "Note")({"field": "age", "texts": []}), "prompts.central.words.Note", "expected either `cuts` or `parts`"),
     "word of a missing field": (
-        _put(*CENTRAL, "words", "Note", "field")("agee"), "prompts.central.words.Note.field", "expected one of: age, spent"),
+        put(*CENTRAL, "words", "Note", "field")("agee"), "prompts.central.words.Note.field", "expected one of: age, spent"),
     "word that hides a column": (
-        _put(*CENTRAL, "words", "age")({"field": "spent", "cuts": [1], "texts": ["a", "b"]}), "prompts.central.words.age", "another name"),
-    "groups that make another number": (_put("groups", 4)(["label"]), "groups.4", "the keys make 2 = 2 groups; expected 4 groups"),
-    "groups without keys": (_put("groups", 4)([]), "groups.4", "expected 4 groups"),
-    "groups of one": (_put("groups", 1)([]), "groups.1", "expected greater than or equal to 2"),
+        put(*CENTRAL, "words", "age")({"field": "spent", "cuts": [1], "texts": ["a", "b"]}), "prompts.central.words.age", "another name"),
+    "groups that make another number": (put("groups", 4)(["label"]), "groups.4", "the keys make 2 = 2 groups; expected 4 groups"),
+    "groups without keys": (put("groups", 4)([]), "groups.4", "expected 4 groups"),
+    "groups of one": (put("groups", 1)([]), "groups.1", "expected greater than or equal to 2"),
     "groups by one column twice": (
-        _put("groups", 4)(["label", {"column": "bought", "parts": [["no"], "rest"]}]), "groups.4", "expected distinct columns"),
+        put("groups", 4)(["label", {"column": "bought", "parts": [["no"], "rest"]}]), "groups.4", "expected distinct columns"),
     "groups by another rule for the label": (
-        _put("groups", 2)([{"column": "bought", "parts": ["rest", ["no"]]}]), "groups.2", "expected the key `label`"),
-    "group key misspelt": (_put("groups", 2)(["lable"]), "groups.2.0", "expected `label`, or a mapping with column and cuts or parts"),
-    "group of a missing column": (_put("groups", 2)([{"column": "agee", "cuts": [3]}]), "groups.2.0.column", "expected one of: age"),
+        put("groups", 2)([{"column": "bought", "parts": ["rest", ["no"]]}]), "groups.2", "expected the key `label`"),
+    "group key misspelt": (put("groups", 2)(["lable"]), "groups.2.0", "expected `label`, or a mapping with column and cuts or parts"),
+    "group of a missing column": (put("groups", 2)([{"column": "agee", "cuts": [3]}]), "groups.2.0.column", "expected one of: age"),
     "attribute of the label": (
-        _put("local", 0)({"name": "b", "column": "bought", "parts": [["no"], "rest"], "texts": ["a", "b"]}),
+        put("local", 0)({"name": "b", "column": "bought", "parts": [["no"], "rest"], "texts": ["a", "b"]}),
         "local.b.column", "expected a feature column"),
-    "attribute called label": (_put("local", 0, "name")("label"), "local", "expected distinct names other than 'label'"),
+    "attribute called label": (put("local", 0, "name")("label"), "local", "expected distinct names other than 'label'"),
     "too many cells": (lambda content: content.update(local=[
         {"name": f"a{number}", "column": "age", "cuts": [40], "texts": ["a", "b"]} for number in range(26)]), "local", "expected at most"),
-    "check of a missing column": (_put("checks", 0, "column")("agee"), "checks.0.column", "expected one of: age"),
-    "unknown check": (_put("checks", 0, "rule")("in_bound"), "checks.0.rule", "expected 'in_bounds'"),
-    "rate zero": (_put("privacy", "sampling_rate")(0), "privacy.sampling_rate", "expected a rate in (0, 1]"),
-    "rate above one": (_put("privacy", "sampling_rate")("3/2"), "privacy.sampling_rate", "expected a rate in (0, 1]"),
-    "rate of text": (_put("privacy", "sampling_rate")("often"), "privacy.sampling_rate", "expected a number or a fraction"),
-    "rate over zero": (_put("privacy", "sampling_rate")("1/0"), "privacy.sampling_rate", "expected a number or a fraction"),
-    "rate with a huge exponent": (_put("privacy", "sampling_rate")("1e999999999"), "privacy.sampling_rate", "expected a number"),
-    "rate with a tiny exponent": (_put("privacy", "sampling_rate")("1e-999999999"), "privacy.sampling_rate", "expected a rate"),
-    "budget missing": (_put("privacy", "budget")({}), "privacy.budget", "expected `benchmark: true` or `epsilon: CAP`"),
-    "budget twice": (_put("privacy", "budget")({"benchmark": True, "epsilon": 1}), "privacy.budget", "not both"),
-    "budget negative": (_put("privacy", "budget")({"epsilon": -1}), "privacy.budget.epsilon", "expected greater than 0"),
-    "neighbours": (_put("privacy", "neighbours")("both"), "privacy.neighbours", "expected 'add-or-remove-one' or 'replace-one'"),
-    "person without an id": (_put("privacy", "unit")("person"), "privacy", "expected `person:` exactly when `unit: person`"),
-    "split missing": (_put("split")({}), "split", "expected column, train and test, or test_fraction"),
-    "split half": (_put("split")({"column": "member", "train": "no"}), "split", "expected column, train and test"),
+    "check of a missing column": (put("checks", 0, "column")("agee"), "checks.0.column", "expected one of: age"),
+    "unknown check": (put("checks", 0, "rule")("in_bound"), "checks.0.rule", "expected 'in_bounds'"),
+    "rate zero": (put("privacy", "sampling_rate")(0), "privacy.sampling_rate", "expected a rate in (0, 1]"),
+    "rate above one": (put("privacy", "sampling_rate")("3/2"), "privacy.sampling_rate", "expected a rate in (0, 1]"),
+    "rate of text": (put("privacy", "sampling_rate")("often"), "privacy.sampling_rate", "expected a number or a fraction"),
+    "rate over zero": (put("privacy", "sampling_rate")("1/0"), "privacy.sampling_rate", "expected a number or a fraction"),
+    "rate with a huge exponent": (put("privacy", "sampling_rate")("1e999999999"), "privacy.sampling_rate", "expected a number"),
+    "rate with a tiny exponent": (put("privacy", "sampling_rate")("1e-999999999"), "privacy.sampling_rate", "expected a rate"),
+    "budget missing": (put("privacy", "budget")({}), "privacy.budget", "expected `benchmark: true` or `epsilon: CAP`"),
+    "budget twice": (put("privacy", "budget")({"benchmark": True, "epsilon": 1}), "privacy.budget", "not both"),
+    "budget negative": (put("privacy", "budget")({"epsilon": -1}), "privacy.budget.epsilon", "expected greater than 0"),
+    "neighbours": (put("privacy", "neighbours")("both"), "privacy.neighbours", "expected 'add-or-remove-one' or 'replace-one'"),
+    "person without an id": (put("privacy", "unit")("person"), "privacy", "expected `person:` exactly when `unit: person`"),
+    "split missing": (put("split")({}), "split", "expected column, train and test, or test_fraction"),
+    "split half": (put("split")({"column": "member", "train": "no"}), "split", "expected column, train and test"),
     "split into the same rows": (
-        _put("split")({"column": "member", "train": "no", "test": "no"}), "split", "expected two different values"),
+        put("split")({"column": "member", "train": "no", "test": "no"}), "split", "expected two different values"),
     "split by an unknown value": (
-        _put("split")({"column": "member", "train": "no", "test": "maybe"}), "split.column", "expected a category column"),
+        put("split")({"column": "member", "train": "no", "test": "maybe"}), "split.column", "expected a category column"),
     "no source": (_drop("source", "file"), "source", "expected one of bundled, file, openml, uci"),
-    "absolute path": (_put("source", "file")("/etc/passwd"), "source.file", "expected text of the form"),
-    "name": (_put("name")("My Shop"), "name", "expected text of the form"),
-    "version": (_put("version")(2), "version", "expected 1"),
+    "absolute path": (put("source", "file")("/etc/passwd"), "source.file", "expected text of the form"),
+    "name": (put("name")("My Shop"), "name", "expected text of the form"),
+    "version": (put("version")(2), "version", "expected 1"),
 }  # fmt: skip
 
 

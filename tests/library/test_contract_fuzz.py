@@ -89,19 +89,19 @@ def _use(content: dict[str, Any]) -> None:
 
 @given(st.integers(0, 2**32), st.integers(1, 4))
 @settings(max_examples=300)
-def test_a_contract_changed_at_random_works_or_is_refused_inone_sentence(seed: int, deeds: int) -> None:
+def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(seed: int, deeds: int) -> None:
     content, dice = tree(), random.Random(seed)
     for _ in range(deeds):
         _mutate(content, dice)
     try:
         _use(content)
     except DeclarationError as error:
-        one_sentence(error, "shop.yaml")
+        assert one_sentence(error, "shop.yaml")
 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=150)
-def test_a_file_with_flipped_characters_works_or_is_refused_inone_sentence(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+def test_a_file_with_flipped_characters_works_or_is_refused_in_one_sentence(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     dice = random.Random(seed)
     raw = bytearray(yaml.safe_dump(tree(), sort_keys=False).encode())
     for _ in range(dice.randrange(1, 5)):
@@ -109,6 +109,6 @@ def test_a_file_with_flipped_characters_works_or_is_refused_inone_sentence(tmp_p
     path = tmp_path_factory.getbasetemp() / "shop.yaml"
     path.write_bytes(bytes(raw))
     try:
-        load_contract(path)
+        assert load_contract(path).name == "shop"
     except DeclarationError as error:
-        one_sentence(error, "shop.yaml")
+        assert one_sentence(error, "shop.yaml")

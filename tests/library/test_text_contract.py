@@ -25,27 +25,13 @@ from dpicl.text.parse import parse_texts
 from dpicl.text.prompts import asking_prompt, asking_query, continuations, example_piece, header_piece, instruction_piece
 from tasks.settings import Settings
 
-from .examples import ROOT, one_sentence, tree
+from .examples import ROOT, one_sentence, put, tree
 from .test_contract_fuzz import _mutate
 from .text_contracts import TEXT_CONTRACTS, as_extraction, lines, records, text_contract, text_tree
 
 every_text_contract = pytest.mark.parametrize("contract", TEXT_CONTRACTS.values(), ids=TEXT_CONTRACTS)
 TEXTS = ROOT / "data_contracts" / "texts"
 LABELS, SIZES, ASKING = ("task", "labels"), ("generation",), ("prompts", "asking")
-
-
-def put(*path: str) -> Callable[[Any], Callable[[Any], None]]:
-    """`put("a", "b")(value)` is the change that writes `value` there."""
-
-    def with_value(value: Any) -> Callable[[Any], None]:
-        def change(content: Any) -> None:
-            for part in path[:-1]:
-                content = content[part]
-            content[path[-1]] = value
-
-        return change
-
-    return with_value
 
 
 def both(*changes: Callable[[Any], None]) -> Callable[[Any], None]:

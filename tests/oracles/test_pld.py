@@ -12,7 +12,10 @@ from fractions import Fraction
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
+from dpicl.accounting.accountant import price
 from dpicl.accounting.amplification import amplified_epsilon, amplify
+from dpicl.accounting.events import gaussian, parallel
+from dpicl.accounting.guarantee import Neighbours
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.mechanisms.randomised_response import response
@@ -77,6 +80,13 @@ def test_randomised_response_costs_its_epsilon(categories: int, epsilon: float) 
     losses = pld.from_randomized_response(law.lie_probability * categories, categories, value_discretization_interval=GRID)
     assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(law.epsilon, abs=2 * GRID)
     assert law.epsilon <= epsilon
+
+
+def test_gaussians_on_disjoint_rows_cost_what_the_costliest_costs() -> None:
+    parts = [gaussian(sigma=sigma) for sigma in (3.0, 2.0)]
+    stated = price(parallel(parts), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-5)
+    alone = pld.from_gaussian_mechanism(2.0, value_discretization_interval=GRID)
+    assert stated.epsilon == pytest.approx(alone.get_epsilon_for_delta(1e-5), rel=5e-3)
 
 
 def test_the_oracle_notices_noise_that_is_a_fifth_too_small() -> None:

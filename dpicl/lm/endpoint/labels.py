@@ -28,7 +28,6 @@ Where a text was wanted: `generated`: there is one; `empty`: the model wrote not
 Fixed answers: `no-label`: none of them was listed; `unparsed`: text that starts with none;
 `filtered`: the server's content filter; `refused`: the model said so; `rejected`: status 4xx.
 """
-FIXED: frozenset[Outcome] = frozenset({"no-label", "unparsed", "filtered", "refused", "rejected"})
 PARSED_GAP = 1.0
 """Nats between the label that a text says and the others: only the order means something."""
 _SILENT = "the reply has no log-probabilities"
