@@ -7,6 +7,7 @@ from rich.table import Table
 
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.models import CategoryColumn
+from dpicl.contract.text import Generation, GenerationPrompt
 from dpicl.errors import DpiclError
 from dpicl.text.read import find_texts
 from tasks.settings import Settings
@@ -82,7 +83,7 @@ def _print_table(contract: Contract, console: Console) -> None:
 
 
 def _print_texts(contract: TextContract, console: Console) -> None:
-    asking, sizes = contract.prompts.asking, contract.generation
+    asking = contract.prompts.asking
     console.print(f"text       {contract.text}, cut to {contract.max_characters} characters", highlight=False)
     answers = f"{contract.task.kind}, {contract.query_count} queries{', calibrated' if contract.calibrate else ''}"
     console.print(f"task       {answers}; {asking.text}: ... {asking.answer}: ...", highlight=False)
@@ -93,8 +94,17 @@ def _print_texts(contract: TextContract, console: Console) -> None:
         console.print(table)
     else:
         console.print(f"rows       at least {contract.row_bounds['']} with an answer", highlight=False)
+    if contract.generation is not None and contract.prompts.generation is not None:
+        _print_generation(contract, contract.generation, contract.prompts.generation, console)
+    if contract.ensemble is not None:
+        sizes = contract.ensemble
+        console.print(f"ensembles  {sizes.subsets} disjoint prompts for each query, delta {sizes.delta}", highlight=False)
+
+
+def _print_generation(contract: TextContract, sizes: Generation, words: GenerationPrompt, console: Console) -> None:
+    if not contract.is_classification:
         console.print(f"written    {', '.join(contract.demonstrated)}", highlight=False)
-    console.print(f"prompt     {contract.prompts.generation.instruction}", highlight=False, soft_wrap=True)
+    console.print(f"prompt     {words.instruction}", highlight=False, soft_wrap=True)
     candidates = "the whole vocabulary" if sizes.candidates is None else f"{sizes.candidates} candidates"
     drawn = f"{sizes.subsets} subsets x {sizes.examples} {'example' if sizes.examples == 1 else 'examples'}"
     console.print(f"sizes      {drawn}, {candidates}, at most {sizes.max_tokens} tokens, delta {sizes.delta}", highlight=False)

@@ -4,6 +4,7 @@ As in a table's contract, everything in here is public: what stands in a record'
 labels, least numbers of rows, lengths and prompts. None of it is read from the private texts.
 
 Paper       DP few-shot generation (arXiv 2309.11765): prompts of tables 5 to 8, sizes of table 9.
+            DP-ICL (arXiv 2305.01639): sizes of ensembles.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from dpicl.contract.base import Category, Frozen, Rate
 from dpicl.contract.declared import Declared
@@ -25,6 +27,15 @@ FieldPath = Annotated[str, StringConstraints(pattern=f"^{_FIELD}$", max_length=2
 Line = Annotated[str, StringConstraints(pattern=r"^[^\s](.*[^\s])?$", max_length=2000)]
 """Text that keeps to one line of a prompt, without blanks at its ends."""
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+
+
+def _delta(value: Fraction) -> Fraction:
+    if not 0 < value < 1:
+        raise ValueError(f"got {value}; expected a delta in (0, 1)")
+    return value
+
+
+Delta = Annotated[Rate, AfterValidator(_delta)]
 
 
 class TextFile(Frozen):
@@ -94,6 +105,17 @@ class Extraction(Frozen):
         return value
 
 
+class FreeText(Frozen):
+    """The answer is a text of its own, such as a summary; a record without one is left out."""
+
+    kind: Literal["generation"]
+    field: FieldPath
+    rows: Count
+    """Public lower bound on how many private rows have an answer."""
+    answer_tokens: Annotated[int, Field(ge=1, le=1000)]
+    """Most tokens of an answer."""
+
+
 class GenerationPrompt(Frozen):
     """What a demonstration is written from: the instruction, and the words before a label and before a text."""
 
@@ -108,12 +130,14 @@ class AskingPrompt(Frozen):
     instruction: Line | None = None
     text: Line
     answer: Line
+    keywords: Line | None = None
+    """Of answers that are texts: what is written before released keywords, above the answer."""
 
 
 class TextPrompts(Frozen):
-    """One layout for writing demonstrations, one for asking queries."""
+    """One layout for asking queries, and one for writing demonstrations where that is done."""
 
-    generation: GenerationPrompt
+    generation: GenerationPrompt | None = None
     asking: AskingPrompt
 
 
@@ -128,14 +152,20 @@ class Generation(Frozen):
     """K: tokens that can be elected; null is the whole vocabulary."""
     max_tokens: Count
     """T_max: most tokens of a demonstration, all of which are charged."""
-    delta: Rate
+    delta: Delta
 
-    @field_validator("delta")
-    @classmethod
-    def _delta(cls, value: Rate) -> Rate:
-        if not 0 < value < 1:
-            raise ValueError(f"got {value}; expected a delta in (0, 1)")
-        return value
+
+class Ensemble(Frozen):
+    """Public sizes of DP-ICL; a prompt has as many private rows as the run has shots."""
+
+    subsets: Annotated[int, Field(ge=2, le=10_000)]
+    """M: disjoint prompts, each of which answers every query."""
+    delta: Delta
+    """Of a whole release, all its queries together."""
+    candidates: Annotated[int, Field(ge=2, le=10_000)] = 100
+    """Of answers that are texts: how many are written without private rows, of which one is taken."""
+    keywords: Annotated[int, Field(ge=1, le=100)] = 10
+    """Of answers that are texts: most keywords that a new answer is written from."""
 
 
 class TextContract(Declared):
@@ -147,13 +177,16 @@ class TextContract(Declared):
     """How a record's fields make its text, in `{field}` places."""
     max_characters: Annotated[int, Field(ge=1, le=100_000)]
     """A longer text is cut here, each on its own."""
-    task: Annotated[Classification | Extraction, Field(discriminator="kind")]
+    task: Annotated[Classification | Extraction | FreeText, Field(discriminator="kind")]
     query_count: Count
     """Of the held-out texts, this many are put to the model: the same in every run."""
     prompts: TextPrompts
     calibrate: bool = False
     """Contextual calibration of Zhao et al. (2021)."""
-    generation: Generation
+    generation: Generation | None = None
+    """For method few_shot_generation."""
+    ensemble: Ensemble | None = None
+    """For method dp_icl."""
 
     @field_validator("text")
     @classmethod
@@ -170,28 +203,28 @@ class TextContract(Declared):
 
     @property
     def is_classification(self) -> bool:
-        """Whether answers come from a public list; else they are phrases of the text."""
+        """Whether answers come from a public list; else they are written."""
         return isinstance(self.task, Classification)
 
     @property
     def demonstrated(self) -> tuple[str, ...]:
-        """Labels that demonstrations are written for, in the contract's order."""
-        return tuple(self.task.labels)
+        """Labels that demonstrations are written for, in the contract's order; of texts there are none."""
+        return () if isinstance(self.task, FreeText) else tuple(self.task.labels)
 
     @property
     def row_bounds(self) -> Mapping[str, int]:
-        """Public lower bound on the private rows of each label; of extraction, one for all under `""`."""
-        if isinstance(self.task, Extraction):
+        """Public lower bound on the private rows of each label; where answers are written, one for all under `""`."""
+        if not isinstance(self.task, Classification):
             return {"": self.task.rows}
         return {label: words.rows for label, words in self.task.labels.items()}
 
     def label_text(self, label: str) -> str:
-        """How prompts put a label; an answer of extraction stands for itself.
+        """How prompts put a label; an answer that was written stands for itself.
 
         Raises:
             KeyError: classification knows no such label.
         """
-        return label if isinstance(self.task, Extraction) else self.task.labels[label].text
+        return self.task.labels[label].text if isinstance(self.task, Classification) else label
 
 
 def template_pieces(template: str) -> tuple[tuple[str, str | None], ...]:

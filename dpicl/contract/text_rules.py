@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.contract.text import TextContract
+from dpicl.contract.text import FreeText, Generation, TextContract
 from dpicl.errors import DeclarationError
 
 
@@ -21,12 +21,27 @@ def check_text_references(contract: TextContract, file: str) -> None:
         raise DeclarationError(file, "calibrate", "is true for open answers", "true only with a task of kind classification")
     if contract.source.bundled and {contract.task.field, *contract.text_fields} != {"label", "text"}:
         raise DeclarationError(file, "source.bundled", "has the fields label and text", '`text: "{text}"` and `field: label`')
-    _check_sizes(contract, file)
+    _check_methods(contract, file)
+    if contract.generation is not None:
+        _check_sizes(contract, contract.generation, file)
 
 
-def _check_sizes(contract: TextContract, file: str) -> None:
+def _check_methods(contract: TextContract, file: str) -> None:
+    """There is a method for the contract, with the words that it needs."""
+    if contract.generation is None and contract.ensemble is None:
+        raise DeclarationError(file, "generation", "and `ensemble` are missing", "one of them: the sizes of a method")
+    if (contract.generation is None) != (contract.prompts.generation is None):
+        raise DeclarationError(file, "prompts.generation", "and `generation` go together", "both of them, or neither")
+    if contract.generation is not None and isinstance(contract.task, FreeText):
+        raise DeclarationError(file, "generation", "needs labels to write texts for", "`ensemble` only, with a task of kind generation")
+    if (contract.prompts.asking.keywords is not None) and contract.is_classification:
+        raise DeclarationError(
+            file, "prompts.asking.keywords", "has no meaning for labels", "no such key with a task of kind classification"
+        )
+
+
+def _check_sizes(contract: TextContract, sizes: Generation, file: str) -> None:
     """A label can be sampled at the rate that the sizes ask for."""
-    sizes = contract.generation
     drawn = sizes.subsets * sizes.examples
     for label, rows in contract.row_bounds.items():
         if rows < drawn:

@@ -27,7 +27,7 @@ from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_abo
 from dpicl.accounting.events import parallel, poisson_sampled, pure, repeated, sequential
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.prv import bracket
-from dpicl.contract.text import TextContract
+from dpicl.contract.text import Generation, TextContract
 from dpicl.errors import PrivacyError
 from dpicl.mechanisms.private_token import UNITS, Kind, TokenNoise
 from dpicl.mechanisms.sparse_vector import SparseVector
@@ -57,7 +57,7 @@ class Shape:
     @staticmethod
     def of(contract: TextContract, unit: Unit, system: str = "icl") -> Shape:
         """Sizes of every text of one of a unit's systems."""
-        chosen, stated = unit.options.few_shot_generation.variant(system), contract.generation
+        chosen, stated = unit.options.few_shot_generation.variant(system), sizes_of(contract)
         fixed = chosen.batches == "fixed"
         candidates = {"contract": stated.candidates, "all": None}.get(str(chosen.candidates), chosen.candidates)
         return Shape(
@@ -138,6 +138,17 @@ class CellPlan:
     guarantee: Guarantee
 
 
+def sizes_of(contract: TextContract) -> Generation:
+    """The contract's sizes for this method.
+
+    Raises:
+        PrivacyError: it has none.
+    """
+    if contract.generation is None:
+        raise PrivacyError(f"{contract.name}: its contract has no sizes for few_shot_generation; expected a key `generation`")
+    return contract.generation
+
+
 def pool_of(contract: TextContract, label: str) -> Pool:
     """Whose rows vote on a text of this label."""
     rows = contract.row_bounds
@@ -178,7 +189,7 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
         raise PrivacyError(
             f"{contract.name}: its budget has no delta, which gaussian noise needs; expected budget.delta, or mechanism exponential"
         )
-    terms = Terms(shape, cell.epsilon, float(contract.generation.delta), Neighbours(contract.privacy.neighbours), len(counts) > 1)
+    terms = Terms(shape, cell.epsilon, float(sizes_of(contract).delta), Neighbours(contract.privacy.neighbours), len(counts) > 1)
     priced = terms.priced({pool: (rates[pool], counts[pool]) for pool in counts})
     drawings = {pool: Drawing(rates[pool], _noise(terms, *priced[pool]), thresholds[pool]) for pool in counts}
     event = terms.together([shape.event(drawings[pool].noise, *priced[pool]) for pool in counts])

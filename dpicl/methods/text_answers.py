@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-from dpicl.contract.text import Extraction, TextContract
+from dpicl.contract.text import Classification, TextContract
 from dpicl.errors import ModelError
 from dpicl.evaluation import Metrics, majority, measure
 from dpicl.lm.egress import ask, ask_texts, prompts_of
@@ -46,7 +46,7 @@ def ask_cell(model: Scorer, texts: Sequence[str], contract: TextContract, cell: 
         ModelError: the answers are texts, and the model only scores.
     """
     prompts = prompts_of(texts, contract, cell)
-    if not isinstance(contract.task, Extraction):
+    if isinstance(contract.task, Classification):
         return ask(model, prompts, continuations(contract), progress=progress)
     if not isinstance(model, TextGenerator):
         raise ModelError(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpicl.contract.text import TextContract
+from dpicl.contract.text import GenerationPrompt, TextContract
 from dpicl.errors import ParameterError
 from dpicl.text.plain import plain_text
 
@@ -22,19 +22,26 @@ CONTENT_FREE = ("N/A", "", "[MASK]")
 
 def instruction_piece(contract: TextContract) -> str:
     """What a prompt for writing begins with; public."""
-    return f"{contract.prompts.generation.instruction}\n\n"
+    return f"{_generation_words(contract).instruction}\n\n"
 
 
 def example_piece(contract: TextContract, text: str, label_text: str) -> str:
     """One private text with its label."""
-    words = contract.prompts.generation
+    words = _generation_words(contract)
     return f"{words.label}: {label_text}\n{words.text}: {text}\n\n"
 
 
 def header_piece(contract: TextContract, label_text: str) -> str:
     """What a prompt for writing ends with; the new text follows, after a blank."""
-    words = contract.prompts.generation
+    words = _generation_words(contract)
     return f"{words.label}: {label_text}\n{words.text}:"
+
+
+def _generation_words(contract: TextContract) -> GenerationPrompt:
+    words = contract.prompts.generation
+    if words is None:
+        raise ParameterError("prompts.generation", "missing", f"the words for writing demonstrations: {contract.name} has none")
+    return words
 
 
 def demonstration_text(raw: str) -> str:
