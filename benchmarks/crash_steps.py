@@ -30,6 +30,7 @@ from sqlalchemy import Engine, create_engine, event, make_url, text
 from sqlalchemy.pool import NullPool
 
 import tasks.aggregate
+import tasks.charge
 import tasks.generate
 import tasks.randomise
 import tasks.releases
@@ -47,7 +48,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
     "ldp_tabicl": (tasks.randomise.randomise.fn,),
     "gdp_tabicl": (tasks.subsample.subsample.fn, tasks.aggregate.aggregate.fn),
     "few_shot_generation": (
-        tasks.generate.charge.fn,
+        tasks.charge.charge.fn,
         lambda run, unit_key: tasks.generate.generate.fn(run, (unit_key,)),
         tasks.generate.release_texts.fn,
     ),

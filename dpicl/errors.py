@@ -88,5 +88,9 @@ class ModelError(DpiclError):
     """A language model cannot be loaded or cannot answer this request."""
 
 
+class TooLongError(ModelError):
+    """A prompt does not fit the model's context."""
+
+
 class RunError(DpiclError):
     """A run folder or run request is not usable."""

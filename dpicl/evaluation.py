@@ -29,6 +29,11 @@ class Result:
     accuracy: float
     balanced_accuracy: float | None
     auc: float | None
+    rouge1: float | None = None
+    rouge2: float | None = None
+    rougeL: float | None = None
+    bleu: float | None = None
+    levenshtein: float | None = None
 
     def as_row(self) -> dict[str, Any]:
         """A plain dictionary, one entry per column of results.csv."""
@@ -37,12 +42,17 @@ class Result:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Quality of answers; balanced accuracy and AUC are None where one class is missing."""
+    """Quality of answers; balanced accuracy and AUC are None where one class is missing, the others but for whole texts."""
 
     query_count: int
     accuracy: float
     balanced_accuracy: float | None
     auc: float | None
+    rouge1: float | None = None
+    rouge2: float | None = None
+    rougeL: float | None = None
+    bleu: float | None = None
+    levenshtein: float | None = None
 
 
 def answers(scores: np.ndarray) -> np.ndarray:

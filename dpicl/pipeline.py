@@ -8,12 +8,12 @@ scheduling it costs nothing next to running it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -21,7 +21,7 @@ from dpicl.contract.base import Frozen, Name, Rate, Text
 from dpicl.errors import ParameterError
 from dpicl.yaml_file import read_yaml, validate
 
-MethodName = Literal["ldp_tabicl", "gdp_tabicl", "few_shot_generation"]
+MethodName = Literal["ldp_tabicl", "gdp_tabicl", "few_shot_generation", "dp_icl"]
 
 
 def parse_epsilon(value: object) -> float:
@@ -104,16 +104,55 @@ class FewShotVariant(Frozen):
         return self
 
 
+VariantName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
+Variant = TypeVar("Variant", bound=Frozen)
+
+
+def variant_of(options: Variant, also: Mapping[str, Variant], kind: type[Variant], system: str) -> Variant:
+    """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
+    chosen = also[system.removeprefix("icl-")] if system.startswith("icl-") else options
+    return kind.model_validate({name: getattr(chosen, name) for name in kind.model_fields})
+
+
 class FewShotOptions(FewShotVariant):
     """Choices of DP few-shot generation: one way, and others beside it."""
 
-    also: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")], FewShotVariant] = {}
+    also: dict[VariantName, FewShotVariant] = {}
     """More ways by name, each a row of its own in the report and a release of its own."""
 
     def variant(self, system: str) -> FewShotVariant:
         """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
-        chosen = self.also[system.removeprefix("icl-")] if system.startswith("icl-") else self
-        return FewShotVariant.model_validate({name: getattr(chosen, name) for name in FewShotVariant.model_fields})
+        return variant_of(self, self.also, FewShotVariant, system)
+
+
+class EnsembleVariant(Frozen):
+    """One way of DP-ICL; the paper's are `votes` with gaussian noise, `embedding` and the two of `keywords`.
+
+    What is None is the contract's.
+    """
+
+    aggregation: Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"] | None = None
+    """How answers become one: None is `votes` where the contract lists labels, else `embedding`.
+
+    `soft-votes`: every row is asked with for itself, and its clipped log-probabilities add up.
+    """
+    noise: Literal["gaussian", "exponential"] = "gaussian"
+    """Of `votes`; all others have one noise only."""
+    subsets: Annotated[int, Field(ge=2, le=10_000)] | None = None
+    """Disjoint prompts for each query (M), of `shots` rows each on average."""
+    clip: Annotated[float, Field(gt=0, le=1000)] = 5.0
+    """Of `soft-votes`: how far below the largest a log-probability counts, in nats."""
+
+
+class EnsembleOptions(EnsembleVariant):
+    """Choices of DP-ICL: one way, and others beside it."""
+
+    also: dict[VariantName, EnsembleVariant] = {}
+    """More ways by name, each a row of its own in the report and a release of its own."""
+
+    def variant(self, system: str) -> EnsembleVariant:
+        """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
+        return variant_of(self, self.also, EnsembleVariant, system)
 
 
 class Options(Frozen):
@@ -122,6 +161,7 @@ class Options(Frozen):
     ldp_tabicl: LdpOptions = LdpOptions()
     gdp_tabicl: GdpOptions = GdpOptions()
     few_shot_generation: FewShotOptions = FewShotOptions()
+    dp_icl: EnsembleOptions = EnsembleOptions()
     calibrate: bool = False
     """Also answer with contextual calibration: what the model says without content is taken off."""
 
@@ -140,7 +180,7 @@ class Pipeline(Frozen):
     """Rates to compare; empty takes each contract's own."""
     model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
     writer: Annotated[str, Field(min_length=1, max_length=300)] | None = None
-    """The model that reads private texts and writes demonstrations, always a local one; None takes `model`."""
+    """The model that reads private texts, always one that may see them; None takes `model`."""
     baselines: bool = True
     options: Options = Options()
     schedule: Schedule | None = None
@@ -233,6 +273,8 @@ class Unit:
         calibration = ("content-free",) if self.options.calibrate else ()
         if self.method == "few_shot_generation":
             return ("icl", *(f"icl-{name}" for name in self.options.few_shot_generation.also), "random-rows")
+        if self.method == "dp_icl":
+            return ("icl", *(f"icl-{name}" for name in self.options.dp_icl.also), "few-shot")
         if self.method == "gdp_tabicl":
             return ("icl", *calibration)
         return ("icl", "raw-rows", *(f"icl-{scheme}" for scheme in self.options.ldp_tabicl.also_sampled), *calibration)

@@ -124,6 +124,28 @@ def budget(account: Annotated[str | None, typer.Argument(help="Name of an accoun
 
 
 @app.command()
+def ask(
+    query: Annotated[str | None, typer.Argument(help="A query.")] = None,
+    account: Annotated[str, typer.Option(help="Whose private texts answer: the name of a contract over texts.")] = "docstrings",
+    file: Annotated[str | None, typer.Option(help="A file with one query a line; `-` is standard input.")] = None,
+    epsilon: Annotated[str, typer.Option(help="What all queries together may cost.")] = "1",
+    count: Annotated[int, typer.Option("--queries", min=1, max=100_000, help="How many queries are charged for at the first.")] = 100,
+    shots: Annotated[int, typer.Option(min=1, max=64, help="Private rows in a prompt.")] = 4,
+    model: Annotated[str, typer.Option(help="A model that may see the rows.")] = "tiny",
+    aggregation: Annotated[str | None, typer.Option(help="How answers become one; the contract's if left out.")] = None,
+    subsets: Annotated[int | None, typer.Option(help="Prompts for each query; the contract's if left out.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Charge for as many queries more where all are answered.")] = False,
+) -> None:
+    """Answer queries from private texts, under one charge for a number of them; a query asked again is free."""
+    from flows.ask_view import answer_all, queries_from, wish_for
+
+    settings, queries = Settings.from_environment(), queries_from(query, file)
+    options = {"aggregation": aggregation, "subsets": subsets}
+    wish = wish_for(account, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings)
+    answer_all(wish, queries, settings, again=again, answers=console, told=Console(markup=False, emoji=False, stderr=True))
+
+
+@app.command()
 def audit(
     name: Annotated[str | None, typer.Argument(help="Name of an audit.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,

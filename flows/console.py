@@ -123,12 +123,12 @@ def _progress(folder: Path, console: Console) -> Iterator[Any]:
 
 
 def _writing(folder: Path) -> dict[str, str]:
-    """How far the demonstrations are that are being written, as the bar's text; nothing where none are."""
+    """How far a model is that reads private rows, as the bar's text; nothing where none does."""
     told = [read_json(path) for path in folder.glob(f"{WRITING}/*.json") if not (folder / "units" / path.stem / PROMPTS).exists()]
     if not told:
         return {}
-    tokens, most = min((one["tokens"], one["of"]) for one in told)
-    return {"description": f"writing demonstrations, token {tokens} of {most}"}
+    done, most, what = min((one["done"], one["of"], one["what"]) for one in told)
+    return {"description": f"{what} {done} of {most}"}
 
 
 def _cell_count(unit: Unit) -> int:

@@ -17,7 +17,8 @@ def contract_line(contract: Contract | TextContract) -> str:
     """A checked contract in a few words."""
     if isinstance(contract, Contract):
         return f"{len(contract.columns)} columns, shots {', '.join(map(str, contract.shots))}"
-    return f"texts of at most {contract.max_characters} characters, {len(contract.demonstrated)} labels, {contract.query_count} queries"
+    labels = f"{len(contract.demonstrated)} labels, " if contract.demonstrated else ""
+    return f"texts of at most {contract.max_characters} characters, {labels}{contract.query_count} queries"
 
 
 def contract_table(contract: Contract | TextContract, console: Console) -> None:

@@ -23,11 +23,13 @@ from flows.gpus import on_gpus, scoring_workers
 from flows.report import build_report
 from tasks.aggregate import aggregate
 from tasks.artefacts import RESULTS, remove_private
+from tasks.charge import charge
 from tasks.collect import collect
+from tasks.consult import consult, release_answers
 from tasks.doorway import StageFailed, doorway
 from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
-from tasks.generate import charge, generate, release_texts
+from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.publish import show_checks, show_release, show_results
 from tasks.randomise import randomise
@@ -65,6 +67,7 @@ RELEASE: dict[str, Callable[[str, str], None]] = {
     "ldp_tabicl": release_ldp,
     "gdp_tabicl": release_gdp,
     "few_shot_generation": release_texts,
+    "dp_icl": release_answers,
 }
 
 
@@ -94,7 +97,7 @@ def run_units(run: str) -> str:
             written = [key for key in keys if plan.units[key].method in WRITING]
             for key in (key for key in keys if key not in written):
                 hand_in(key)
-            writing += _hand_in_writing(run, written, failures)
+            writing += _hand_in_writing(run, {key: plan.units[key] for key in written}, failures)
     for key, job in writing:
         hand_in(key, [job])
     for key, jobs in waiting.items():
@@ -115,14 +118,15 @@ def _by_dataset(keys: Sequence[str], units: Mapping[str, Unit]) -> dict[str, lis
     return found
 
 
-def _hand_in_writing(run: str, keys: Sequence[str], failures: dict[str, Exception]) -> list[tuple[str, Job]]:
-    """Charge these units of a data set, and let every worker write a part of them, all texts of a part side by side."""
-    for key in keys:
+def _hand_in_writing(run: str, units: Mapping[str, Unit], failures: dict[str, Exception]) -> list[tuple[str, Job]]:
+    """Charge these units of a data set, and let the workers read their rows: ensembles one by one, texts in parts, all of a part side by side."""
+    for key in units:
         _guarded(failures, key, lambda key=key: charge(run, key))  # type: ignore[misc]
-    charged = [key for key in keys if key not in failures]
+    charged = [key for key in units if key not in failures]
+    found = [(key, _submit(consult, run, key)) for key in charged if units[key].method == "dp_icl"]
+    texts = [key for key in charged if units[key].method == "few_shot_generation"]
     workers = scoring_workers(FlowRunContext.get().task_runner.client)  # type: ignore[union-attr]
-    found = []
-    for part in (charged[number::workers] for number in range(workers)):
+    for part in (texts[number::workers] for number in range(workers)):
         if part:
             job = _submit(generate, run, tuple(part))
             found += [(key, job) for key in part]
@@ -161,7 +165,7 @@ def _submit(stage: Task[..., Any], *arguments: Any) -> Job:
     """A future, and how to hand the same in again."""
 
     def hand_in() -> PrefectFuture[Any]:
-        if stage not in (score, generate):
+        if stage not in (score, generate, consult):
             return stage.submit(*arguments)
         with on_gpus(FlowRunContext.get().task_runner.client):  # type: ignore[union-attr]
             return stage.submit(*arguments)

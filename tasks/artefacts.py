@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.methods.common import Cost
+from dpicl.methods.dp_icl import Answer, Released
 from dpicl.methods.ldp_tabicl import Collection, encoding_of, laws_for
 from dpicl.pipeline import Cell
 from dpicl.types import Demonstration, LocalReports, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows, SplitTable
@@ -23,7 +24,8 @@ from tasks.settings import Settings
 REPORTS, ROWS, MEMBERS, GROUPS = "released_reports.npz", "released_rows.npz", "private_members.npz", "released_groups.json"
 TO_WRITE, DRAFTS, TEXTS = "to_write.json", "private_drafts.json", "released_texts.json"
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
-"""What a model writes from the instruction alone; how far the texts of every unit are, for people who wait."""
+"""What a model writes from the instruction alone; how far every unit is whose rows a model reads, for people who wait."""
+CANDIDATES, ANSWERS = "public_candidates.json", "released_answers.json"
 PROMPTS, PREDICTIONS, BASELINES, RESULTS = "prompts.parquet", "predictions.parquet", "baselines.json", "results.json"
 
 
@@ -136,6 +138,17 @@ def read_texts(path: Path, cells: Iterable[Cell]) -> dict[Cell, tuple[Demonstrat
     """The texts of these cells, as far as they are there."""
     stored = read_json(path)
     return {cell: tuple(Demonstration(one["label"], one["text"]) for one in stored[cell.key]) for cell in cells if cell.key in stored}
+
+
+def answers_bytes(answers: Sequence[Answer]) -> bytes:
+    """One cell's answers to all queries, as an artefact."""
+    return json.dumps(list(answers), ensure_ascii=False).encode()
+
+
+def read_answers(path: Path, cells: Iterable[Cell]) -> Released:
+    """The answers of these cells, as far as they are there; none where no such file is."""
+    stored = read_json(path) if path.exists() else {}
+    return {cell: stored[cell.key] for cell in cells if cell.key in stored}
 
 
 def cost_json(cost: Cost) -> dict[str, Any]:

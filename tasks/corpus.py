@@ -18,11 +18,10 @@ def public_corpus(settings: Settings) -> list[str]:
 
 def _prompts(contract: TextContract) -> list[str]:
     labels = [contract.label_text(label) for label in contract.demonstrated]
-    return [
-        instruction_piece(contract),
-        *(header_piece(contract, label) for label in labels),
-        *(asking_prompt(contract, (), asking_demonstration(contract, contract.description, label)) for label in labels),
-    ]
+    asked = [asking_prompt(contract, (), asking_demonstration(contract, contract.description, label)) for label in labels or ["."]]
+    if contract.prompts.generation is None:
+        return asked
+    return [instruction_piece(contract), *(header_piece(contract, label) for label in labels), *asked]
 
 
 def _texts(contract: Contract) -> list[str]:

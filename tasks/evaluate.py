@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpicl.contract import TextContract
 from dpicl.evaluation import Metrics
 from dpicl.methods import METHODS
 from dpicl.methods.common import ZERO_SHOT, results
+from dpicl.methods.dp_icl import said_of
 from dpicl.pipeline import Cell
-from tasks.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_split, write_predictions
+from tasks.artefacts import ANSWERS, BASELINES, PREDICTIONS, RESULTS, finite, read_answers, read_split, write_predictions
 from tasks.doorway import unit_stage
 from tasks.files import read_json, write_json
 from tasks.run_folder import UnitFolder
@@ -22,6 +24,8 @@ def evaluate(folder: UnitFolder) -> str:
     truth = method.truth_of(read_split(folder).queries, folder.declared)
     by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.asked_cells())}
     said = {by_key[key]: table for key, table in read_scores(folder).items()}
+    if isinstance(folder.declared, TextContract):
+        said |= said_of(read_answers(folder.path / ANSWERS, by_key.values()), folder.declared)
     write_predictions(
         folder.path / PREDICTIONS, said, {cell: method.answers.answers_of(one, folder.declared) for cell, one in said.items()}
     )

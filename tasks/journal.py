@@ -71,5 +71,15 @@ def forget(settings: Settings, release: str) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
+def votes_folder(settings: Settings, release: str) -> Path:
+    """Where clean votes of a release are kept, encrypted; they go with its journal."""
+    return settings.private("journals", release, "votes")
+
+
+def slots_folder(settings: Settings, release: str) -> Path:
+    """Where the queries of a release that is asked one by one take their places; not made here."""
+    return settings.home / "private" / "journals" / release / "slots"
+
+
 def _folder(settings: Settings, release: str) -> Path:
     return settings.private("journals", release)

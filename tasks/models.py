@@ -31,6 +31,11 @@ def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Score
     return scorer
 
 
+def reader_of(run: Path, settings: Settings, wanted: Wanted) -> Scorer:
+    """The run's model that is asked with private rows; it may see them."""
+    return open_scorer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus(settings), wanted=wanted)
+
+
 def writer_of(run: Path, settings: Settings) -> Writer:
     """The run's model that reads private texts; it is on this machine."""
     return open_writer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus(settings))

@@ -109,12 +109,20 @@ def _check_caps(plan: Plan, settings: Settings) -> None:
 
 def _check_kind(contract: Declared, unit: Unit) -> None:
     """A method works on rows of a table or on texts."""
-    if isinstance(contract, TextContract) != (unit.method in WRITING):
+    if unit.method not in _methods_for(contract):
         kind = "texts" if isinstance(contract, TextContract) else "a table"
-        names = ", ".join(sorted(name for name in METHODS if (name in WRITING) == isinstance(contract, TextContract)))
+        names = ", ".join(_methods_for(contract))
         raise ParameterError("methods", unit.method, f"one of {names}: {contract.name} holds {kind}")
     if isinstance(contract, Contract) and unit.method == "gdp_tabicl":
         _check_shots(contract, unit)
+
+
+def _methods_for(contract: Declared) -> list[str]:
+    """Methods that the contract has what they need for."""
+    if not isinstance(contract, TextContract):
+        return sorted(name for name in METHODS if name not in WRITING)
+    sizes = {"dp_icl": contract.ensemble, "few_shot_generation": contract.generation}
+    return [name for name, found in sizes.items() if found is not None]
 
 
 def _check_shots(contract: Contract, unit: Unit) -> None:
@@ -124,9 +132,10 @@ def _check_shots(contract: Contract, unit: Unit) -> None:
 
 
 def _check_writer(plan: Plan, unit: Unit, settings: Settings) -> None:
-    """Private texts are read by a model in this process only."""
+    """Private texts are read by a model that may see them: votes on tokens in this process only, ensembles on a trusted server too."""
     writer = plan.writing_model
-    if unit.method in WRITING and (writer.kind == "endpoint" or writer.trust != "local"):
+    is_server = unit.method == "few_shot_generation" and writer.kind == "endpoint"
+    if unit.method in WRITING and (is_server or writer.trust != "local"):
         raise ModelError(
             f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "
             f"local; expected a local model as --writer, which may be another than the --model that answers"

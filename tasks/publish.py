@@ -12,9 +12,10 @@ from typing import Any
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
+from dpicl.methods.dp_icl import released_cells, told
 from dpicl.methods.few_shot_plan import written_cells
 from dpicl.methods.ldp_tabicl import encoding_of
-from tasks.artefacts import GROUPS, ROWS, TEXTS, read_groups, read_rows, read_texts
+from tasks.artefacts import ANSWERS, GROUPS, ROWS, TEXTS, read_answers, read_groups, read_rows, read_texts
 from tasks.doorway import doorway
 from tasks.files import read_json
 from tasks.run_folder import UnitFolder, open_unit
@@ -35,7 +36,9 @@ def _show_checks(run: str, dataset: str) -> str:
 
 def _show_release(run: str, unit_key: str) -> str:
     folder = open_unit(run, unit_key)
-    rows = {"ldp_tabicl": _marginal_rows, "gdp_tabicl": _group_rows, "few_shot_generation": _text_rows}[folder.unit.method](folder)
+    rows = {"ldp_tabicl": _marginal_rows, "gdp_tabicl": _group_rows, "few_shot_generation": _text_rows, "dp_icl": _answer_rows}[
+        folder.unit.method
+    ](folder)
     create_table_artifact(key=_slug("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
     return f"{len(rows)} released rows"
 
@@ -55,6 +58,15 @@ def _text_rows(folder: UnitFolder) -> list[dict[str, Any]]:
         return []
     texts = read_texts(folder.path / TEXTS, (cell for cell in written_cells(folder.unit) if cell.epsilon != inf))
     return [{"cell": cell.key, "label": one.label, "text": one.text} for cell, written in texts.items() for one in written]
+
+
+def _answer_rows(folder: UnitFolder) -> list[dict[str, Any]]:
+    answers = read_answers(folder.path / ANSWERS, (cell for cell in released_cells(folder.unit) if cell.epsilon != inf))
+    return [
+        {"cell": cell.key, "query": number, "answer": told(folder.texts, one)}
+        for cell, found in answers.items()
+        for number, one in enumerate(found)
+    ]
 
 
 def _marginal_rows(folder: UnitFolder) -> list[dict[str, Any]]:

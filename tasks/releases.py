@@ -15,6 +15,7 @@ State       ledger            DPICL_LEDGER (a database URL), else `ledger.db` in
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,7 +32,7 @@ from dpicl.errors import LedgerError
 from dpicl.methods import METHODS
 from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
-from tasks.artefacts import read_content_digest
+from tasks.artefacts import read_content_digest, read_split
 from tasks.files import PRIVATE_MODE, publish, read_json, write_json
 from tasks.models import fingerprint
 from tasks.run_folder import UnitFolder, read_plan
@@ -40,7 +41,7 @@ from tasks.settings import Settings
 SPENDING = "releases.json"
 POST_PROCESSING = {"estimator", "also_sampled"}
 """Choices that change nothing of a release: it is bought once for all of them."""
-WRITING = ("few_shot_generation",)
+WRITING = ("few_shot_generation", "dp_icl")
 """Methods in which a model reads private rows."""
 
 
@@ -108,7 +109,7 @@ class UnitReleases:
         """Name every release by account, data, mechanism, parameters and contract."""
         key, contract, unit = ledger_key(folder.settings), folder.declared, folder.unit
         writer = fingerprint(read_plan(folder.run).writing_model, folder.settings) if unit.method in WRITING else ""
-        version = content_version(key, bytes.fromhex(read_content_digest(folder)))
+        version = content_version(key, bytes.fromhex(read_content_digest(folder)) + _queries_digest(folder))
         account = account_of(contract, unit.method)
         named = {}
         for cell, cost in costs_of(contract, unit).items():
@@ -192,6 +193,13 @@ class UnitReleases:
 
     def _draft(self, release: Release, sha256: str) -> Path:
         return self._final(release).with_name(f"{release.release_id}.{sha256}.draft")
+
+
+def _queries_digest(folder: UnitFolder) -> bytes:
+    """Of the queries that a release answers: other queries, another release. Nothing for methods that answer any."""
+    if folder.unit.method != "dp_icl":
+        return b""
+    return hashlib.sha256(json.dumps(read_split(folder).queries.data.column("text").to_pylist()).encode()).digest()
 
 
 def release_missing(folder: UnitFolder, draw: Callable[[list[Cell]], Mapping[Cell, bytes]]) -> dict[Cell, bytes]:

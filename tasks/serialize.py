@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpicl.methods import few_shot_generation, gdp_tabicl, ldp_tabicl, text_answers
+from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl, ldp_tabicl, text_answers
 from dpicl.methods.common import draws_for
+from dpicl.methods.dp_icl import told
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.pipeline import Cell
-from tasks.artefacts import PROMPTS, PUBLIC_TEXTS, TEXTS, read_collections, read_groups, read_rows, read_split, read_texts, write_prompts
+from dpicl.text.prompts import asking_demonstration
+from tasks.artefacts import (
+    ANSWERS,
+    PROMPTS,
+    PUBLIC_TEXTS,
+    TEXTS,
+    read_answers,
+    read_collections,
+    read_groups,
+    read_rows,
+    read_split,
+    read_texts,
+    write_prompts,
+)
 from tasks.doorway import unit_stage
 from tasks.files import write_json
 from tasks.run_folder import UnitFolder
 
+EXAMPLES = 3
+"""Answers of an ensemble that are shown."""
 Serialised = tuple[dict[Cell, list[str]], dict[str, list[str]]]
 """Prompts by cell, and an example of demonstrations by the cell's key."""
 
@@ -51,8 +67,20 @@ def _few_shot(folder: UnitFolder) -> Serialised:
     return prompts, {cell.key: texts for cell, texts in shown.items()}
 
 
+def _ensembles(folder: UnitFolder) -> Serialised:
+    split, contract, unit = read_split(folder), folder.texts, folder.unit
+    released = read_answers(folder.path / ANSWERS, dp_icl.released_cells(unit))
+    queries = split.queries.data.column("text").to_pylist()[:EXAMPLES]
+    examples = {
+        cell.key: [asking_demonstration(contract, query, told(contract, one)) for query, one in zip(queries, found, strict=False)]
+        for cell, found in released.items()
+    }
+    return dp_icl.serialise(released, split.train, split.queries, contract, unit), examples
+
+
 _SERIALISE: dict[str, Callable[[UnitFolder], Serialised]] = {
     "ldp_tabicl": _ldp,
     "gdp_tabicl": _gdp,
     "few_shot_generation": _few_shot,
+    "dp_icl": _ensembles,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import tasks.consult
 import tasks.fit_baselines
 import tasks.generate
 import tasks.score  # noqa: F401 - for what they import

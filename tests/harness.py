@@ -32,7 +32,7 @@ import yaml
 from flows.embedded_server import stop_with_parent
 from flows.runtime import LOCAL_CLUSTER
 from tests.library.examples import random_table, small_contract, tree
-from tests.library.text_contracts import text_tree
+from tests.library.text_contracts import ENSEMBLE, text_tree
 
 REPOSITORY = Path(__file__).parent.parent
 DPICL = Path(sys.executable).with_name("dpicl")
@@ -163,6 +163,7 @@ def letters(name: str = "letters", *, private: bool = False, **changes: Any) -> 
     content = {**text_tree(), "name": name, **changes}
     content["source"] |= {part: {"file": f"{name}/{part}.jsonl"} for part in ("train", "test")}
     content["generation"] |= {"max_tokens": 3}
+    content["ensemble"] = ENSEMBLE
     if private:
         content["privacy"] = {**content["privacy"], "budget": {"epsilon": 1000, "delta": 0.05}}
     return content

@@ -47,6 +47,7 @@ LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
     "discrete-laplace": (ADD, _stated),
     "noisy-mean": (ADD, _stated),
     "noisy-max": (None, _stated),
+    "joint-exponential": (None, _stated),
     "sparse-vector": (ADD, _stated),
     "randomised-response": (REPLACE, _response),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.audit import counts, local, means, noise, persons, releases, texts
+from dpicl.audit import counts, ensembles, keywords, local, means, noise, persons, placement, releases, texts
 from dpicl.audit.case import AuditCase
 from dpicl.errors import ParameterError
 
@@ -22,6 +22,11 @@ _ALL = (
     persons.person_case(),
     texts.fresh_case(),
     texts.fixed_case(),
+    ensembles.votes_case(),
+    ensembles.embedding_case(),
+    keywords.set_case(),
+    keywords.joint_case(),
+    placement.keyed_case(),
 )
 CASES: dict[str, AuditCase] = {case.name: case for case in _ALL}
 

@@ -106,7 +106,7 @@ class Extraction(Frozen):
 
 
 class FreeText(Frozen):
-    """The answer is a text of its own, such as a summary; a record without one is left out."""
+    """The answer is a text of its own, such as a summary; a record without one, or without a text, is left out."""
 
     kind: Literal["generation"]
     field: FieldPath

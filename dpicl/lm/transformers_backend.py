@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpicl.errors import ModelError
+from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.batching import Row, Tokens, rows_of
 from dpicl.lm.generation import generate
 from dpicl.lm.loading import choose_device, ending_tokens, known_tokens, leading_tokens, load
@@ -265,7 +265,7 @@ class TransformersScorer:
         longest = max(map(len, rows), default=0)
         if self.context is not None and longest > self.context:
             count = sum(len(row) > self.context for row in rows)
-            raise ModelError(
+            raise TooLongError(
                 f"a prompt has {longest} tokens, but model {self._name!r} reads at most {self.context} "
                 f"({count} distinct {'prompt is' if count == 1 else 'prompts are'} too long); "
                 f"expected fewer demonstrations or a model with a longer context"

@@ -2,7 +2,12 @@
 
 from types import ModuleType
 
-from dpicl.methods import few_shot_generation, gdp_tabicl, ldp_tabicl
+from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl, ldp_tabicl
 
-METHODS: dict[str, ModuleType] = {"ldp_tabicl": ldp_tabicl, "gdp_tabicl": gdp_tabicl, "few_shot_generation": few_shot_generation}
+METHODS: dict[str, ModuleType] = {
+    "ldp_tabicl": ldp_tabicl,
+    "gdp_tabicl": gdp_tabicl,
+    "few_shot_generation": few_shot_generation,
+    "dp_icl": dp_icl,
+}
 """Methods by the name that pipelines.yaml gives them."""

@@ -6,7 +6,7 @@ Guarantee   none spent: works on released values and metrics only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -71,8 +71,5 @@ def _result(unit: Unit, cell: Cell, metrics: Metrics, cost: Cost | None) -> Resu
         shots=cell.shots,
         sampling_rate=None if cell.sampling_rate is None else float(cell.sampling_rate),
         amplified_epsilon=cost.amplified.epsilon if cost and cost.amplified else None,
-        query_count=metrics.query_count,
-        accuracy=metrics.accuracy,
-        balanced_accuracy=metrics.balanced_accuracy,
-        auc=metrics.auc,
+        **asdict(metrics),
     )

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-from dpicl.contract.text import Classification, TextContract
+from dpicl.contract.text import Classification, FreeText, TextContract
 from dpicl.errors import ModelError
 from dpicl.evaluation import Metrics, majority, measure
 from dpicl.lm.egress import ask, ask_texts, prompts_of
@@ -24,6 +24,7 @@ from dpicl.lm.requests import Progress, Scorer, TextGenerator
 from dpicl.methods.common import MAJORITY
 from dpicl.pipeline import Cell
 from dpicl.text.prompts import CONTENT_FREE, asking_demonstration, asking_prompt, asking_query, continuations
+from dpicl.text_metrics import measure_texts
 from dpicl.types import Demonstration, QueryTable
 
 
@@ -75,9 +76,11 @@ def truth_of(queries: QueryTable, contract: TextContract) -> np.ndarray:
 
 
 def answers_of(said: np.ndarray, contract: TextContract) -> np.ndarray:
-    """Answers to the queries: numbers of labels by equation (1), or trimmed texts; shape (queries,)."""
+    """Answers to the queries: numbers of labels, by equation (1) where they are not given, or trimmed texts; shape (queries,)."""
     if not contract.is_classification:
         return np.char.strip(said)
+    if said.ndim == 1:
+        return said
     scores = log_softmax(said, axis=1)
     if contract.calibrate:
         scores, free = scores[: -len(CONTENT_FREE)], scores[-len(CONTENT_FREE) :]
@@ -86,7 +89,13 @@ def answers_of(said: np.ndarray, contract: TextContract) -> np.ndarray:
 
 
 def metrics_of(said: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: TextContract) -> dict[Cell, Metrics]:
-    """Accuracy of every cell, exact match for open answers, and of always giving the most frequent answer."""
+    """Accuracy of every cell, exact match for open answers, and of always giving the most frequent answer.
+
+    Answers that are texts of their own are measured by how near they come; no answer is frequent among them.
+    """
+    answered = {cell: answers_of(one, contract) for cell, one in said.items()}
+    if isinstance(contract.task, FreeText):
+        return {cell: measure_texts(truth, one) for cell, one in answered.items()}
     balanced = contract.is_classification
-    found = {cell: measure(truth, answers_of(one, contract), balanced=balanced) for cell, one in said.items()}
+    found = {cell: measure(truth, one, balanced=balanced) for cell, one in answered.items()}
     return {**found, MAJORITY: majority(truth, balanced=balanced)}

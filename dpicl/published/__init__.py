@@ -1,5 +1,6 @@
 """What the papers printed: their tables as data, with their slips mended where that can be shown."""
 
+from dpicl.published.dp_icl import ensemble_number
 from dpicl.published.dp_tabicl import ACCURACY_TABLES, AmplifiedEpsilon, Erratum, PaperModel, errata, paper_accuracy, table_v
 from dpicl.published.few_shot import NoiseCell, few_shot_accuracy, table_nine
 from dpicl.published.files import read_table
@@ -10,6 +11,7 @@ __all__ = [
     "Erratum",
     "NoiseCell",
     "PaperModel",
+    "ensemble_number",
     "errata",
     "few_shot_accuracy",
     "paper_accuracy",

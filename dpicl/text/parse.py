@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpicl.contract.text import Classification, TextContract, template_pieces
+from dpicl.contract.text import Classification, FreeText, TextContract, template_pieces
 from dpicl.errors import DataError
 from dpicl.text.fields import Fields, parse_records
 from dpicl.text.plain import plain_text
@@ -20,7 +21,8 @@ def parse_texts(data: bytes, contract: TextContract, where: str) -> pa.Table:
     """Columns `label` and `text` of one file's unpacked content: shape (records, 2), strings.
 
     A label is the contract's, or the phrases of an answer joined by blanks; records without an
-    answer are left out. A text is one line, however long.
+    answer are left out, and those without a text where answers are texts of their own. A text is
+    one line, however long.
 
     Raises:
         DataError: names file, field, rule and count, never a value.
@@ -40,7 +42,8 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
         labels = _labels(fields[contract.task.field], contract.task, where)
     else:
         fields, labels = _answered(fields, contract.task.field, where)
-    return pa.table({"label": pa.array(labels, pa.string()), "text": pa.array(_texts(fields, contract, where), pa.string())})
+    texts = _texts(fields, contract, where)
+    return _filled(pa.table({"label": pa.array(labels, pa.string()), "text": pa.array(texts, pa.string())}), contract, where)
 
 
 def _labels(values: Sequence[Any], task: Classification, where: str) -> list[str]:
@@ -73,11 +76,16 @@ def _texts(fields: Fields, contract: TextContract, where: str) -> list[str]:
     def text(place: int) -> str:
         return plain_text("".join(literal + (fields[field][place] if field else "") for literal, field in pieces))
 
-    texts = [text(place) for place in range(len(fields[contract.task.field]))]
-    empty = sum(not text for text in texts)
-    if empty:
-        raise DataError(where, f"{empty} of {len(texts)} texts are empty; expected something in every one")
-    return texts
+    return [text(place) for place in range(len(fields[contract.task.field]))]
+
+
+def _filled(table: pa.Table, contract: TextContract, where: str) -> pa.Table:
+    """The records that have a text."""
+    filled = table.filter(pc.not_equal(table.column("text"), ""))
+    empty = table.num_rows - filled.num_rows
+    if empty and not (isinstance(contract.task, FreeText) and filled.num_rows):
+        raise DataError(where, f"{empty} of {table.num_rows} texts are empty; expected something in every one")
+    return filled
 
 
 def _refuse(values: Sequence[Any], broken: Callable[[Any], bool], rule: str, field: str, where: str) -> None:

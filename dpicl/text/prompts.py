@@ -60,6 +60,14 @@ def asking_query(contract: TextContract, text: str) -> str:
     return f"{words.text}: {text}\n{words.answer}:"
 
 
+def keywords_query(contract: TextContract, text: str, keywords: Sequence[str]) -> str:
+    """A text whose answer is to use some words; without any it is `asking_query`."""
+    words = contract.prompts.asking
+    if not keywords or words.keywords is None:
+        return asking_query(contract, text)
+    return f"{words.text}: {text}\n{words.keywords}: {', '.join(keywords)}\n{words.answer}:"
+
+
 def asking_prompt(contract: TextContract, demonstrations: Sequence[str], query: str) -> str:
     """One prompt; no demonstrations give the zero-shot prompt."""
     instruction = contract.prompts.asking.instruction

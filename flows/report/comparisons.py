@@ -1,4 +1,4 @@
-"""Does it beat the majority label? The headline, and paired t-tests."""
+"""Does it beat the majority label, or where answers are whole texts, no demonstrations at all? Headlines, and paired t-tests."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ import pandas as pd
 from scipy.stats import ttest_rel
 
 from flows.report import words
-from flows.report.tables import has_several_rates, parts, row_label, spread
+from flows.report.tables import has_several_rates, of_texts, parts, row_label, spread
 
 
 @dataclass(frozen=True)
 class Headline:
     """The best private in-context cell and what stands beside it; all private cells on average.
 
-    What was not measured is a dash.
+    The bar is the majority label's accuracy, or the ROUGE-1 of zero-shot answers. What was not
+    measured is a dash.
     """
 
+    metric: str
     where: str
     best: str
-    majority: str
+    bar: str
     non_private: str
     cell_count: int
     mean_private: str
-    mean_majority: str
+    mean_bar: str
 
 
 @dataclass(frozen=True)
@@ -48,25 +50,32 @@ class Comparison:
     lr: Test
 
 
-def headline(results: pd.DataFrame) -> Headline | None:
-    """None where no model answered with private demonstrations."""
+def headlines(results: pd.DataFrame) -> list[Headline]:
+    """One for accuracies, one for whole texts; none where no model answered with private demonstrations."""
+    texts = of_texts(results)
+    found = (_headline(results[~texts], "accuracy", "majority"), _headline(results[texts], "rouge1", "zero-shot"))
+    return [one for one in found if one is not None]
+
+
+def _headline(results: pd.DataFrame, metric: str, bar: str) -> Headline | None:
     private = _private(results)
     cell = ["method", "dataset", "epsilon", "shots", "sampling_rate"]
-    means = private.groupby(cell, dropna=False)["accuracy"].mean().reset_index()
-    if means["accuracy"].isna().all():
+    means = private.groupby(cell, dropna=False)[metric].mean().reset_index()
+    if means[metric].isna().all():
         return None
-    best = means.loc[means["accuracy"].idxmax()]
+    best = means.loc[means[metric].idxmax()]
     here = results[(results["method"] == best["method"]) & (results["dataset"] == best["dataset"])]
     icl = here[(here["system"] == "icl") & _same(here["shots"], best["shots"]) & _same(here["sampling_rate"], best["sampling_rate"])]
-    majority = results[results["system"] == "majority"].groupby(["method", "dataset"])["accuracy"].mean()
+    bars = results[results["system"] == bar].groupby(["method", "dataset"])[metric].mean()
     return Headline(
+        metric,
         _where(best, has_several_rates(here)),
-        spread(icl.loc[icl["epsilon"] == best["epsilon"], "accuracy"]),
-        spread(here.loc[here["system"] == "majority", "accuracy"]),
-        spread(icl.loc[icl["epsilon"] == math.inf, "accuracy"]),
+        spread(icl.loc[icl["epsilon"] == best["epsilon"], metric]),
+        spread(here.loc[here["system"] == bar, metric]),
+        spread(icl.loc[icl["epsilon"] == math.inf, metric]),
         len(means),
-        words.number(means["accuracy"].mean()),
-        words.number(means.join(majority.rename("majority"), on=["method", "dataset"])["majority"].mean()),
+        words.number(means[metric].mean()),
+        words.number(means.join(bars.rename("bar"), on=["method", "dataset"])["bar"].mean()),
     )
 
 
@@ -76,8 +85,8 @@ def _where(cell: pd.Series, show_rate: bool) -> str:
 
 
 def comparisons(results: pd.DataFrame) -> list[Comparison]:
-    """One row per method, data set and number of shots, over the private (epsilon, seed) pairs."""
-    return [row for part in parts(results) for row in _of_part(part)]
+    """One row per method, data set and number of shots, over the private (epsilon, seed) pairs; whole texts have no majority to beat."""
+    return [row for part in parts(results[~of_texts(results)]) for row in _of_part(part)]
 
 
 def _of_part(part: pd.DataFrame) -> list[Comparison]:

@@ -19,6 +19,7 @@ STAGES = (
     "aggregate",
     "charge",
     "generate",
+    "consult",
     "release",
     "serialize",
     "score",

@@ -19,6 +19,8 @@ from dpicl.evaluation import results_frame_columns
 from dpicl.yaml_file import validate
 
 RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
+TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
+"""Numbers that runs of older versions lack."""
 TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
 
 
@@ -150,7 +152,7 @@ def load_run(folder: Path) -> Run:
         DataError: a column should hold numbers and does not; gives the count.
     """
     manifest = validate(Manifest, _read_json(folder / "manifest.json"), "manifest.json")
-    results = _read_frame(folder / "results.csv", results_frame_columns(), RESULT_NUMBERS)
+    results = _read_frame(folder / "results.csv", results_frame_columns(), (*RESULT_NUMBERS, *TEXT_NUMBERS), spared=TEXT_NUMBERS)
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
     files = sorted((folder / "units").glob("*/demonstrations.json"), key=_natural_order)
     return Run(manifest, results, timings, tuple(_read_demonstrations(file) for file in files), _read_answers(folder))
@@ -165,14 +167,15 @@ def _read_json(path: Path) -> Any:
         raise RunError(f"{path.name}: is not valid JSON") from None
 
 
-def _read_frame(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
-    """A CSV as text, its number columns converted; empty means not defined. No file, no rows."""
+def _read_frame(path: Path, columns: Sequence[str], numbers: Sequence[str], *, spared: Sequence[str] = ()) -> pd.DataFrame:
+    """A CSV as text, its number columns converted; empty means not defined. No file, no rows; columns that are spared may be missing."""
     if not path.exists():
         return pd.DataFrame(columns=list(columns))
     try:
         frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise RunError(f"{path.name}: cannot be read as CSV ({type(error).__name__})") from None
+    frame = frame.assign(**{column: "" for column in spared if column not in frame.columns})
     missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise RunError(f"{path.name}: lacks {len(missing)} columns: {', '.join(missing)}; expected {', '.join(columns)}")

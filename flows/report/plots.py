@@ -1,4 +1,4 @@
-"""The figures: accuracy against epsilon, accuracy against the sampling rate, time by stage."""
+"""The figures: accuracy or ROUGE-1 against epsilon and against the sampling rate, time by stage."""
 
 from __future__ import annotations
 
@@ -12,45 +12,56 @@ from matplotlib.figure import Figure
 from flows.report import words
 from flows.report.costs import Costs
 from flows.report.svg import BASELINES, GRID, INK, MUTED, SERIES, new_figure, style, to_svg
+from flows.report.tables import METRICS
 
 _MARKERS = "os^DvP"
 _INFINITY_GAP = 0.4
 _BASELINE_LOOKS = {"lr": ("--", "x"), "gnb": ("-.", "+")}
 
 
-def epsilon_figure(part: pd.DataFrame) -> str:
-    """Accuracy of one method against epsilon, one panel per data set; the last tick is without privacy."""
+def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
+    """A metric of one method against epsilon, one panel per data set; the last tick is without privacy."""
     place = epsilon_places(part["epsilon"].dropna().unique())
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
         icl = of_dataset[of_dataset["system"] == "icl"]
         for i, (shots, group) in enumerate(icl.groupby("shots")):
-            _epsilon_line(axes, group, place, f"k = {shots:g}", SERIES[i % len(SERIES)], marker=_MARKERS[i % len(_MARKERS)], shift=i)
+            _epsilon_line(
+                axes,
+                group.set_index("epsilon")[metric],
+                place,
+                f"k = {shots:g}",
+                SERIES[i % len(SERIES)],
+                marker=_MARKERS[i % len(_MARKERS)],
+                shift=i,
+            )
         for colour, (system, (line, marker)) in zip(BASELINES, _BASELINE_LOOKS.items(), strict=True):
             group = of_dataset[of_dataset["system"] == system]
-            _epsilon_line(axes, group, place, words.SYSTEMS[system], colour, marker=marker, line=line, shift=-1)
-        _levels(axes, of_dataset)
+            _epsilon_line(
+                axes, group.set_index("epsilon")[metric], place, words.SYSTEMS[system], colour, marker=marker, line=line, shift=-1
+            )
+        _levels(axes, of_dataset, metric)
         axes.set_xticks(list(place.values()), [words.epsilon(epsilon) for epsilon in place])
         axes.set_xlabel("ε")
         if math.inf in place and len(place) > 1:
             axes.axvline(place[math.inf] - _INFINITY_GAP / 2, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
 
-    return _panels(part, draw, f"Accuracy against epsilon, {_method(part)}, one panel per data set")
+    return _panels(part, draw, metric, f"{METRICS[metric]} against epsilon, {_method(part)}, one panel per data set")
 
 
-def rate_figure(part: pd.DataFrame) -> str:
-    """Accuracy of one method against the sampling rate, one panel per data set, as the paper's figure 2."""
+def rate_figure(part: pd.DataFrame, metric: str) -> str:
+    """A metric of one method against the sampling rate, one panel per data set, as the paper's figure 2."""
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
         icl = of_dataset[of_dataset["system"] == "icl"]
         for i, ((shots, epsilon), group) in enumerate(icl.groupby(["shots", "epsilon"])):
-            of_rate = group.groupby("sampling_rate")["accuracy"].agg(["mean", "std"])
+            of_rate = group.groupby("sampling_rate")[metric].agg(["mean", "std"])
             label, colour, marker = f"k = {shots:g}, ε = {words.epsilon(epsilon)}", SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
             axes.errorbar(of_rate.index * 100, of_rate["mean"], of_rate["std"].fillna(0), label=label, color=colour, marker=marker)
-        _levels(axes, of_dataset)
+        _levels(axes, of_dataset, metric)
         axes.set_xlabel("rows sampled, %")
 
-    return _panels(part, draw, f"Accuracy against the sampling rate, {_method(part)}, one panel per data set")
+    return _panels(part, draw, metric, f"{METRICS[metric]} against the sampling rate, {_method(part)}, one panel per data set")
 
 
 def time_figure(costs: Costs) -> str:
@@ -82,7 +93,7 @@ def _method(part: pd.DataFrame) -> str:
     return words.method_name(part["method"].iloc[0])
 
 
-def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], description: str) -> str:
+def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metric: str, description: str) -> str:
     datasets = list(part["dataset"].unique())
     columns = min(2, len(datasets))
     rows = math.ceil(len(datasets) / columns)
@@ -95,16 +106,16 @@ def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], desc
         for axes in grid[len(datasets) :]:
             axes.set_visible(False)
         for axes in grid[::columns]:
-            axes.set_ylabel("accuracy")
+            axes.set_ylabel(words.MEASURES[metric])
         _legend(figure, grid[: len(datasets)])
         return to_svg(figure, description)
 
 
 def _epsilon_line(
-    axes: Axes, group: pd.DataFrame, place: dict[float, float], label: str, colour: str, *, marker: str, line: str = "-", shift: int
+    axes: Axes, values: pd.Series, place: dict[float, float], label: str, colour: str, *, marker: str, line: str = "-", shift: int
 ) -> None:
     """Mean and deviation by epsilon; the step to infinity is dotted. Lines stand a little apart so that bars can be told."""
-    by_epsilon = group.groupby("epsilon")["accuracy"].agg(["mean", "std"]).fillna({"std": 0.0})
+    by_epsilon = values.groupby("epsilon").agg(["mean", "std"]).fillna({"std": 0.0})
     by_epsilon = by_epsilon[by_epsilon.index.isin(list(place))]
     if by_epsilon.empty:
         return
@@ -116,10 +127,10 @@ def _epsilon_line(
         axes.plot(x[-2:], by_epsilon["mean"].iloc[-2:], color=colour, linestyle=":", linewidth=1.0)
 
 
-def _levels(axes: Axes, of_dataset: pd.DataFrame) -> None:
+def _levels(axes: Axes, of_dataset: pd.DataFrame, metric: str) -> None:
     """Horizontal lines for what needs no demonstrations."""
     for system, line in (("majority", "-"), ("zero-shot", (0, (1, 2)))):
-        mean = of_dataset.loc[of_dataset["system"] == system, "accuracy"].mean()
+        mean = of_dataset.loc[of_dataset["system"] == system, metric].mean()
         if not math.isnan(mean):
             axes.axhline(mean, color=INK, linewidth=1.1, linestyle=line, label=words.SYSTEMS[system], zorder=1.5)
     axes.grid(axis="x", visible=False)

@@ -10,13 +10,13 @@ import jinja2
 from markupsafe import Markup
 
 from flows.report import words
-from flows.report.comparisons import comparisons, headline
+from flows.report.comparisons import comparisons, headlines
 from flows.report.costs import costs
 from flows.report.guarantees import guarantee_table, relevant_errata
 from flows.report.load import Demonstrations, Run, load_run
 from flows.report.paper import Paper
 from flows.report.plots import epsilon_figure, rate_figure, time_figure
-from flows.report.tables import METRICS, has_several_rates, metric_tables
+from flows.report.tables import METRICS, has_several_rates, metric_tables, of_texts
 from tasks.csv_file import harmless
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
@@ -53,9 +53,9 @@ def report_context(run: Run) -> dict[str, Any]:
         "methods": methods,
         "datasets": datasets,
         "paper_models": paper.models(set(results["method"])),
-        "headline": headline(results),
+        "headlines": headlines(results),
         "metrics": [(METRICS[metric], tables) for metric, tables in metrics.items() if tables or metric == "accuracy"],
-        "quotes_paper": any(table.quotes_paper for table in metrics["accuracy"]),
+        "quotes_paper": any(table.quotes_paper for tables in metrics.values() for table in tables),
         "comparisons": comparisons(results),
         "guarantees": guarantee_table(manifest.guarantees),
         "statements": list(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.asked))),
@@ -63,6 +63,7 @@ def report_context(run: Run) -> dict[str, Any]:
         "examples": examples(run.demonstrations),
         "costs": costs(run.timings, manifest.energy) if len(run.timings) else None,
         "systems": set(results["system"]),
+        "of_texts": bool(of_texts(results).any()),
         "amplified": bool(results["amplified_epsilon"].notna().any()),
     }
 
@@ -100,11 +101,11 @@ def _is_private(key: str) -> bool:
 
 
 def _figures(run: Run) -> dict[str, Any]:
-    """Inline SVG by method; only text of ours and escaped names is in it."""
+    """Inline SVG by method, whole texts apart; only text of ours and escaped names is in it."""
     figures = []
-    for method, part in run.results.groupby("method", sort=False):
-        draw = rate_figure if has_several_rates(part) else epsilon_figure
-        figures.append((method, has_several_rates(part), Markup(draw(part))))
+    for (method, texts), part in run.results.groupby(["method", of_texts(run.results)], sort=False):
+        draw, metric = rate_figure if has_several_rates(part) else epsilon_figure, "rouge1" if texts else "accuracy"
+        figures.append((method, has_several_rates(part), words.MEASURES[metric], Markup(draw(part, metric))))
     bars = Markup(time_figure(costs(run.timings, None))) if len(run.timings) else ""
     return {"figures": figures, "time_figure": bars}
 

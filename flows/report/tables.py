@@ -11,7 +11,16 @@ import pandas as pd
 from flows.report import words
 from flows.report.paper import Paper
 
-METRICS = {"accuracy": "Accuracy", "balanced_accuracy": "Balanced accuracy", "auc": "AUC"}
+METRICS = {
+    "accuracy": "Accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "auc": "AUC",
+    "rouge1": "ROUGE-1",
+    "rouge2": "ROUGE-2",
+    "rougeL": "ROUGE-L",
+    "bleu": "BLEU",
+    "levenshtein": "Levenshtein similarity",
+}
 NOT_ASKED = ("lr", "gnb", "lr-naive", "gnb-naive")
 """Baselines, tested on the whole held-out part: majority and zero-shot, on the queries asked, do not compare."""
 _OWN_COLUMNS = ("majority", "zero-shot")
@@ -19,7 +28,7 @@ _OWN_COLUMNS = ("majority", "zero-shot")
 
 @dataclass(frozen=True)
 class Cell:
-    """Mean ± deviation, the paper's print beside it, and whether it is above the majority label."""
+    """Mean ± deviation, the paper's print beside it, and whether it is above the bar: majority, or zero-shot where there is none."""
 
     text: str = words.DASH
     paper: str = ""
@@ -72,6 +81,11 @@ def has_several_rates(results: pd.DataFrame) -> bool:
     return bool((icl.groupby(["method", "dataset"])["sampling_rate"].nunique() > 1).any())
 
 
+def of_texts(results: pd.DataFrame) -> pd.Series:
+    """Which rows belong to a method and data set whose answers are whole texts, measured by ROUGE-1 and not by accuracy alone."""
+    return results.groupby(["method", "dataset"])["rouge1"].transform("count") > 0
+
+
 def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
     """`in-context, k = 2, rate 0.1`."""
     label = words.system_name(system)
@@ -87,11 +101,11 @@ def spread(values: pd.Series) -> str:
 
 def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...]) -> MetricTable:
     own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
-    several, bar = has_several_rates(part), own["majority"].mean()
+    several, bar = has_several_rates(part), own["majority" if len(own["majority"]) else "zero-shot"].mean()
     rows = []
     for system, shots, rate, group in _row_groups(part):
         asked = system not in NOT_ASKED
-        quoted = paper if metric == "accuracy" and not (asked and several) else None  # the paper's tables have one rate
+        quoted = None if asked and several else paper  # the papers' tables have one rate
         cells = tuple(_cell(group, metric, epsilon, quoted, bar if asked else math.inf, several) for epsilon in epsilons)
         majority, zero_shot = (spread(own[name]) if asked else words.DASH for name in _OWN_COLUMNS)
         rows.append(Row(row_label(system, shots, rate, several), cells, majority, zero_shot))
@@ -112,7 +126,7 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
     """One row's cell; `bar` is what it must be above to stand out."""
     here = group[group["epsilon"] == epsilon]
     values = here[metric].dropna()
-    printed = _printed(group.iloc[0], epsilon, paper) if paper else ""
+    printed = _printed(group.iloc[0], metric, epsilon, paper) if paper else ""
     if values.empty:
         return Cell(paper=printed)
     seed_count = group["seed"].nunique()
@@ -122,9 +136,9 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
     return Cell(spread(values), printed, ", ".join(notes), above=bool(values.mean() > bar))
 
 
-def _printed(row: pd.Series, epsilon: float, paper: Paper) -> str:
+def _printed(row: pd.Series, metric: str, epsilon: float, paper: Paper) -> str:
     shots = None if math.isnan(row["shots"]) else int(row["shots"])
-    found = paper.accuracy(row["method"], row["dataset"], row["system"], shots, epsilon)
+    found = paper.number(row["method"], row["dataset"], metric, row["system"], shots, epsilon)
     return f"paper {words.as_printed(*found)}" if found else ""
 
 

@@ -6,7 +6,13 @@ import math
 from collections.abc import Mapping
 
 DASH = "–"
-METHODS = {"ldp_tabicl": "LDP-TabICL", "gdp_tabicl": "GDP-TabICL", "few_shot_generation": "DP few-shot generation", "": "shared"}
+METHODS = {
+    "ldp_tabicl": "LDP-TabICL",
+    "gdp_tabicl": "GDP-TabICL",
+    "few_shot_generation": "DP few-shot generation",
+    "dp_icl": "DP-ICL",
+    "": "shared",
+}
 SYSTEMS = {
     "icl": "in-context",
     "icl-nested": "in-context, nested shots",
@@ -14,6 +20,7 @@ SYSTEMS = {
     "icl-calibrated": "in-context, calibrated",
     "raw-rows": "raw randomised rows",
     "random-rows": "real rows at random",
+    "few-shot": "real rows in one prompt",
     "zero-shot": "zero-shot",
     "majority": "majority",
     "lr": "logistic regression",
@@ -22,6 +29,8 @@ SYSTEMS = {
     "gnb-naive": "Gaussian naive Bayes, the paper's setting",
 }
 """Systems in the order of a table's rows."""
+MEASURES = {"accuracy": "accuracy", "rouge1": "ROUGE-1"}
+"""What figures and headlines show: of labels, and of whole texts."""
 
 
 def method_name(slug: str) -> str:
@@ -60,13 +69,14 @@ def mean_and_deviation(mean: float, deviation: float) -> str:
     return f"{mean:.3f} ± {deviation:.3f}"
 
 
-def as_printed(mean: float, deviation: float) -> str:
-    """Two decimals without the leading zero, as the paper prints: `.78 ± .01`."""
-    return f"{_short(mean)} ± {_short(deviation)}"
+def as_printed(mean: float, deviation: float | None) -> str:
+    """Two decimals without the leading zero, as most papers print: `.78 ± .01`; three without a deviation: `.783`."""
+    return _short(mean, 3) if deviation is None else f"{_short(mean)} ± {_short(deviation)}"
 
 
-def _short(value: float) -> str:
-    return f"{value:.2f}".removeprefix("0") if value < 1 else f"{value:.2f}"
+def _short(value: float, decimals: int = 2) -> str:
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("0") if value < 1 else text
 
 
 def signed(value: float) -> str:

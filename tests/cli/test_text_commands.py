@@ -9,7 +9,7 @@ from tests.harness import Place, call_main, complaint, install_texts, letters, s
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
-TEXTS = ("agnews", "dbpedia", "docstrings", "mit_director", "mit_genre", "trec")
+TEXTS = ("agnews", "amazon", "dbpedia", "docstrings", "mit_director", "mit_genre", "samsum", "sroie", "sst2", "trec")
 
 
 def test_the_texts_named_here_are_all_there_are(place: Place) -> None:
@@ -21,7 +21,8 @@ def test_check_and_show_know_every_contract(place: Place, capsys: Capture, name:
     checked = said(capsys, "contract", "check", str(place.root / "contracts" / "texts" / f"{name}.yaml"))
     assert checked.startswith(f"{name}.yaml: ok: texts of at most ") and "queries" in checked
     shown = said(capsys, "contract", "show", name)
-    assert shown.startswith(f"{name}: ") and all(word in shown for word in ("benchmark", "subsets", "delta", "prompt"))
+    assert shown.startswith(f"{name}: ") and all(word in shown for word in ("benchmark", "ensembles", "delta", "prompt"))
+    assert "0 labels" not in checked and ("labels" in checked) == (name not in ("samsum", "sroie"))
 
 
 def test_data_list_tells_which_texts_are_at_hand(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ import tasks.ingest  # noqa: E402
 import tasks.split  # noqa: E402
 import tasks.validate  # noqa: E402
 from dpicl.methods import gdp_tabicl, ldp_tabicl  # noqa: E402
+from flows import dp_icl as dp_icl_flow  # noqa: E402
 from flows import few_shot_generation as few_shot_flow  # noqa: E402
 from flows import gdp_tabicl as gdp_flow  # noqa: E402
 from flows import ldp_tabicl as ldp_flow  # noqa: E402
@@ -53,14 +54,16 @@ def faults() -> dict[str, str]:
     """Private tables that break their contract, stages that quote rows, workers that die."""
     for stage, (module, function) in zip(STAGES, PLACES, strict=True):
         plant(module, function, stage)
-    for stage in (*STAGES, "fit_baselines", "generate"):
+    for stage in (*STAGES, "fit_baselines", "generate", "consult"):
         setattr(wiring, stage, getattr(wiring, stage).with_options(retry_delay_seconds=0))
     private = {**GRID, "datasets": ["spoilt", "outside", *map(fault, STAGES)]}
     bench = {**GRID, "datasets": ["doomed", fault("baselines")], "methods": ["gdp_tabicl"], "epsilons": [1, "inf"]}
     written = {**GRID, "datasets": [fault("generate")], "methods": ["few_shot_generation"]}
+    answered = {**GRID, "datasets": [fault("consult")], "methods": ["dp_icl"]}
     return {
         "faults": ended(lambda: sweep("private", private, "canaries-faults")),
         "texts": ended(lambda: sweep("private", written, "canaries-texts")),
+        "asked": ended(lambda: sweep("private", answered, "canaries-asked")),
         "workers": ended(lambda: sweep("demo", bench, "canaries-workers")),
     }
 
@@ -103,6 +106,7 @@ def main() -> None:
         "ldp": ended(lambda: ldp_flow.ldp_tabicl(**asked, run_id="canaries-ldp")),
         "gdp": ended(lambda: gdp_flow.gdp_tabicl(**asked, run_id="canaries-gdp")),
         "few-shot": ended(lambda: few_shot_flow.few_shot_generation(**{**asked, "dataset": "letters"}, run_id="canaries-few-shot")),
+        "ensembles": ended(lambda: dp_icl_flow.dp_icl(**{**asked, "dataset": "letters"}, run_id="canaries-ensembles")),
         **faults(),
         "leaky": ended(lambda: leaky(MUTANTS["parameter"])),
     }

@@ -78,7 +78,7 @@ def plant(module: Any, function: str, stage: str, act: Callable[[str], None] | N
 
     def faulty(*arguments: Any, **options: Any) -> Any:
         result = real(*arguments, **options)
-        name = next(value.name for value in arguments if isinstance(value, Declared))
+        name = next(one.name for value in arguments for one in (value, getattr(value, "contract", None)) if isinstance(one, Declared))
         if name == fault(stage):
             raise ValueError(f"cannot use {_rows((*arguments, result))}")
         if act is not None:
@@ -108,7 +108,8 @@ def _die_once(name: str) -> None:
 
 def dask_setup(_worker: Any) -> None:
     """Plant the faults of workers."""
-    from dpicl.methods import few_shot_generation, gdp_tabicl
+    from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl
 
     plant(gdp_tabicl, "baselines", "baselines", _die_once)
     plant(few_shot_generation, "write", "generate")
+    plant(dp_icl, "consult", "consult")

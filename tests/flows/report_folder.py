@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from html.parser import HTMLParser
+from itertools import zip_longest
 
 from dpicl.evaluation import results_frame_columns
 from flows.report import build_report
@@ -47,7 +48,8 @@ def write_csv(path, header, content):
 
 def write_run(folder, *, results=None, timings=(), demonstrations=None, unit="gdp_tabicl__adult__seed0", **changes):
     (folder / "manifest.json").write_text(json.dumps(manifest(**changes)), encoding="utf-8")
-    write_csv(folder / "results.csv", COLUMNS, rows() if results is None else results)
+    filled = [[cell for _, cell in zip_longest(COLUMNS, row, fillvalue="")] for row in (rows() if results is None else results)]
+    write_csv(folder / "results.csv", COLUMNS, filled)
     write_csv(folder / "timings.csv", ["method", "dataset", "seed", "stage", "seconds"], timings)
     if demonstrations:
         (folder / "units" / unit).mkdir(parents=True)

@@ -59,6 +59,8 @@ def test_the_flows_ended_as_they_should(aftermath: Aftermath) -> None:
     assert aftermath.private.returncode == 0, aftermath.private.stderr
     outcomes = aftermath.outcomes
     assert (outcomes["ldp"], outcomes["gdp"], outcomes["few-shot"]) == ("canaries-ldp", "canaries-gdp", "canaries-few-shot")
+    assert outcomes["ensembles"] == "canaries-ensembles"
+    assert "1 part failed, first dp_icl__fault_consult" in outcomes["asked"]
     assert "1 part failed, first few_shot_generation__fault_generate" in outcomes["texts"]
     assert "parts failed, first spoilt: spoilt.csv: column 'colour'" in outcomes["faults"]
     assert "1 part failed, first gdp_tabicl__fault_baselines" in outcomes["workers"]
@@ -68,7 +70,7 @@ def test_the_flows_ended_as_they_should(aftermath: Aftermath) -> None:
 
 def test_every_stage_failed_and_told_no_more_than_where(aftermath: Aftermath) -> None:
     states = aftermath.left["task_runs"].decode()
-    for stage in (*STAGES, "baselines", "generate"):
+    for stage in (*STAGES, "baselines", "generate", "consult"):
         assert f"{stage}: ValueError at faulty" in states, stage
     assert "outside: column 'age': breaks in_bounds" in states
 

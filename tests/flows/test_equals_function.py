@@ -12,6 +12,7 @@ import pytest
 from prefect_dask import DaskTaskRunner
 
 from dpicl.contract import Contract, TextContract
+from dpicl.lm.embedding import open_embedder
 from dpicl.lm.models import ModelSpec, open_scorer, open_writer
 from dpicl.methods import METHODS
 from dpicl.pipeline import units_of
@@ -19,6 +20,7 @@ from dpicl.tabular.source import load_source
 from dpicl.tabular.split import split_table
 from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
+from flows.dp_icl import dp_icl
 from flows.few_shot_generation import few_shot_generation
 from flows.gdp_tabicl import gdp_tabicl
 from flows.ldp_tabicl import ldp_tabicl
@@ -26,7 +28,7 @@ from tasks.corpus import public_corpus
 from tasks.run_folder import read_plan
 from tasks.settings import Settings
 from tests.harness import REAL_DATA, SMALL, World, install, install_texts, letters, rows, shop, shop_rows
-from tests.library.text_contracts import as_extraction, lines, records
+from tests.library.text_contracts import as_extraction, as_free_text, lines, records
 
 FINITE = {**SMALL, "epsilons": ["1", "10", "inf"], "seeds": [0, 3]}
 
@@ -42,7 +44,8 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
             contract, method = settings.declared(unit.dataset), METHODS[unit.method]
             if isinstance(contract, TextContract):
                 split = split_texts(load_texts(contract, data_folder=settings.data), contract)
-                results = method.run(split, contract, unit, scorer, writer)
+                readers = (scorer, open_embedder(fake=model == "fake")) if unit.method == "dp_icl" else (writer,)
+                results = method.run(split, contract, unit, scorer, *readers)
             else:
                 assert isinstance(contract, Contract)
                 table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
@@ -107,6 +110,28 @@ def test_texts_with_the_tiny_model_equal_the_function(world: World) -> None:
     with world.entered():
         runner = DaskTaskRunner(address=world.scheduler)
         name = few_shot_generation.with_options(task_runner=runner)("letters", [20.0], [2], [0], run_id="equal-few-shot-generation")
+    assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
+
+
+def test_ensembles_in_every_way_equal_the_function(world: World) -> None:
+    """Labels and texts, every aggregation, two seeds."""
+    install_texts(world, letters(), lines(records(40)), lines(records(4)))
+    open_answers = letters("heads")
+    as_free_text(open_answers)
+    install_texts(world, open_answers, lines(records(40)), lines(records(4)))
+    labels = {"exponential": {"noise": "exponential"}, "soft": {"aggregation": "soft-votes"}}
+    texts = {"ptr": {"aggregation": "keywords-ptr"}, "joint": {"aggregation": "keywords-joint"}}
+    for name, also in (("letters", labels), ("heads", texts)):
+        changes = {**FINITE, "datasets": [name], "methods": ["dp_icl"], "shots": [1, 2], "options": {"dp_icl": {"also": also}}}
+        run = world.sweep(f"equal-ensembles-{name}", changes)
+        assert by_flow(run) == by_function(world, run, "fake")
+
+
+def test_ensembles_with_the_tiny_model_equal_the_function(world: World) -> None:
+    install_texts(world, letters(), lines(records(40)), lines(records(4)))
+    with world.entered():
+        runner = DaskTaskRunner(address=world.scheduler)
+        name = dp_icl.with_options(task_runner=runner)("letters", [20.0], [2], [0], run_id="equal-dp-icl")
     assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
 
 

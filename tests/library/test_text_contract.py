@@ -27,17 +27,25 @@ from tasks.settings import Settings
 
 from .examples import ROOT, one_sentence, put, tree
 from .test_contract_fuzz import _mutate
-from .text_contracts import TEXT_CONTRACTS, as_extraction, lines, records, text_contract, text_tree
+from .text_contracts import TEXT_CONTRACTS, as_ensemble, as_extraction, as_free_text, lines, records, text_contract, text_tree
 
 every_text_contract = pytest.mark.parametrize("contract", TEXT_CONTRACTS.values(), ids=TEXT_CONTRACTS)
 TEXTS = ROOT / "data_contracts" / "texts"
-LABELS, SIZES, ASKING = ("task", "labels"), ("generation",), ("prompts", "asking")
+LABELS, SIZES, ASKING, ENSEMBLE = ("task", "labels"), ("generation",), ("prompts", "asking"), ("ensemble",)
 
 
 def both(*changes: Callable[[Any], None]) -> Callable[[Any], None]:
     def change(content: Any) -> None:
         for one in changes:
             one(content)
+
+    return change
+
+
+def without(*keys: str) -> Callable[[Any], None]:
+    def change(content: Any) -> None:
+        for key in keys:
+            del content[key]
 
     return change
 
@@ -62,6 +70,24 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "brace not closed": (put("text")("{body"), "text", "expected places written {field}"),
     "length zero": (put("max_characters")(0), "max_characters", "expected greater than or equal to 1"),
     "task": (put("task", "kind")("ranking"), "task", "expected 'classification', 'extraction'"),
+    "no method": (without("generation"), "generation", "and `ensemble` are missing; expected one of them: the sizes of a method"),
+    "sizes without words": (put("prompts", "generation")(None), "prompts.generation", "and `generation` go together; expected both"),
+    "words without sizes": (
+        both(as_ensemble, without("generation")), "prompts.generation", "and `generation` go together"),
+    "texts written for answers that are texts": (
+        both(as_free_text, put(*SIZES)(text_tree()["generation"]), put("prompts", "generation")(text_tree()["prompts"]["generation"])),
+        "generation", "needs labels to write texts for; expected `ensemble` only"),
+    "keywords for labels": (put(*ASKING, "keywords")("With"), "prompts.asking.keywords", "has no meaning for labels; expected no such key"),
+    "keywords on two lines": (both(as_free_text, put(*ASKING, "keywords")("a\nb")), "prompts.asking.keywords", "expected text of the form"),
+    "labels of answers that are texts": (both(as_free_text, put(*LABELS)(["a"])), "task.labels", "unknown key"),
+    "answers calibrated": (both(as_free_text, put("calibrate")(True)), "calibrate", "only with a task of kind classification"),
+    "answer without tokens": (both(as_free_text, put("task", "answer_tokens")(0)), "task.answer_tokens", "greater than or equal to 1"),
+    "answers without rows": (both(as_free_text, put("task", "rows")(0)), "task.rows", "expected greater than or equal to 1"),
+    "one voter": (both(as_free_text, put(*ENSEMBLE, "subsets")(1)), "ensemble.subsets", "expected greater than or equal to 2"),
+    "ensemble without delta": (both(as_free_text, put(*ENSEMBLE)({"subsets": 2})), "ensemble.delta", "missing"),
+    "delta of an ensemble": (both(as_free_text, put(*ENSEMBLE, "delta")(1)), "ensemble.delta", "expected a delta in (0, 1)"),
+    "one text to choose from": (both(as_free_text, put(*ENSEMBLE, "candidates")(1)), "ensemble.candidates", "greater than or equal to 2"),
+    "no keywords": (both(as_free_text, put(*ENSEMBLE, "keywords")(0)), "ensemble.keywords", "greater than or equal to 1"),
     "one label": (put(*LABELS)({"good": {"text": "Good", "rows": 9}}), "task.labels", "at least 2 items"),
     "texts of labels alike": (put(*LABELS, "bad", "text")("Wanted"), "task", "expected a text of its own for every label"),
     "text of a label empty": (put(*LABELS, "bad", "text")(""), "task.labels.bad.text", "expected text"),
@@ -145,7 +171,7 @@ TABLE_9 = {
 
 
 def test_the_sizes_are_those_of_table_9() -> None:
-    assert set(TEXT_CONTRACTS) == {*TABLE_9, "docstrings"}
+    assert {name for name, contract in TEXT_CONTRACTS.items() if contract.generation} == {*TABLE_9, "docstrings"}
     for name, published in TABLE_9.items():
         sizes = TEXT_CONTRACTS[name].generation
         assert (sizes.subsets, sizes.examples, sizes.candidates, sizes.max_tokens) == published, name
@@ -153,15 +179,18 @@ def test_the_sizes_are_those_of_table_9() -> None:
 
 @every_text_contract
 def test_no_row_is_likely_to_be_shown_as_it_is(contract: TextContract) -> None:
-    """delta is at most about one over the rows of a label, Abbreviation left aside as in the paper."""
+    """delta is at most about one over the rows of a label, Abbreviation left aside as in the paper; of ensembles, over all rows."""
     bounds = [rows for label, rows in contract.row_bounds.items() if label != "ABBR"]
-    assert contract.generation.delta <= Fraction(1, min(bounds))
+    assert contract.generation is None or contract.generation.delta <= Fraction(1, min(bounds))
+    assert contract.ensemble is None or contract.ensemble.delta <= Fraction(1, sum(bounds))
 
 
 @every_text_contract
 def test_every_label_is_named_in_the_instruction(contract: TextContract) -> None:
+    """Phrases of a text and sentiments are asked for without one, as Zhao et al. do."""
     instruction = contract.prompts.asking.instruction
-    assert (instruction is None) == (not contract.is_classification)
+    bare = contract.task.kind == "extraction" or contract.name in ("amazon", "sst2")
+    assert (instruction is None) == bare
     assert instruction is None or all(contract.label_text(label) in instruction for label in contract.demonstrated)
 
 
@@ -202,18 +231,18 @@ def _use(content: dict[str, Any]) -> None:
     assert isinstance(contract, TextContract)
     table = parse_texts(lines(records(6)), contract, "train.jsonl")
     text_violations(table.add_column(0, "part", [["train"] * 6]), contract)
-    first = contract.label_text(contract.demonstrated[0])
-    assert all((instruction_piece(contract), example_piece(contract, "x", first), header_piece(contract, first)))
+    if contract.generation is not None:
+        first = contract.label_text(contract.demonstrated[0])
+        assert all((instruction_piece(contract), example_piece(contract, "x", first), header_piece(contract, first)))
     assert asking_prompt(contract, (), asking_query(contract, "x")).endswith(":")
     assert not contract.is_classification or len(set(continuations(contract))) == len(contract.demonstrated)
 
 
-@given(st.integers(0, 2**32), st.integers(1, 4), st.booleans())
+@given(st.integers(0, 2**32), st.integers(1, 4), st.sampled_from([lambda content: None, as_extraction, as_free_text]))
 @settings(max_examples=300)
-def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(seed: int, deeds: int, open_answers: bool) -> None:
+def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(seed: int, deeds: int, form: Callable[[Any], None]) -> None:
     content, dice = text_tree(), random.Random(seed)
-    if open_answers:
-        as_extraction(content)
+    form(content)
     for _ in range(deeds):
         _mutate(content, dice)
     if content.get("kind") is None:

@@ -23,6 +23,7 @@ from dpicl.text.prompts import (
     example_piece,
     header_piece,
     instruction_piece,
+    keywords_query,
 )
 
 from .examples import ROOT
@@ -39,18 +40,17 @@ def _writing(contract: TextContract) -> str:
 
 
 def _asking(contract: TextContract) -> str:
-    labels = [contract.label_text(label) for label in contract.demonstrated[:2]]
+    labels = [contract.label_text(label) for label in contract.demonstrated[:2]] or ["a made-up answer", "another"]
     shown = [asking_demonstration(contract, f"a made-up text number {number}", label) for number, label in enumerate(labels, 1)]
     return asking_prompt(contract, shown, asking_query(contract, "a text to ask about"))
 
 
 @every_text_contract
 def test_prompts_are_the_golden_ones_letter_by_letter(contract: TextContract) -> None:
-    parts = {
-        "writing": _writing(contract),
-        "asking": _asking(contract),
-        "zero-shot": asking_prompt(contract, (), asking_query(contract, "")),
-    }
+    parts = {"writing": _writing(contract)} if contract.generation else {}
+    parts |= {"asking": _asking(contract), "zero-shot": asking_prompt(contract, (), asking_query(contract, ""))}
+    if contract.prompts.asking.keywords:
+        parts["keywords"] = asking_prompt(contract, (), keywords_query(contract, "a text to ask about", ("two", "words")))
     if contract.is_classification:
         parts["continuations"] = "\n".join(continuations(contract))
     actual = "".join(f"# {name}\n{text}\n\n" for name, text in parts.items())

@@ -23,7 +23,7 @@ from dpicl.text.parse import parse_texts
 from dpicl.text.plain import plain_text
 from dpicl.text.read import find_texts, load_texts, texts_digest
 
-from .text_contracts import TRAIN, as_extraction, changed, lines, records, text_contract, write_files
+from .text_contracts import TRAIN, as_extraction, as_free_text, changed, lines, records, text_contract, write_files
 
 CONTRACT, EXTRACTION = text_contract(), text_contract(as_extraction)
 SECRET = "Zebra-4711"
@@ -84,6 +84,19 @@ def test_what_breaks_the_contract_is_one_sentence_with_a_count_and_no_text(tmp_p
 def test_empty_texts_and_texts_of_blanks_are_counted(tmp_path: Path) -> None:
     train = changed(5, {"body": ""}, {"body": " \t\u200b\x00"}, {"body": "\ud800"})
     assert "train.jsonl: 3 of 5 texts are empty" in refusal(tmp_path, train, text_contract(lambda content: content.update(text="{body}")))
+
+
+def test_where_answers_are_texts_records_without_either_are_left_out(tmp_path: Path) -> None:
+    """One dialogue of SAMSum is empty."""
+    free = text_contract(as_free_text)
+    train = changed(5, {"body": " \r\n"}, {"head": ""}, {"head": None}, {"head": "two\r\nlines"})
+    assert rows(load_texts(free, data_folder=write_files(tmp_path, train)))[:2] == [
+        ("train", "two lines", "letter 3 of ann"),
+        ("train", "Re 4", "letter 4 of ann"),
+    ]
+    assert "2 of 2 texts are empty" in refusal(tmp_path, changed(2, {"body": ""}, {"body": ""}), free)
+    assert "field 'body' is missing (1 value)" in refusal(tmp_path, changed(2, {"body": None}), free)
+    assert "field 'head' is in no record" in refusal(tmp_path, changed(1, {"head": ""}), free)
 
 
 @pytest.mark.parametrize("value", [7, {"x": SECRET}, [SECRET, 1], False])

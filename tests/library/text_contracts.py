@@ -14,6 +14,7 @@ from dpicl.contract import TextContract, load_contract, parse_contract
 from .examples import ROOT
 
 TEXT_CONTRACTS = {path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts" / "texts").glob("*.yaml"))}
+ENSEMBLE = {"subsets": 2, "delta": "1/100", "candidates": 4, "keywords": 3}
 TRAIN, TEST = "mail/train.jsonl", "mail/test.jsonl.gz"
 
 
@@ -55,6 +56,20 @@ def as_extraction(content: dict[str, Any]) -> None:
     """A change: the answer is a phrase below `slots.Name`."""
     content["task"] = {"kind": "extraction", "field": "slots.Name", "rows": 4, "labels": ["ann", "bob"], "answer_tokens": 5}
     content["text"] = "{body}"
+
+
+def as_ensemble(content: dict[str, Any]) -> None:
+    """A change: answered by ensembles too, of two prompts."""
+    content["ensemble"] = dict(ENSEMBLE)
+
+
+def as_free_text(content: dict[str, Any]) -> None:
+    """A change: the answer is a text of its own, and only ensembles answer."""
+    content["task"] = {"kind": "generation", "field": "head", "rows": 4, "answer_tokens": 5}
+    content["text"] = "{body}"
+    content["prompts"] = {"asking": {"text": "Letter", "answer": "Head", "keywords": "Use these words"}}
+    as_ensemble(content)
+    del content["generation"]
 
 
 def records(count: int) -> list[dict[str, Any]]:

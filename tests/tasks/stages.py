@@ -15,9 +15,11 @@ from prefect import Task
 from flows.wiring import collect_run, write_report
 from tasks.aggregate import aggregate
 from tasks.artefacts import remove_private
+from tasks.charge import charge
+from tasks.consult import consult, release_answers
 from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
-from tasks.generate import charge, generate, release_texts
+from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.plan import make_plan
 from tasks.randomise import randomise
@@ -38,6 +40,7 @@ RELEASE: Mapping[str, tuple[Task[..., Any], ...]] = {
     "ldp_tabicl": (randomise, reconstruct),
     "gdp_tabicl": (subsample, aggregate),
     "few_shot_generation": (charge, generate, release_texts),
+    "dp_icl": (charge, consult, release_answers),
 }
 
 

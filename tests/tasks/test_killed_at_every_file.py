@@ -17,10 +17,11 @@ from tests.tasks.stages import End, in_process
 
 PLAIN = {**SMALL, "datasets": ["shop"], "epsilons": ["1"]}
 WRITTEN = {
-    "methods": ["few_shot_generation"],
+    "methods": ["few_shot_generation", "dp_icl"],
     "datasets": ["letters"],
     "shots": [2],
-    "options": {"few_shot_generation": {"mechanism": "exponential"}},  # Gaussian noise would be priced again after every death
+    # Gaussian noise would be priced again after every death
+    "options": {"few_shot_generation": {"mechanism": "exponential"}, "dp_icl": {"noise": "exponential"}},
 }
 REWRITTEN = ("timings", "progress", "manifest.json", "report.")
 """Times and dates differ from run to run."""
@@ -39,7 +40,7 @@ def attempt(place: Place, end: End, method: str = "") -> int:
     """Do the run: of one method on private rows, or of those for tables on a benchmark; or on benchmark texts."""
     if method == BENCHMARK_TEXTS:
         return in_process(place.environment, "demo", {**PLAIN, **WRITTEN}, "r", end)
-    chosen = {**PLAIN, "methods": [method], **(WRITTEN if method == "few_shot_generation" else {})}
+    chosen = {**PLAIN, **(WRITTEN if method in WRITTEN["methods"] else {}), "methods": [method]}
     return in_process(place.environment, *(("private", chosen) if method else ("demo", PLAIN)), "r", end)
 
 
@@ -99,6 +100,7 @@ RELEASED = {
     "ldp_tabicl": "released_reports.npz",
     "gdp_tabicl": "released_groups.json",
     "few_shot_generation": "released_texts.json",
+    "dp_icl": "released_answers.json",
 }
 
 

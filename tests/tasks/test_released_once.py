@@ -19,9 +19,9 @@ from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import STEPS, Death, join, start
 from tests.tasks.stages import make_plan, steps
 
-ACCOUNT = {"ldp_tabicl": "shop-clients", "gdp_tabicl": "shop", "few_shot_generation": "letters"}
-DATASET = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "few_shot_generation": "letters"}
-EXPONENTIAL = {"few_shot_generation": {"mechanism": "exponential"}}
+ACCOUNT = {"ldp_tabicl": "shop-clients", "gdp_tabicl": "shop", "few_shot_generation": "letters", "dp_icl": "letters"}
+DATASET = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "few_shot_generation": "letters", "dp_icl": "letters"}
+EXPONENTIAL = {"few_shot_generation": {"mechanism": "exponential"}, "dp_icl": {"noise": "exponential"}}
 """Gaussian noise would be priced again after every death."""
 GRID = {**SMALL, "epsilons": ["1", "2"], "shots": [1], "seeds": [0], "options": EXPONENTIAL}
 

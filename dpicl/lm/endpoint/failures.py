@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from secrets import SystemRandom
 from typing import Any
 
-from dpicl.errors import ModelError
+from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.endpoint.labels import Outcome
 
 BACKOFF_SECONDS, BACKOFF_CAP_SECONDS = 0.5, 30.0
@@ -45,10 +45,6 @@ class Unanswered(Exception):
     def __init__(self, outcome: Outcome, status: int) -> None:
         super().__init__(outcome)
         self.outcome, self.status = outcome, status
-
-
-class TooLongError(ModelError):
-    """A prompt does not fit the model's context."""
 
 
 class GaveUpError(ModelError):

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from dpicl.errors import ModelError
+from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.endpoint.client import ATTEMPTS, Client
-from dpicl.lm.endpoint.failures import TooLongError, Unanswered
+from dpicl.lm.endpoint.failures import Unanswered
 from dpicl.lm.endpoint.labels import Outcome
 from dpicl.lm.endpoint.protocol import PATHS, Manner, Reply
 

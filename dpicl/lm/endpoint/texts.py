@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpicl.lm.endpoint.failures import TooLongError
+from dpicl.errors import TooLongError
 from dpicl.lm.endpoint.labels import Outcome
 from dpicl.lm.endpoint.protocol import Api, GarbledError, Manner, Reply
 from dpicl.lm.endpoint.questioner import Questioner

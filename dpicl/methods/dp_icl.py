@@ -1,0 +1,228 @@
+"""DP-ICL: an ensemble of prompts, each with a few private rows, answers every query, and noise stands between them and the answer.
+
+Trust       Central: a curator and a model that may see the rows; only aggregated answers leave.
+Unit        One row.
+Neighbours  ADD_OR_REMOVE_ONE; votes and embeddings with gaussian noise under REPLACE_ONE too.
+Guarantee   (epsilon, delta)-DP for the answers to all queries of a release together, from the
+            accountant. There is no answer beyond those queries.
+Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble_plan` and the
+            mechanisms say about its accounting. Soft votes: Private PoEtry (arXiv 2602.05012).
+
+    for every query x of Q:
+    1  D_1 ... D_M <- every row takes part with probability q, in the prompt that its keyed hash names
+    2  a_i <- LM(D_i, x)                                     labels, log-probabilities or texts
+    3  votes            label <- noisy max of #{i: a_i = label}
+       soft votes       label <- noisy max of sum_i clipped log p_i(label),  every D_i one row
+       embedding        z <- sum_i clip(E(a_i) - c) + noise;  the candidate text nearest to c + z / M
+       keywords, PTR    words <- the top k of #{i: word in a_i}, if a noisy test finds them stable
+       keywords, joint  words <- a sequence of words of x, likelier the more a_i hold them
+    4  with keywords: the model is asked once more, without rows, for an answer that uses them
+
+Candidates and c, their mean, are written without private rows. Everything for Q queries is charged
+before the first.
+
+Symbols     M prompts, q public sampling rate, E a public sentence embedding, k keywords.
+Not covered queries, which are sent as they are; per-record budgets (arXiv 2511.04332): every row pays
+            for every query; running time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, cast
+
+import numpy as np
+
+from dpicl.contract.text import TextContract
+from dpicl.evaluation import Result
+from dpicl.lm.embedding import Embedder
+from dpicl.lm.requests import Scorer
+from dpicl.methods import text_answers as answers
+from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
+from dpicl.methods.ensemble_answers import Answer, Public, decide, write_candidates
+from dpicl.methods.ensemble_plan import EnsemblePlan, costs, plans, released_cells, statement
+from dpicl.methods.ensemble_voting import Placement, Voters, Votes
+from dpicl.methods.text_answers import truth_of
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws, Stream
+from dpicl.text.prompts import asking_prompt, keywords_query
+from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
+
+CITATIONS = ("wu2024privacy", "poetry2026")
+VERSION = 1
+"""Raised when the same parameters would give another release."""
+PROMPTS_AT_ONCE = 256
+Released = dict[Cell, list[Answer]]
+Numbered = Sequence[tuple[int, str]]
+"""Queries with their numbers in a release: a number and its query belong together for ever."""
+Progress = Callable[[int, int], None]
+
+__all__ = ["VERSION", "Answer", "answers", "costs", "released_cells", "releases", "run", "statement", "truth_of"]
+
+
+class Secrets(Protocol):
+    """Secret randomness of a release, the same whenever it is taken up again."""
+
+    def stream(self, cell: Cell, name: str) -> Stream:
+        """For one purpose of one cell."""
+        ...
+
+
+class Kept(Protocol):
+    """Clean votes that survive a lost worker: of two that keep the same the first stands."""
+
+    def read(self, cell: Cell, name: str) -> bytes | None:
+        """What is kept for a cell under this name."""
+        ...
+
+    def write(self, cell: Cell, name: str, content: bytes) -> None:
+        """Keep it, unless there is something already."""
+        ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """One unit's share of the work: the cells that are answered, and where draws come from and votes are kept."""
+
+    contract: TextContract
+    plans: Mapping[Cell, EnsemblePlan]
+    draws: Draws
+    secrets: Secrets
+    kept: Kept
+
+    def key(self, cell: Cell) -> bytes:
+        """Where rows fall: secret, and each release's own; on a benchmark all epsilons see the same prompts, which costs nothing there."""
+        stream = self.draws.public("ensemble", f"shots={cell.shots}") if self.draws.simulated else self.secrets.stream(cell, "placement")
+        return stream.bytes(32)
+
+
+def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, progress: Progress | None = None) -> dict[Cell, list[Votes]]:
+    """Steps 1 and 2 for all cells: clean votes on every query; what is kept already is not asked again.
+
+    Raises:
+        ModelError: the model fails, for another reason than what stands in a prompt.
+    """
+    voters, found, by_cell = Voters(job.contract, model), dict[str, list[Votes]](), {}
+    for cell, plan in job.plans.items():
+        placement = Placement(train, job.key(cell), plan.rate, plan.shape)
+        name = _name(placement)
+        if name not in found:
+            found[name] = []
+            size = max(1, PROMPTS_AT_ONCE // plan.shape.subsets)
+            for part in (queries[start : start + size] for start in range(0, len(queries), size)):
+                found[name] += _kept(partial(voters.votes, placement), part, name, cell, job.kept)
+                if progress is not None:
+                    progress(len(found[name]), len(queries))
+        by_cell[cell] = found[name]
+    return by_cell
+
+
+def _name(placement: Placement) -> str:
+    """What votes are kept under: the same for cells that see the same prompts and are asked alike."""
+    shape = placement.shape
+    asked = (placement.rate, shape.subsets, shape.rows, shape.alone, shape.clip if shape.alone else None)
+    return hashlib.sha256(placement.key + repr(asked).encode()).hexdigest()
+
+
+def _kept(vote: Callable[[Numbered], list[Votes]], queries: Numbered, name: str, cell: Cell, kept: Kept) -> list[Votes]:
+    """The votes that stand, cast now where there are none."""
+    names = {number: f"{name} {number}" for number, _ in queries}
+    missing = [(number, query) for number, query in queries if kept.read(cell, names[number]) is None]
+    mine = {number: json.dumps(votes).encode() for (number, _), votes in zip(missing, vote(missing) if missing else (), strict=True)}
+    for number, content in mine.items():
+        kept.write(cell, names[number], content)
+    return [cast(Votes, json.loads(kept.read(cell, names[number]) or mine[number])) for number, _ in queries]
+
+
+def answer(job: Job, votes: Mapping[Cell, Sequence[Votes]], queries: Numbered, public: Public) -> Released:
+    """Step 3 for every query of every cell."""
+    return {
+        cell: [
+            decide(plan, cast_votes, query, job.contract, job.secrets.stream(cell, f"answer {number}"), public)
+            for (number, query), cast_votes in zip(queries, votes[cell], strict=True)
+        ]
+        for cell, plan in job.plans.items()
+    }
+
+
+def real_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> dict[Cell, tuple[Demonstration, ...]]:
+    """Random rows in one prompt, without noise: what the paper compares with, where the unit asks for epsilon = infinity; benchmarks only."""
+    if math.inf not in unit.epsilons:
+        return {}
+    labels, texts, found = train.data.column("label"), train.data.column("text"), {}
+    for shots in unit.shots:
+        generator = draws_for(contract, unit.seed).public("few-shot", f"shots={shots}").generator()
+        chosen = generator.permutation(train.row_count)[:shots]
+        found[Cell("few-shot", math.inf, shots)] = tuple(Demonstration(labels[int(row)].as_py(), texts[int(row)].as_py()) for row in chosen)
+    return found
+
+
+def serialise(released: Released, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit) -> dict[Cell, list[str]]:
+    """Prompts that are still to be asked: without demonstrations, with real rows, and by step 4 with released keywords."""
+    shown = {ZERO_SHOT: (), **real_rows(train, contract, unit)}
+    prompts = {cell: answers.prompts_for(demonstrations, queries, contract) for cell, demonstrations in shown.items()}
+    texts = queries.data.column("text").to_pylist()
+    for cell, found in released.items():
+        if all(isinstance(one, list) for one in found):
+            asked = [keywords_query(contract, text, one) for text, one in zip(texts, found, strict=True)]
+            prompts[cell] = [asking_prompt(contract, [], query) for query in asked]
+    return prompts
+
+
+def said_of(released: Released, contract: TextContract) -> dict[Cell, np.ndarray]:
+    """Released answers that need no further question, as `answers.answers_of` takes them: shape (queries,)."""
+    names, said = list(contract.demonstrated), {}
+    for cell, found in released.items():
+        if all(isinstance(one, str) for one in found):
+            said[cell] = np.array([names.index(str(one)) for one in found] if names else found)
+    return said
+
+
+def told(contract: TextContract, one: Answer) -> str:
+    """An answer as people read it."""
+    return ", ".join(one) if isinstance(one, list) else contract.label_text(one)
+
+
+def releases(contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+    """What this unit spends: the answers of every cell to all queries are a release of their own."""
+    return costs(contract, unit)
+
+
+class Memory:
+    """Secrets and kept votes that last as long as their process."""
+
+    def __init__(self, draws: Draws) -> None:
+        self._draws = draws
+        self._kept: dict[str, bytes] = {}
+
+    def stream(self, cell: Cell, name: str) -> Stream:
+        """See `Secrets`; nothing is taken up again here."""
+        return self._draws.secret("ensemble", f"{cell.key},{name}")
+
+    def read(self, cell: Cell, name: str) -> bytes | None:
+        """See `Kept`."""
+        return self._kept.get(name)
+
+    def write(self, cell: Cell, name: str, content: bytes) -> None:
+        """See `Kept`."""
+        self._kept.setdefault(name, content)
+
+
+def run(split: SplitTable, contract: TextContract, unit: Unit, scorer: Scorer, reader: Scorer, embedder: Embedder | None) -> list[Result]:
+    """The whole method on one set of texts, without any orchestrator: the same results as the flow."""
+    check_supported(contract, unit)
+    draws = draws_for(contract, unit.seed)
+    memory = Memory(draws)
+    job = Job(contract, plans(contract, unit), draws, memory, memory)
+    texts = split.queries.data.column("text").to_pylist()
+    public, queries = Public(write_candidates(texts, contract, unit.seed, reader), embedder), list(enumerate(texts))
+    released = answer(job, consult(split.train, queries, reader, job), queries, public)
+    prompts = serialise(released, split.train, split.queries, contract, unit)
+    said = {cell: answers.ask_cell(scorer, asked, contract, cell) for cell, asked in prompts.items()}
+    measured = answers.metrics_of({**said, **said_of(released, contract)}, truth_of(split.queries, contract), contract)
+    return results(unit, measured, costs(contract, unit))

@@ -1,0 +1,107 @@
+"""Step 3 of DP-ICL for one query: from clean votes to the one answer that leaves, and what is written without private rows for it.
+
+Trust       Central; votes are private, candidates and keywords of a query are public.
+Guarantee   that of the plan's noise; everything after it is post-processing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from dpicl.contract.text import Classification, TextContract
+from dpicl.lm.egress import ask_texts
+from dpicl.lm.embedding import Embedder
+from dpicl.lm.requests import Scorer, TextGenerator
+from dpicl.mechanisms.joint_exponential import joint_top
+from dpicl.mechanisms.noisy_embedding import EmbeddingNoise, nearest, whole_vectors
+from dpicl.mechanisms.private_token import TokenNoise
+from dpicl.methods.ensemble_plan import CHANGED_ANSWER, EnsemblePlan, JointNoise, sizes_of
+from dpicl.methods.ensemble_voting import STOP, Votes
+from dpicl.randomness import Stream
+from dpicl.text.prompts import asking_prompt, asking_query
+from dpicl.types import ReleasedPrompts
+
+RADIUS = 1.0
+"""Embeddings of answers lie within this distance of the candidates' mean, or are drawn to it."""
+Answer = str | list[str]
+"""To one query: a label's name, a text, or keywords."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Answers to one query that were written without private rows."""
+
+    texts: tuple[str, ...]
+    embeddings: np.ndarray
+
+    @property
+    def centre(self) -> np.ndarray:
+        """Their mean: public, shape (d,)."""
+        return np.asarray(self.embeddings.mean(axis=0))
+
+
+class Public:
+    """What is known of the queries without private rows: candidates, and what embeds texts."""
+
+    def __init__(self, written: Mapping[str, Sequence[str]], embedder: Embedder | None) -> None:
+        self._written, self._embedder = written, embedder
+        self._known: dict[str, Candidates] = {}
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Shape (texts, d), of norm 1; zeros for a text without content."""
+        assert self._embedder is not None
+        return self._embedder.embed(texts)
+
+    def candidates(self, query: str) -> Candidates:
+        """Those of one query."""
+        if query not in self._known:
+            texts = tuple(self._written[query])
+            self._known = {query: Candidates(texts, self.embed(texts))}
+        return self._known[query]
+
+
+def decide(plan: EnsemblePlan, votes: Votes, query: str, contract: TextContract, stream: Stream, public: Public) -> Answer:
+    """Step 3 for one query: all that leaves."""
+    noise = plan.noise
+    if isinstance(noise, TokenNoise):
+        return contract.demonstrated[noise.elect(cast(list[int], votes), stream)]
+    texts = cast(list[str], votes)
+    if isinstance(noise, EmbeddingNoise):
+        candidates = public.candidates(query)
+        vectors = whole_vectors(public.embed(texts), centre=candidates.centre, radius=RADIUS)
+        return candidates.texts[nearest(candidates.embeddings, noise.release(vectors, stream), candidates.centre)]
+    counts = Counter(word for text in texts for word in set(words_of(text)))
+    if isinstance(noise, JointNoise):
+        return _joint(noise, counts, words_of(query), plan.shape.keywords, stream)
+    return list(noise.choose(counts, stream, stream) or ())
+
+
+def _joint(noise: JointNoise, counts: Mapping[str, int], words: Sequence[str], most: int, stream: Stream) -> list[str]:
+    if not words:
+        return []
+    found = [counts.get(word, 0) for word in words]
+    places = joint_top(found, length=min(most, len(words)), epsilon=noise.epsilon, sensitivity=CHANGED_ANSWER, stream=stream)
+    return [words[place] for place in places]
+
+
+def words_of(text: str) -> list[str]:
+    """Words in small letters, each once, in their order; common ones are left out."""
+    return [word for word in dict.fromkeys(re.findall(r"\w+", text.lower())) if word not in ENGLISH_STOP_WORDS]
+
+
+def write_candidates(queries: Sequence[str], contract: TextContract, seed: int, model: Scorer) -> dict[str, list[str]]:
+    """Sampled answers to every query from the model alone; reads no row and costs nothing. Nothing for labels."""
+    task = contract.task
+    if isinstance(task, Classification) or not isinstance(model, TextGenerator):
+        return {}
+    count, distinct = sizes_of(contract).candidates, list(dict.fromkeys(queries))
+    prompts = [asking_prompt(contract, [], asking_query(contract, query)) for query in distinct for _ in range(count)]
+    texts = ask_texts(model, ReleasedPrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP, temperature=1.0, seed=seed)
+    return {query: [text.strip() for text in texts[place * count : (place + 1) * count]] for place, query in enumerate(distinct)}

@@ -1,0 +1,300 @@
+"""What DP-ICL asks and answers, under which noise, and what it costs: all known before a row is read.
+
+Guarantee   states it; `dp_icl` keeps it.
+
+    one query   one row changes the prompt of one of M voters, or is a voter of its own, and is there
+                at all with probability q = M N / rows:                  one event on a Poisson sample
+    a release   Q queries, each with a sample of its own:                Q events, charged together
+
+The noise is solved for what all Q queries may cost, by privacy loss distributions at delta; without
+a delta by the pure sum of amplified costs. Half of delta is left to propose-test-release, where it is used.
+
+Symbols     M prompts, N rows in each on average, q sampling rate, Q queries of a release.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from dpicl.accounting.accountant import price
+from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_above, rational_below
+from dpicl.accounting.events import approximate, poisson_sampled, pure, repeated
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.contract.text import Ensemble, TextContract
+from dpicl.errors import PrivacyError
+from dpicl.mechanisms import joint_exponential
+from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
+from dpicl.mechanisms.private_token import TokenNoise
+from dpicl.mechanisms.stable_top import StableTop
+from dpicl.methods.common import Cost
+from dpicl.pipeline import Cell, Unit
+
+Aggregation = Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"]
+CHANGED_ANSWER = 2
+"""By how much one changed answer may change the gap between two words' counts: sensitivity of the joint mechanism."""
+SIZE_SHARE = Fraction(1, 5)
+"""Of what propose-test-release may cost, for choosing how many keywords are proposed."""
+DELTA_SHARE = Fraction(1, 2)
+"""Of delta, for tests that pass by chance."""
+
+
+@dataclass(frozen=True)
+class JointNoise:
+    """The joint exponential mechanism; None for no noise at all."""
+
+    epsilon: Fraction | None
+
+    def event(self) -> Event:
+        """What one choice costs, before sampling and composition."""
+        guarantee = joint_exponential.guarantee(self.epsilon, sensitivity=CHANGED_ANSWER, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
+        return guarantee.event
+
+
+Noise = TokenNoise | EmbeddingNoise | StableTop | JointNoise
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The public sizes of an ensemble, the unit's where it has its own, else the contract's."""
+
+    aggregation: Aggregation
+    gaussian: bool
+    subsets: int
+    rows: int
+    clip: float
+    queries: int
+    keywords: int
+
+    @staticmethod
+    def of(contract: TextContract, unit: Unit, cell: Cell) -> Shape:
+        """That of one cell of a unit; `rows` are the cell's shots.
+
+        Raises:
+            PrivacyError: the way of aggregation does not fit the contract's answers.
+        """
+        assert cell.shots is not None
+        chosen, sizes = unit.options.dp_icl.variant(cell.system), sizes_of(contract)
+        aggregation = chosen.aggregation or ("votes" if contract.is_classification else "embedding")
+        if contract.is_classification != (aggregation in ("votes", "soft-votes")):
+            fitting = "votes or soft-votes" if contract.is_classification else "embedding, keywords-ptr or keywords-joint"
+            raise PrivacyError(f"{contract.name}: aggregation {aggregation} does not fit answers of its kind; expected {fitting}")
+        gaussian = aggregation == "embedding" or (aggregation == "votes" and chosen.noise == "gaussian")
+        subsets = chosen.subsets or sizes.subsets
+        return Shape(aggregation, gaussian, subsets, cell.shots, chosen.clip, contract.query_count, sizes.keywords)
+
+    @property
+    def alone(self) -> bool:
+        """Whether every row is asked with for itself; one prompt more has no row."""
+        return self.aggregation == "soft-votes"
+
+    @property
+    def needs_delta(self) -> bool:
+        """Whether there is no price without a delta."""
+        return self.gaussian or self.aggregation == "keywords-ptr"
+
+    def sampling_rate(self, row_bound: int) -> Fraction:
+        """q, for at least so many rows.
+
+        Raises:
+            PrivacyError: there may be fewer than are drawn.
+        """
+        drawn = self.subsets * self.rows
+        if drawn > row_bound:
+            raise PrivacyError(
+                f"an ensemble of {self.subsets} prompts with {self.rows} rows each draws {drawn} of at least {row_bound} rows; "
+                f"expected fewer subsets or shots"
+            )
+        return Fraction(drawn, row_bound)
+
+
+@dataclass(frozen=True)
+class EnsemblePlan:
+    """One release: the answers of one cell to all queries."""
+
+    cell: Cell
+    shape: Shape
+    rate: Fraction
+    noise: Noise
+    guarantee: Guarantee
+    per_query: Guarantee
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all queries of a release may cost together, under which relation."""
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+    unit: str
+    rate: Fraction
+
+    def release(self, once: Event, queries: int) -> Event:
+        """The event of so many queries, each with a sample of its own."""
+        sampled = once if self.rate == 1 else poisson_sampled(self.rate, once)
+        return repeated(sampled, queries)
+
+    def price(self, once: Event, queries: int, delta: float) -> Guarantee:
+        """What so many queries cost at this delta; without one, their pure sum."""
+        return price(self.release(once, queries), neighbours=self.neighbours, unit=self.unit, delta=delta)
+
+
+def sizes_of(contract: TextContract) -> Ensemble:
+    """The contract's sizes for this method.
+
+    Raises:
+        PrivacyError: it has none.
+    """
+    if contract.ensemble is None:
+        raise PrivacyError(f"{contract.name}: its contract has no sizes for dp_icl; expected a key `ensemble`")
+    return contract.ensemble
+
+
+def released_cells(unit: Unit) -> Iterator[Cell]:
+    """Cells whose answers private rows vote on."""
+    return (cell for system in unit.systems if system != "few-shot" for cell in unit.cells(system))
+
+
+def plans(contract: TextContract, unit: Unit) -> dict[Cell, EnsemblePlan]:
+    """Every release of a unit."""
+    return {cell: plan_cell(contract, unit, cell) for cell in released_cells(unit)}
+
+
+def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
+    """Sizes, noise and cost of one cell.
+
+    Raises:
+        PrivacyError: too few rows, no noise reaches this epsilon, or no price is known under the contract's neighbours.
+    """
+    assert cell.epsilon is not None
+    shape, budget = Shape.of(contract, unit, cell), contract.privacy.budget
+    rate = shape.sampling_rate(sum(contract.row_bounds.values()))
+    neighbours, unit_of_protection = Neighbours(contract.privacy.neighbours), contract.privacy.unit
+    if math.isinf(cell.epsilon):
+        nothing = Guarantee(math.inf, 0.0, neighbours, unit_of_protection, pure(math.inf))
+        return EnsemblePlan(cell, shape, rate, _silent(shape), nothing, nothing)
+    if shape.needs_delta and not budget.benchmark and not budget.delta:
+        raise PrivacyError(
+            f"{contract.name}: its budget has no delta, which {shape.aggregation} needs; expected budget.delta, or votes with exponential noise"
+        )
+    delta = float(sizes_of(contract).delta) if budget.benchmark or budget.delta else 0.0
+    terms = Terms(cell.epsilon, delta, neighbours, unit_of_protection, rate)
+    noise = solve(shape, terms)
+    once = _once(noise, terms.delta)
+    return EnsemblePlan(cell, shape, rate, noise, terms.price(once, shape.queries, delta), terms.price(once, 1, delta))
+
+
+def costs(contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+    """What every cell costs under the contract's neighbours."""
+    return {cell: Cost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
+
+
+def _silent(shape: Shape) -> Noise:
+    """No noise at all."""
+    if shape.aggregation == "embedding":
+        return EmbeddingNoise(None)
+    if shape.aggregation == "keywords-joint":
+        return JointNoise(None)
+    if shape.aggregation == "keywords-ptr":
+        return StableTop(None, None, DELTA_SHARE / 2, shape.keywords)
+    return TokenNoise("gaussian" if shape.gaussian else "exponential", None, shape.alone)
+
+
+@lru_cache(maxsize=1024)
+def solve(shape: Shape, terms: Terms) -> Noise:
+    """The least noise with which all queries together cost at most epsilon.
+
+    Raises:
+        PrivacyError: no noise does, or none is priced under these neighbours.
+    """
+    if shape.gaussian:
+        return _gaussian(shape, terms)
+    if terms.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
+        raise PrivacyError(
+            f"{shape.aggregation} is priced for add-or-remove-one neighbours only; expected votes or embedding, with gaussian noise"
+        )
+    return _pure_or_tested(shape, terms)
+
+
+def _gaussian(shape: Shape, terms: Terms) -> Noise:
+    def noise_of(sigma: Fraction) -> Noise:
+        return EmbeddingNoise(sigma) if shape.aggregation == "embedding" else TokenNoise("gaussian", sigma)
+
+    def event_at(sigma: float) -> Event:
+        return terms.release(noise_of(rational_above(sigma)).event(), shape.queries)
+
+    sigma = calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours)
+    return noise_of(Fraction(sigma))
+
+
+def _pure_or_tested(shape: Shape, terms: Terms) -> Noise:
+    """By what one query may cost, before its sample amplifies it."""
+    if not terms.delta:
+        return _spending(shape, rational_below(calibrate_pure(terms.epsilon, terms.rate, shape.queries)), terms)
+
+    def event_at(multiplier: float) -> Event:
+        noise = _spending(shape, rational_below(1 / multiplier), terms)
+        return terms.release(_once(noise, terms.delta), shape.queries)
+
+    multiplier = calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours)
+    return _spending(shape, rational_below(1 / multiplier), terms)
+
+
+def _spending(shape: Shape, epsilon: Fraction, terms: Terms) -> Noise:
+    if shape.aggregation == "keywords-joint":
+        return JointNoise(epsilon)
+    if shape.aggregation == "keywords-ptr":
+        delta = DELTA_SHARE * Fraction(terms.delta) / (shape.queries * terms.rate)
+        return StableTop(epsilon * SIZE_SHARE, epsilon * (1 - SIZE_SHARE), min(delta, Fraction(1, 2)), shape.keywords)
+    return TokenNoise("clipped-logits" if shape.alone else "exponential", epsilon, shape.alone)
+
+
+def _once(noise: Noise, delta: float) -> Event:
+    """What one answer costs on all rows; with a delta to spend, pure costs compose more tightly than their sum."""
+    if delta and isinstance(noise, JointNoise):
+        return approximate(float(noise.epsilon or math.inf), 0.0)
+    if delta and isinstance(noise, TokenNoise) and noise.kind != "gaussian":
+        return approximate(float(noise.amount or math.inf), 0.0)
+    return noise.event()
+
+
+def statement(contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    """The guarantee of one cell in sentences for people: all queries together, one query, and what it is not."""
+    plan = plan_cell(contract, unit, cell)
+    whole, one, shape = plan.guarantee, plan.per_query, plan.shape
+    return (
+        f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
+        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: whoever reads them learns next to nothing about whether any single "
+        f"{whole.unit} was among the private ones. {_how(plan)} The {_ordinal(shape.queries + 1)} query is refused; asking the same "
+        f"queries again gives the same answers at no cost. Every number of shots and every seed is a release of its own. "
+        f"The queries themselves are not protected."
+    )
+
+
+def _how(plan: EnsemblePlan) -> str:
+    shape = plan.shape
+    asked = (
+        f"about {shape.subsets * shape.rows} rows, one in each prompt"
+        if shape.alone
+        else f"{shape.subsets} prompts of about {shape.rows} rows"
+    )
+    noise = plan.noise
+    if isinstance(noise, StableTop):
+        amount = f"epsilon of one test {float(noise.test_epsilon or 0):.4g}"
+    elif isinstance(noise, JointNoise):
+        amount = f"epsilon of one choice {float(noise.epsilon or 0):.4g}"
+    elif isinstance(noise, EmbeddingNoise):
+        amount = f"sigma {float(noise.sigma or 0):.4g}"
+    else:
+        amount = f"{'sigma' if noise.kind == 'gaussian' else 'epsilon of one vote'} {float(noise.amount or 0):.4g}"
+    return f"Each query draws new rows at rate {float(plan.rate):.4g} ({asked}); {shape.aggregation}, {amount}."
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

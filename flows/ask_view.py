@@ -1,0 +1,76 @@
+"""What the command line shows of answers of private ensembles: one line per answer, and what each costs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from dpicl.errors import ParameterError, PrivacyError
+from dpicl.lm.models import resolve_model
+from dpicl.pipeline import Cell, EnsembleOptions, load_pipelines, parse_epsilon
+from dpicl.text.plain import plain_text
+from dpicl.yaml_file import validate
+from tasks.asking import Wish
+from tasks.desk import Answered, Desk
+from tasks.plan import registry
+from tasks.settings import Settings
+
+
+def wish_for(account: str, *, epsilon: str, shots: int, count: int, model: str, options: dict[str, Any], settings: Settings) -> Wish:
+    """What a user asks for, checked before any private byte is read.
+
+    Raises:
+        DpiclError: a name or value breaks a rule, or the model may not see private rows.
+    """
+    try:
+        amount = parse_epsilon(epsilon)
+    except ValueError as error:
+        raise ParameterError("epsilon", epsilon[:40], str(error).partition("; expected ")[2]) from None
+    contract = settings.texts(account)
+    spec = resolve_model(model, registry(load_pipelines(settings.pipelines), settings.pipelines.name))
+    if spec.trust != "local":
+        raise PrivacyError(f"model {spec.name!r} has trust {spec.trust!r}; raw rows stay local: expected a model with trust local")
+    if amount == float("inf") and not contract.privacy.budget.benchmark:
+        raise PrivacyError(f"{contract.name}: epsilon=inf answers without noise; only a contract with `benchmark: true` allows it")
+    chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
+    return Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen)
+
+
+def queries_from(query: str | None, file: str | None) -> list[str]:
+    """The query given, or every line of a file, `-` for standard input.
+
+    Raises:
+        ParameterError: there is none, or the file cannot be read.
+    """
+    if (query is None) == (file is None):
+        raise ParameterError("query", "both" if query else "none", "a query, or --file FILE with one query a line, `-` for standard input")
+    try:
+        text = query or (sys.stdin.read() if file == "-" else Path(str(file)).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError("file", str(file), f"a text file that can be read ({type(error).__name__})") from None
+    found = [plain_text(line) for line in text.splitlines() if line.strip()]
+    if not found:
+        raise ParameterError("query", "nothing", "at least one query that is not empty")
+    return found
+
+
+def answer_all(wish: Wish, queries: Sequence[str], settings: Settings, *, again: bool, answers: Console, told: Console) -> None:
+    """Print answers one a line, and elsewhere what each costs."""
+    for one in Desk(wish, settings, again=again).answer(queries):
+        answers.print(one.answer, highlight=False, soft_wrap=True)
+        told.print(_cost(one), highlight=False, soft_wrap=True, style="dim")
+
+
+def _cost(one: Answered) -> str:
+    alone, whole = one.per_query, one.whole
+    now = "charged now" if one.charged else "charged before"
+    if one.repeated:
+        return f"query {one.number} of {one.queries}: asked before, nothing spent"
+    return (
+        f"query {one.number} of {one.queries}: ({alone.epsilon:.3g}, {alone.delta:.2g})-DP alone; "
+        f"all {one.queries} together ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, {now}"
+    )

@@ -1,0 +1,147 @@
+"""Asking a private ensemble one query after another: charged once for a number of queries, then answered until they are used up.
+
+A release has as many slots as it was charged for. A query takes a slot, durably, before a row is
+read for it; asked again it gets what it got. So nothing is answered twice in two ways, whoever is
+killed and whoever asks beside: a slot's noise and its query belong together for ever.
+
+State       private/journals/<release>    seed, encrypted votes, and slots/<number>.json
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpicl.accounting.ledger import Release
+from dpicl.contract.text import TextContract
+from dpicl.errors import LedgerError
+from dpicl.lm.embedding import open_embedder
+from dpicl.lm.models import ModelSpec
+from dpicl.lm.requests import Scorer
+from dpicl.methods import dp_icl
+from dpicl.methods.common import draws_for
+from dpicl.methods.dp_icl import Answer, Job, Public, write_candidates
+from dpicl.methods.ensemble_plan import EnsemblePlan, plan_cell
+from dpicl.pipeline import Cell, EnsembleOptions, Options, Unit
+from dpicl.types import PrivateTable
+from tasks.consult import KeptVotes
+from tasks.files import PRIVATE_MODE, read_json, write_json
+from tasks.journal import FileJournal, slots_folder, votes_folder
+from tasks.releases import account_of, open_ledger
+from tasks.settings import Settings
+
+OPENED = "opened"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked for: whose rows answer, how many queries, at which epsilon, and by which model."""
+
+    contract: TextContract
+    cell: Cell
+    model: ModelSpec
+    options: EnsembleOptions
+
+    def unit(self, number: int) -> Unit:
+        """The how-manieth release of this kind."""
+        assert self.cell.epsilon is not None and self.cell.shots is not None
+        options = Options(dp_icl=self.options)
+        return Unit("dp_icl", self.contract.name, number, (self.cell.epsilon,), (self.cell.shots,), (), False, options)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A query's place among those that were charged for; without an answer it is still to be asked."""
+
+    number: int
+    query: str
+    answer: Answer | None
+
+
+class Sitting:
+    """One release that is open for queries."""
+
+    def __init__(self, wish: Wish, number: int, release: Release, train: PrivateTable, settings: Settings) -> None:
+        self._wish, self.release, self._train, self._settings = wish, release, train, settings
+        self.plan: EnsemblePlan = plan_cell(wish.contract, wish.unit(number), wish.cell)
+        self._draws = draws_for(wish.contract, number)
+
+    @property
+    def used(self) -> int:
+        """How many slots are taken."""
+        return sum(path.stem.isdigit() for path in self._folder.glob("*.json"))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was ever opened here."""
+        return (self._folder / f"{OPENED}.json").exists()
+
+    def open(self) -> bool:
+        """Charge the release unless it was before; whether it was charged now.
+
+        Raises:
+            BudgetError: the account's cap would be passed; nothing was charged.
+            LedgerError: it was charged before, and which queries it answered is lost.
+        """
+        known = self.is_open
+        write_json(self._folder / f"{OPENED}.json", {"queries": self.plan.shape.queries}, mode=PRIVATE_MODE)
+        with open_ledger(self._settings) as ledger:
+            ledger.ensure_account(account_of(self._wish.contract, "dp_icl"))
+            is_new = ledger.reserve(self.release).is_new
+        if not known and not is_new:
+            raise LedgerError(
+                f"{self._wish.contract.name}: this release was charged before, and its slots are gone; restore private/ from a backup, or use --again"
+            )
+        return is_new
+
+    def find(self, query: str) -> Slot | None:
+        """The slot that a query has taken."""
+        mark = _mark(query)
+        for number in range(self.used):
+            stored = read_json(self._path(number))
+            if stored["query"] == mark:
+                answered = self._folder / f"{number:06d}.answer"
+                return Slot(number, query, read_json(answered) if answered.exists() else None)
+        return None
+
+    def take(self, query: str) -> Slot | None:
+        """A slot for a query: the one it has, or the next free one; None if all are taken."""
+        mine = {"query": _mark(query), "taker": secrets.token_hex(16)}
+        while (slot := self.find(query)) is None and self.used < self.plan.shape.queries:
+            write_json(self._path(self.used), mine, mode=PRIVATE_MODE)
+        return slot
+
+    def answer(self, slots: Sequence[Slot], model: Scorer) -> list[Answer]:
+        """Ask the model with private rows for these slots, and keep what the noise left of its answers.
+
+        Raises:
+            ModelError: the model fails, for another reason than what stands in a prompt.
+        """
+        contract, cell = self._wish.contract, self._wish.cell
+        names = {cell: self.release.release_id}
+        kept = KeptVotes(self._settings, {cell: votes_folder(self._settings, self.release.release_id)})
+        job = Job(contract, {cell: self.plan}, self._draws, FileJournal(self._settings, names, self._draws), kept)
+        queries = [slot.query for slot in slots]
+        embedder = None if contract.is_classification else open_embedder(fake=self._wish.model.kind == "fake")
+        public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)
+        asked = [(slot.number, slot.query) for slot in slots]
+        found = dp_icl.answer(job, dp_icl.consult(self._train, asked, model, job), asked, public)[cell]
+        return [self._keep(slot, one) for slot, one in zip(slots, found, strict=True)]
+
+    def _keep(self, slot: Slot, one: Answer) -> Answer:
+        kept: Answer = read_json(write_json(self._folder / f"{slot.number:06d}.answer", one, mode=PRIVATE_MODE))
+        return kept
+
+    @property
+    def _folder(self) -> Any:
+        return slots_folder(self._settings, self.release.release_id)
+
+    def _path(self, number: int) -> Any:
+        return self._folder / f"{number:06d}.json"
+
+
+def _mark(query: str) -> str:
+    return hashlib.sha256(query.encode()).hexdigest()

@@ -1,0 +1,95 @@
+"""Releases that a model on a worker makes from private rows: charged first, drafted there, published once.
+
+charge   in the flow's own process: every release of a unit, durable before a row is read
+draft    on a worker: whatever the method does, from the release's own seed
+publish  in the flow's own process: drafts go to the ledger, the first ones stand, journals are deleted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+
+from dpicl.errors import RunError
+from dpicl.methods.common import check_supported
+from dpicl.pipeline import Cell
+from tasks.artefacts import TO_WRITE, WRITING
+from tasks.doorway import unit_stage
+from tasks.files import PRIVATE_MODE, read_json, write_json
+from tasks.journal import forget
+from tasks.releases import UnitReleases, open_ledger, release_missing
+from tasks.run_folder import UnitFolder
+
+
+@unit_stage("charge", TO_WRITE, private=True)
+def charge(folder: UnitFolder) -> str:
+    """Charge every release of the unit; which ones are to be written, and under which names."""
+    check_supported(folder.declared, folder.unit)
+    releases = UnitReleases.of(folder)
+    with open_ledger(folder.settings) as ledger:
+        missing = releases.reserve(ledger)
+    names = {cell.key: releases.named[cell].release_id for cell in missing}
+    write_json(folder.private / TO_WRITE, names, mode=PRIVATE_MODE)
+    return f"{len(names)} releases to write"
+
+
+def charged(folder: UnitFolder) -> dict[Cell, str]:
+    """The releases that were charged to be written.
+
+    Raises:
+        RunError: none was, or what would be written here is not what was charged: then no row may be read.
+    """
+    path = folder.private / TO_WRITE
+    if not path.exists():
+        raise RunError(f"{folder.unit.key}: its releases are not charged; nothing is written before they are")
+    names, here = read_json(path), {cell: release.release_id for cell, release in UnitReleases.of(folder).named.items()}
+    found = {cell: name for cell, name in here.items() if names.get(cell.key) == name}
+    if len(found) < len(names):
+        raise RunError(
+            f"{folder.unit.key}: {len(names) - len(found)} of {len(names)} releases were charged under another contract, model or data; "
+            f"expected those of the charge (on a worker: the same DPICL_CONTRACTS), or a new run"
+        )
+    return found
+
+
+def still_missing(folder: UnitFolder) -> dict[Cell, str]:
+    """What is charged and was not published by anybody else meanwhile."""
+    names = charged(folder)
+    with open_ledger(folder.settings) as ledger:
+        return {cell: name for cell, name in names.items() if ledger.published(name) is None}
+
+
+def publish_drafts(folder: UnitFolder, drafts: Callable[[list[Cell]], Mapping[Cell, bytes]]) -> dict[Cell, bytes]:
+    """Publish what was drafted, unless something is published already, and read back what stands.
+
+    Args:
+        drafts: finds the drafts of some cells, as far as there are any.
+
+    Raises:
+        RunError: some are charged and not drafted.
+    """
+    names = charged(folder)
+
+    def all_drafts(cells: list[Cell]) -> Mapping[Cell, bytes]:
+        found = drafts(cells)
+        if len(found) < len(cells):
+            raise RunError(f"{folder.unit.key}: {len(cells) - len(found)} releases are charged and not written; resume the run")
+        return found
+
+    artefacts = release_missing(folder, all_drafts)
+    for name in names.values():
+        forget(folder.settings, name)
+    return artefacts
+
+
+def teller(folders: Sequence[UnitFolder], what: str) -> Callable[[int, int], None]:
+    """Tell people who wait, once a second, how much of what there is."""
+    told = [0.0]
+
+    def tell(done: int, most: int) -> None:
+        if monotonic() - told[0] > 1 or done == most:
+            told[0] = monotonic()
+            for folder in folders:
+                write_json(folder.run / WRITING / f"{folder.unit.key}.json", {"what": what, "done": done, "of": most}, replace=True)
+
+    return tell

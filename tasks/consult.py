@@ -1,0 +1,105 @@
+"""Ensembles of DP-ICL: a worker asks the model with private rows, keeps the clean votes encrypted, and draws the answers.
+
+Everything is charged before (`charge`). A lost worker repeats only model calls whose votes are not
+kept, and never the noise: all draws of a release come from its own seed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpicl.accounting.ledger import load_key
+from dpicl.lm.embedding import open_embedder
+from dpicl.methods import dp_icl
+from dpicl.methods.common import draws_for
+from dpicl.methods.dp_icl import Job, Public, write_candidates
+from dpicl.methods.ensemble_plan import plans
+from dpicl.pipeline import Cell
+from dpicl.snapshots import SnapshotPlace
+from tasks.artefacts import ANSWERS, CANDIDATES, DRAFTS, answers_bytes, read_answers, read_split
+from tasks.charge import publish_drafts, still_missing, teller
+from tasks.doorway import unit_stage
+from tasks.files import PRIVATE_MODE, read_json, write_json
+from tasks.journal import FileJournal, votes_folder
+from tasks.models import reader_of
+from tasks.run_folder import UnitFolder, read_plan
+from tasks.settings import Settings
+
+LIFETIME_SECONDS = 7 * 24 * 3600.0
+"""Of clean votes that nobody came back for."""
+
+
+@dataclass(frozen=True)
+class KeptVotes:
+    """Clean votes, encrypted, in a folder for every cell; what is too old is deleted."""
+
+    settings: Settings
+    folders: Mapping[Cell, Path]
+
+    def read(self, cell: Cell, name: str) -> bytes | None:
+        """See `Kept`."""
+        return self._place(cell).read(name)
+
+    def write(self, cell: Cell, name: str, content: bytes) -> None:
+        """See `Kept`."""
+        self._place(cell).write(name, content, LIFETIME_SECONDS)
+
+    def sweep(self) -> None:
+        """Delete what is too old."""
+        for cell in self.folders:
+            self._place(cell).sweep(time.time())
+
+    def _place(self, cell: Cell) -> SnapshotPlace:
+        return SnapshotPlace(self.folders[cell], load_key(self.settings.home / "keys" / "snapshots.key"))
+
+
+def _kept(folder: UnitFolder, names: Mapping[Cell, str]) -> KeptVotes:
+    """Beside a release's journal; on a benchmark in one place for all epsilons of a run."""
+    shared = folder.declared.privacy.budget.benchmark
+    settings = folder.settings
+    places = {cell: settings.private("votes", folder.run.name) if shared else votes_folder(settings, name) for cell, name in names.items()}
+    return KeptVotes(settings, places)
+
+
+@unit_stage("consult", DRAFTS, private=True)
+def consult(folder: UnitFolder) -> str:
+    """Answer what is charged and missing."""
+    missing, contract = still_missing(folder), folder.texts
+    drafts = _answered(folder, missing) if missing else {}
+    write_json(folder.private / DRAFTS, {cell.key: found for cell, found in drafts.items()}, mode=PRIVATE_MODE)
+    return f"{len(drafts)} times {contract.query_count} answers"
+
+
+def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Released:
+    contract, split, draws = folder.texts, read_split(folder), draws_for(folder.texts, folder.unit.seed)
+    queries, model = (
+        split.queries.data.column("text").to_pylist(),
+        reader_of(folder.run, folder.settings, dp_icl.answers.wanted_of(contract)),
+    )
+    kept = _kept(folder, missing)
+    kept.sweep()
+    chosen = {cell: plan for cell, plan in plans(contract, folder.unit).items() if cell in missing}
+    job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws), kept)
+    numbered = list(enumerate(queries))
+    votes = dp_icl.consult(split.train, numbered, model, job, teller([folder], "asking ensembles, query"))
+    path = folder.path / CANDIDATES
+    if not path.exists():
+        write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
+    embedder = None if contract.is_classification else open_embedder(fake=read_plan(folder.run).writing_model.kind == "fake")
+    return dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
+
+
+@unit_stage("release", ANSWERS)
+def release_answers(folder: UnitFolder) -> str:
+    """Publish what was answered, unless something is published already, and read back what stands."""
+
+    def drafts(cells: list[Cell]) -> Mapping[Cell, bytes]:
+        return {cell: answers_bytes(found) for cell, found in read_answers(folder.private / DRAFTS, cells).items()}
+
+    artefacts = publish_drafts(folder, drafts)
+    write_json(folder.path / ANSWERS, {cell.key: json.loads(content) for cell, content in artefacts.items()})
+    return f"answers in {len(artefacts)} cells"

@@ -1,0 +1,156 @@
+"""The desk where queries are put to private ensembles: finds or opens a release with a free slot, and answers in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.ledger import Release, content_version, release_id
+from dpicl.contract.load import contract_digest
+from dpicl.contract.text import Classification
+from dpicl.errors import BudgetError
+from dpicl.lm.egress import ask_texts
+from dpicl.lm.models import open_scorer
+from dpicl.lm.requests import Scorer, TextGenerator
+from dpicl.methods import dp_icl
+from dpicl.methods.dp_icl import Answer, told
+from dpicl.methods.ensemble_voting import STOP
+from dpicl.text.prompts import asking_prompt, keywords_query
+from dpicl.text.read import load_texts, texts_digest
+from dpicl.text.split import split_texts
+from dpicl.types import PrivateTable, ReleasedPrompts
+from tasks.asking import Sitting, Slot, Wish
+from tasks.corpus import public_corpus
+from tasks.models import fingerprint
+from tasks.releases import account_of, ledger_key, parameters_of
+from tasks.settings import Settings
+
+AT_ONCE = 16
+"""Queries whose prompts are put to the model together."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A query with its answer, and where that leaves the release."""
+
+    query: str
+    answer: str
+    number: int
+    queries: int
+    repeated: bool
+    charged: bool
+    whole: Guarantee
+    per_query: Guarantee
+
+
+class Desk:
+    """Answers queries until the charged ones are used up; `again` charges for as many more then."""
+
+    def __init__(self, wish: Wish, settings: Settings, *, again: bool = False) -> None:
+        self._wish, self._settings, self._again = wish, settings, again
+        self._sittings: list[Sitting] = []
+        while (sitting := self._sitting(len(self._sittings))).is_open:
+            self._sittings.append(sitting)
+
+    def answer(self, queries: Sequence[str]) -> Iterator[Answered]:
+        """Answers in the order of the queries.
+
+        Raises:
+            BudgetError: there is no slot left, or no budget for a release.
+            ModelError: the model fails; what was answered stands.
+        """
+        for start in range(0, len(queries), AT_ONCE):
+            yield from self._some(queries[start : start + AT_ONCE])
+
+    def _some(self, queries: Sequence[str]) -> Iterator[Answered]:
+        placed = {query: self._place(query) for query in dict.fromkeys(queries)}
+        answers: dict[str, Answer] = {query: slot.answer for query, (_, slot, _) in placed.items() if slot.answer is not None}
+        for sitting in self._sittings:
+            missing = [slot for other, slot, _ in placed.values() if other is sitting and slot.answer is None]
+            if missing:
+                answers |= zip((slot.query for slot in missing), sitting.answer(missing, self._model), strict=True)
+        for query in queries:
+            sitting, slot, charged = placed[query]
+            plan = sitting.plan
+            yield Answered(
+                query,
+                _as_text(answers[query], query, self._wish, self._model),
+                slot.number + 1,
+                plan.shape.queries,
+                slot.answer is not None,
+                charged,
+                plan.guarantee,
+                plan.per_query,
+            )
+
+    def _place(self, query: str) -> tuple[Sitting, Slot, bool]:
+        """The sitting that has answered a query or has a slot for it, and whether it was charged for now."""
+        for sitting in self._sittings:
+            if (slot := sitting.find(query)) is not None:
+                return sitting, slot, False
+        for sitting in self._sittings:
+            charged = sitting.open()
+            if (slot := sitting.take(query)) is not None:
+                return sitting, slot, charged
+        return self._open_another(query)
+
+    def _open_another(self, query: str) -> tuple[Sitting, Slot, bool]:
+        if self._sittings and not self._again:
+            name, count = self._wish.contract.name, self._wish.contract.query_count
+            raise BudgetError(
+                f"account {name!r}: all {count} queries that were charged for are answered; expected a query that was asked before, "
+                f"or --again, which charges for {count} more"
+            )
+        sitting = self._sitting(len(self._sittings))
+        charged, slot = sitting.open(), sitting.take(query)
+        self._sittings.append(sitting)
+        return (sitting, slot, charged) if slot is not None else self._place(query)
+
+    def _sitting(self, number: int) -> Sitting:
+        return Sitting(self._wish, number, self._release(number), self._rows, self._settings)
+
+    @cached_property
+    def _rows(self) -> PrivateTable:
+        contract = self._wish.contract
+        return split_texts(load_texts(contract, data_folder=self._settings.data), contract.model_copy(update={"query_count": 1})).train
+
+    @cached_property
+    def _version(self) -> str:
+        return content_version(ledger_key(self._settings), bytes.fromhex(texts_digest(self._rows.data)))
+
+    @cached_property
+    def _model(self) -> Scorer:
+        wanted, settings = dp_icl.answers.wanted_of(self._wish.contract), self._settings
+        return open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(settings), wanted=wanted)
+
+    def _release(self, number: int) -> Release:
+        """What a sitting is charged as: bound to the rows, the model, the contract and the number of queries."""
+        contract, unit, cell = self._wish.contract, self._wish.unit(number), self._wish.cell
+        account = account_of(contract, "dp_icl")
+        parameters = {
+            **parameters_of(contract, unit, cell, fingerprint(self._wish.model, self._settings)),
+            "asked": "one by one",
+            "queries": contract.query_count,
+        }
+        name = release_id(
+            ledger_key(self._settings),
+            account=account.name,
+            content_version=self._version,
+            mechanism="dp_icl",
+            mechanism_version=dp_icl.VERSION,
+            parameters=parameters,
+            contract_digest=contract_digest(contract),
+            neighbours=account.neighbours,
+        )
+        return Release(name, account.name, self._version, "dp_icl", parameters, dp_icl.costs(contract, unit)[cell].charged)
+
+
+def _as_text(answer: Answer, query: str, wish: Wish, model: Scorer) -> str:
+    """Keywords are made a sentence by asking the model once more, without rows."""
+    contract, task = wish.contract, wish.contract.task
+    if not isinstance(answer, list) or not isinstance(model, TextGenerator) or isinstance(task, Classification):
+        return told(contract, answer)
+    prompt = asking_prompt(contract, [], keywords_query(contract, query, answer))
+    return ask_texts(model, ReleasedPrompts((prompt,)), new_tokens=task.answer_tokens, stop=STOP)[0].strip()

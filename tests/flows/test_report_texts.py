@@ -1,0 +1,132 @@
+"""Runs whose answers are whole texts: ROUGE and its kin stand beside zero-shot, and beside what DP-ICL printed."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from flows.report.load import load_run
+from flows.report.paper import Paper
+
+from .report_folder import COLUMNS, Page, built, markdown_row, rows, write_csv, write_run
+
+NEAR = {"icl": {1.0: 0.38, 8.0: 0.41, math.inf: 0.42}, "icl-ptr": {1.0: 0.30, 8.0: 0.36, math.inf: 0.40}, "few-shot": {math.inf: 0.44}}
+DATASET = "samsum"
+SIZES = {"subsets": None, "noise": "gaussian"}
+OPTIONS = {"dp_icl": {"aggregation": None, **SIZES, "also": {"ptr": {"aggregation": "keywords-ptr", **SIZES}}}}
+
+
+def text_rows(dataset: str = DATASET):
+    """Two seeds; ROUGE-2 is a third of ROUGE-1, no answer is the right one letter by letter."""
+    for seed in range(2):
+        yield ["dp_icl", "zero-shot", dataset, seed, "", 0, "", "", 100, 0, "", "", 0.35, 0.12, 0.27, 0.05, 0.3]
+        for system, by_epsilon in NEAR.items():
+            for epsilon, mean in by_epsilon.items():
+                near = mean + 0.01 * seed
+                yield ["dp_icl", system, dataset, seed, epsilon, 4, "", "", 100, 0, "", "", near, near / 3, near - 0.1, 0.06, 0.32]
+
+
+def label_rows():
+    """Accuracies of one method and data set of labels."""
+    yield ["dp_icl", "zero-shot", "sst2", 0, "", 0, "", "", 300, 0.8, 0.8, ""]
+    yield ["dp_icl", "majority", "sst2", 0, "", "", "", "", 300, 0.5, 0.5, ""]
+    for epsilon, accuracy in ((1.0, 0.9), (8.0, 0.92), (math.inf, 0.93)):
+        yield ["dp_icl", "icl", "sst2", 0, epsilon, 4, "", "", 300, accuracy, accuracy, ""]
+
+
+def written(folder: Path, results, **changes):
+    return built(write_run(folder, results=results, **({"options": OPTIONS} | changes)))
+
+
+def section(markdown: str, name: str) -> str:
+    return markdown[markdown.index(f"\n## {name}\n") :]
+
+
+def test_rouge_stands_beside_zero_shot_and_beside_the_paper(tmp_path):
+    html, markdown = written(tmp_path, text_rows())
+    row = ["**0.385 ± 0.007** (paper .378)", "**0.415 ± 0.007** (paper .397)", "**0.425 ± 0.007**", "–", "0.350 ± 0.000"]
+    assert markdown_row(section(markdown, "ROUGE-1"), "in-context, k = 4")[1:] == row
+    assert markdown_row(section(markdown, "ROUGE-L"), "in-context, k = 4")[1].endswith("(paper .295)")
+    assert markdown_row(section(markdown, "BLEU"), "in-context, k = 4")[1] == "**0.060 ± 0.000**"
+    assert markdown_row(section(markdown, "Levenshtein similarity"), "in-context, ptr, k = 4")[1] == "**0.320 ± 0.000**"
+    assert markdown_row(section(markdown, "ROUGE-1"), "real rows in one prompt, k = 4")[1:4] == ["–", "–", "**0.445 ± 0.007** (paper .433)"]
+    assert markdown_row(section(markdown, "Accuracy"), "in-context, k = 4")[1] == "0.000 ± 0.000"
+    assert "### DP-ICL, samsum (100 queries, 2 seeds)" in markdown
+    assert ("details", {"open": None}) in Page(html).tags, "ROUGE-1 need not be looked for"
+
+
+def test_what_is_not_the_papers_way_has_no_print_beside(tmp_path):
+    _, markdown = written(tmp_path, text_rows())
+    ptr = markdown_row(section(markdown, "ROUGE-1"), "in-context, ptr, k = 4")
+    assert ptr[1:4] == ["0.305 ± 0.007", "**0.365 ± 0.007**", "**0.405 ± 0.007**"], "bold only above zero-shot"
+
+
+def test_the_headline_and_the_figure_are_of_rouge(tmp_path):
+    html, markdown = written(tmp_path, text_rows())
+    for text in (html.replace("\u00a0", " "), markdown):
+        assert "The best private in-context ROUGE-1 is 0.415 ± 0.007 (DP-ICL on samsum, ε = 8, k = 4)." in text
+        assert "answers without demonstrations score 0.350 ± 0.000, and the same shots without privacy 0.425 ± 0.007." in text
+        assert "private in-context answers score 0.400 and those without demonstrations 0.350." in text
+        assert "above zero-shot where answers are whole texts. Of whole texts, accuracy is the share of exact matches" in text
+        assert "in-context accuracy is" not in text and "majority label scores" not in text
+    assert "ROUGE-1 against epsilon" in html and "Accuracy against epsilon" not in html
+    assert "Zero-shot, same queries" in html and "Mean ROUGE-1 by nominal ε" in html
+    assert "## Paired tests" not in markdown, "there is no majority to beat"
+
+
+def test_labels_and_texts_of_one_run_are_told_apart(tmp_path):
+    html, markdown = written(tmp_path, [*label_rows(), *text_rows()])
+    assert "The best private in-context accuracy is 0.920 (DP-ICL on sst2" in markdown
+    assert "The best private in-context ROUGE-1 is 0.415 ± 0.007 (DP-ICL on samsum" in markdown
+    assert "Accuracy against epsilon" in html and "ROUGE-1 against epsilon" in html
+    assert markdown_row(section(markdown, "Accuracy"), "in-context, k = 4")[1:4] == [
+        "**0.900** (paper .920)",
+        "**0.920** (paper .929)",
+        "**0.930** (paper .929)",
+    ]
+    assert "what the paper prints for GPT-3 (Babbage where answers are labels)" in markdown
+    assert "samsum" not in section(markdown, "ROUGE-1").split("### DP-ICL, samsum")[0]
+    assert "samsum" not in section(markdown, "Paired tests").split("##")[1]
+
+
+def test_a_report_without_texts_says_nothing_of_them(tmp_path):
+    for text in built(write_run(tmp_path)):
+        assert "ROUGE" not in text and "whole texts" not in text and "Levenshtein" not in text
+
+
+def test_a_run_from_before_these_columns_is_still_reported(tmp_path):
+    folder = write_run(tmp_path)
+    write_csv(folder / "results.csv", COLUMNS[:12], rows())
+    assert load_run(folder).results["rouge1"].isna().all()
+    assert "0.740 ± 0.040" in built(folder)[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "cell", "printed"),
+    [
+        ({}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), (0.2636, None)),
+        ({}, ("dp_icl", "trec", "accuracy", "icl", 2, 3.0), None),
+        ({}, ("dp_icl", "trec", "accuracy", "majority", None, 3.0), None),
+        ({}, ("dp_icl", "trec", "balanced_accuracy", "icl", 4, 3.0), None),
+        ({}, ("dp_icl", "sroie", "rouge1", "icl", 4, 3.0), None),
+        ({}, ("dp_icl", "samsum", "rouge1", "few-shot", 4, math.inf), (0.433, None)),
+        ({"noise": "exponential"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
+        ({"subsets": 30}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
+        ({"aggregation": "soft-votes"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
+        ({"also": {"more": {"subsets": 30}}}, ("dp_icl", "trec", "accuracy", "icl-more", 4, 3.0), None),
+        ({"also": {"v": {"aggregation": "votes"}}}, ("dp_icl", "trec", "accuracy", "icl-v", 4, 3.0), (0.2636, None)),
+        ({"also": "odd"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), (0.2636, None)),
+        ({}, ("few_shot_generation", "trec", "accuracy", "icl", 4, 8.0), (0.513, 0.058)),
+        ({}, ("few_shot_generation", "trec", "auc", "icl", 4, 8.0), None),
+    ],
+)
+def test_a_number_of_the_paper_is_found_for_its_own_cell_only(options, cell, printed):
+    assert Paper.beside("some-model", {"dp_icl": options}).number(*cell) == printed
+
+
+def test_whose_model_answered_in_the_papers_is_said_once_each():
+    assert Paper().models({"dp_icl", "few_shot_generation", "gdp_tabicl"}) == (
+        "Llama-2 13B, GPT-3 Babbage and GPT-3 (Babbage where answers are labels)"
+    )
