@@ -38,7 +38,7 @@ def _serve(pipe: Connection, habits: Habits) -> None:
 
 
 @contextmanager
-def _elsewhere(habits: Habits) -> Iterator[str]:
+def elsewhere(habits: Habits) -> Iterator[str]:
     """A server in a process of its own."""
     processes = multiprocessing.get_context("spawn")
     ours, theirs = processes.Pipe()
@@ -72,7 +72,7 @@ async def _paced(url: str, connections: int, count: int) -> tuple[float, np.ndar
 def pace(figures: Figures) -> None:
     """Calls per second by number of connections, where the model takes a fiftieth of a second."""
     rates = {}
-    with _elsewhere(Habits(delay_seconds=MODEL_SECONDS)) as url:
+    with elsewhere(Habits(delay_seconds=MODEL_SECONDS)) as url:
         for connections in CONNECTIONS:
             count = 100 * connections if connections < 64 else 4000
             wall, seconds = asyncio.run(_paced(url, connections, count))
@@ -86,7 +86,7 @@ def pace(figures: Figures) -> None:
 def faults(figures: Figures) -> None:
     """Ten thousand prompts, every tenth request thwarted: all are answered rightly, none twice."""
     prompts = [f"Row {number}. Answer:" for number in range(CALLS)]
-    with _elsewhere(Habits(echo="ignores", faults=FAULTS, fault_every=FAULTY)) as url:
+    with elsewhere(Habits(echo="ignores", faults=FAULTS, fault_every=FAULTY)) as url:
         spec = ModelSpec(name="m", kind="endpoint", id="m", url=url, api="completions", max_connections=64, deadline_seconds=20)
         started = time.perf_counter()
         scorer = EndpointScorer(spec)

@@ -28,7 +28,8 @@ from dpicl.mechanisms.noisy_mean import Grid, Origin
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.randomised_response import Response
 from dpicl.methods import ldp_tabicl
-from dpicl.pipeline import LdpOptions, Options, Unit
+from dpicl.options import LdpOptions, Options
+from dpicl.pipeline import Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.contribution import contributing_rows

@@ -24,7 +24,8 @@ from dpicl.lm.tree_attention import NAME
 from dpicl.lm.tree_reader import LEAST_SAVING, read_shared
 from dpicl.methods import ldp_tabicl
 from dpicl.methods.common import draws_for
-from dpicl.pipeline import Options, Unit
+from dpicl.options import Options
+from dpicl.pipeline import Unit
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import split_table
 from tasks.settings import Settings

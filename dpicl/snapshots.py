@@ -128,7 +128,7 @@ class SnapshotPlace:
 
     def _remove_if_over(self, path: Path, now: float) -> bool:
         """Looked at and removed under a lock: else one process might remove what another has just put in its place."""
-        with _locked(self.folder / _LOCK):
+        with locked(self.folder / _LOCK):
             try:
                 with path.open("rb") as file:
                     head = file.read(_HEAD.size)
@@ -148,7 +148,8 @@ def _end(head: bytes) -> float:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is made where it is not there; others wait."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.lm.models import resolve_model
-from dpicl.pipeline import Cell, EnsembleOptions, load_pipelines, parse_epsilon
+from dpicl.options import EnsembleOptions
+from dpicl.pipeline import Cell, load_pipelines, parse_epsilon
 from dpicl.text.plain import plain_text
 from dpicl.yaml_file import validate
 from tasks.asking import Wish

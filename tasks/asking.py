@@ -10,7 +10,6 @@ State       private/journals/<release>    seed, encrypted votes, and slots/<numb
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +24,9 @@ from dpicl.methods import dp_icl
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import Answer, Job, Public, write_candidates
 from dpicl.methods.ensemble_plan import EnsemblePlan, plan_cell
-from dpicl.pipeline import Cell, EnsembleOptions, Options, Unit
+from dpicl.options import EnsembleOptions, Options
+from dpicl.pipeline import Cell, Unit
+from dpicl.snapshots import locked
 from dpicl.types import PrivateTable
 from tasks.consult import KeptVotes
 from tasks.files import PRIVATE_MODE, read_json, write_json
@@ -68,11 +69,15 @@ class Sitting:
         self._wish, self.release, self._train, self._settings = wish, release, train, settings
         self.plan: EnsemblePlan = plan_cell(wish.contract, wish.unit(number), wish.cell)
         self._draws = draws_for(wish.contract, number)
+        self._taken: dict[str, int] = {}
+        """Slots by what marks their query, as far as they were read: none is ever given back."""
 
     @property
     def used(self) -> int:
         """How many slots are taken."""
-        return sum(path.stem.isdigit() for path in self._folder.glob("*.json"))
+        while (path := self._path(len(self._taken))).exists():
+            self._taken[read_json(path)["query"]] = len(self._taken)
+        return len(self._taken)
 
     @property
     def is_open(self) -> bool:
@@ -100,19 +105,18 @@ class Sitting:
     def find(self, query: str) -> Slot | None:
         """The slot that a query has taken."""
         mark = _mark(query)
-        for number in range(self.used):
-            stored = read_json(self._path(number))
-            if stored["query"] == mark:
-                answered = self._folder / f"{number:06d}.answer"
-                return Slot(number, query, read_json(answered) if answered.exists() else None)
-        return None
+        if self.used == 0 or mark not in self._taken:
+            return None
+        number = self._taken[mark]
+        answered = self._folder / f"{number:06d}.answer"
+        return Slot(number, query, read_json(answered) if answered.exists() else None)
 
     def take(self, query: str) -> Slot | None:
         """A slot for a query: the one it has, or the next free one; None if all are taken."""
-        mine = {"query": _mark(query), "taker": secrets.token_hex(16)}
-        while (slot := self.find(query)) is None and self.used < self.plan.shape.queries:
-            write_json(self._path(self.used), mine, mode=PRIVATE_MODE)
-        return slot
+        with locked(self._folder / ".lock"):  # else a query asked twice at once would use up two
+            if self.find(query) is None and self.used < self.plan.shape.queries:
+                write_json(self._path(self.used), {"query": _mark(query)}, mode=PRIVATE_MODE)
+            return self.find(query)
 
     def answer(self, slots: Sequence[Slot], model: Scorer) -> list[Answer]:
         """Ask the model with private rows for these slots, and keep what the noise left of its answers.

@@ -69,6 +69,7 @@ def set_case() -> AuditCase:
             ),
             Mutant("delta-once", f"delta is charged once for {QUERIES} queries", _chosen(once, _LEVEL, QUERIES)),
         ),
+        share=4,
     )
 
 

@@ -10,7 +10,8 @@ from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.audit.neighbours import contract_of, rows
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.methods.ldp_tabicl import collect
-from dpicl.pipeline import Options, Unit
+from dpicl.options import Options
+from dpicl.pipeline import Unit
 from dpicl.randomness import Draws, Stream
 
 CLIENTS, FEW_CLIENTS = 100, 10

@@ -12,7 +12,8 @@ from dpicl.audit.neighbours import CATEGORIES, SHOTS, category, in_every_group
 from dpicl.audit.releases import in_runs
 from dpicl.contract import Contract
 from dpicl.methods import gdp_tabicl
-from dpicl.pipeline import Options, Unit
+from dpicl.options import Options
+from dpicl.pipeline import Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.types import PrivateTable
 

@@ -82,5 +82,5 @@ def keyed_case() -> AuditCase:
                 _placed(_InTurn(MANY_PROMPTS), halves),
             ),
         ),
-        share=2,
+        share=10,
     )

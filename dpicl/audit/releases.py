@@ -19,7 +19,8 @@ from dpicl.audit.neighbours import CATEGORIES, SHOTS, category, in_every_group, 
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import gdp_tabicl
-from dpicl.pipeline import Options, Unit
+from dpicl.options import Options
+from dpicl.pipeline import Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.group import assign, partition

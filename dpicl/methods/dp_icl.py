@@ -45,7 +45,8 @@ from dpicl.lm.requests import Scorer
 from dpicl.methods import text_answers as answers
 from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
 from dpicl.methods.ensemble_answers import Answer, Public, decide, write_candidates
-from dpicl.methods.ensemble_plan import EnsemblePlan, costs, plans, released_cells, statement
+from dpicl.methods.ensemble_plan import EnsemblePlan, costs, plans, released_cells
+from dpicl.methods.ensemble_statement import statement
 from dpicl.methods.ensemble_voting import Placement, Voters, Votes
 from dpicl.methods.text_answers import truth_of
 from dpicl.pipeline import Cell, Unit

@@ -75,7 +75,9 @@ def decide(plan: EnsemblePlan, votes: Votes, query: str, contract: TextContract,
     texts = cast(list[str], votes)
     if isinstance(noise, EmbeddingNoise):
         candidates = public.candidates(query)
-        vectors = whole_vectors(public.embed(texts), centre=candidates.centre, radius=RADIUS)
+        points = public.embed(texts)
+        points[[not text for text in texts]] = np.nan  # no answer is no point, not one opposite to the centre
+        vectors = whole_vectors(points, centre=candidates.centre, radius=RADIUS)
         return candidates.texts[nearest(candidates.embeddings, noise.release(vectors, stream), candidates.centre)]
     counts = Counter(word for text in texts for word in set(words_of(text)))
     if isinstance(noise, JointNoise):

@@ -43,7 +43,8 @@ from dpicl.lm.requests import Scorer
 from dpicl.lm.voting import Votes, Writer
 from dpicl.methods import text_answers as answers
 from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
-from dpicl.methods.few_shot_plan import Shape, costs, labels_of, plans, pool_of, statement, written_cells
+from dpicl.methods.few_shot_plan import Shape, costs, labels_of, plans, pool_of, written_cells
+from dpicl.methods.few_shot_statement import statement
 from dpicl.methods.few_shot_voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
 from dpicl.methods.text_answers import truth_of
 from dpicl.pipeline import Cell, Unit

@@ -14,7 +14,8 @@ from dpicl.contract import load_contract
 from dpicl.evaluation import measure
 from dpicl.methods import gdp_tabicl, ldp_tabicl
 from dpicl.methods.common import draws_for
-from dpicl.pipeline import Cell, Options, Unit
+from dpicl.options import Options
+from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.serialize import central_demonstrations
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import split_table

@@ -17,7 +17,8 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
 from dpicl.contract.models import CategoryColumn
 from dpicl.methods.gdp_tabicl import costs
-from dpicl.pipeline import Options, Unit
+from dpicl.options import Options
+from dpicl.pipeline import Unit
 from dpicl.randomness import stream
 from dpicl.tabular.aggregate import AggregateOptions, aggregate, guarantee
 from dpicl.tabular.encode import label_codes

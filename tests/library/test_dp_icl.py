@@ -24,7 +24,8 @@ from dpicl.methods.dp_icl import Job, Memory, answer, consult, real_rows, run, s
 from dpicl.methods.ensemble_answers import Public, words_of
 from dpicl.methods.ensemble_plan import Shape, plans
 from dpicl.methods.ensemble_voting import Placement, Voters
-from dpicl.pipeline import Cell, EnsembleOptions, EnsembleVariant, Options, Unit
+from dpicl.options import EnsembleOptions, EnsembleVariant, Options
+from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivateTable, QueryTable, SplitTable
 from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
 

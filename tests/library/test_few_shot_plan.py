@@ -14,8 +14,10 @@ from dpicl.accounting.events import poisson_sampled, repeated
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import TextContract
 from dpicl.errors import PrivacyError
-from dpicl.methods.few_shot_plan import Pool, Shape, costs, labels_of, plan_cell, statement
-from dpicl.pipeline import Cell, FewShotOptions, Options, Unit
+from dpicl.methods.few_shot_plan import Pool, Shape, costs, labels_of, plan_cell
+from dpicl.methods.few_shot_statement import statement
+from dpicl.options import FewShotOptions, Options
+from dpicl.pipeline import Cell, Unit
 from tests.library.text_contracts import TEXT_CONTRACTS, as_extraction, text_contract
 
 AGNEWS, TREC, GENRE = (TEXT_CONTRACTS[name] for name in ("agnews", "trec", "mit_genre"))

@@ -18,7 +18,7 @@ from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 from dpicl.mechanisms.keyed_subsets import _derived, _shares, identities, keyed_subsets, record_marks
 
 KEY = bytes(range(32))
-ROWS = 40_000
+ROWS = 60_000
 contents = st.lists(st.sampled_from([b"", b"a", b"b", b"ab", b"ba"]) | st.binary(max_size=3), max_size=12)
 rates = st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(99, 100), Fraction(1)])
 

@@ -19,7 +19,8 @@ from dpicl.lm import HashScorer
 from dpicl.methods import gdp_tabicl, ldp_tabicl
 from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.methods.tabular_answers import with_content_free
-from dpicl.pipeline import Cell, GdpOptions, LdpOptions, Options, Unit
+from dpicl.options import GdpOptions, LdpOptions, Options
+from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.encode import label_codes
 from dpicl.tabular.serialize import local_demonstrations
 from dpicl.tabular.shots import SHARED_SETS

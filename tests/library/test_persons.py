@@ -22,7 +22,8 @@ from dpicl.errors import DataError, DeclarationError, PrivacyError
 from dpicl.lm import HashScorer
 from dpicl.methods import gdp_tabicl, ldp_tabicl
 from dpicl.methods.common import draws_for
-from dpicl.pipeline import Options, Unit
+from dpicl.options import Options
+from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.contribution import contributing_rows, reporting_rows
 from dpicl.tabular.read import read_table, rows_digest

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from dpicl.evaluation import Metrics
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, results
 from dpicl.methods.text_answers import metrics_of
-from dpicl.pipeline import Cell, Options, Unit
+from dpicl.options import Options
+from dpicl.pipeline import Cell, Unit
 from dpicl.text_metrics import measure_texts
 
 from .text_contracts import as_extraction, as_free_text, text_contract

@@ -1,0 +1,161 @@
+"""Asking one query after another: charged once, a query keeps its slot, and what is used up is refused."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tasks.asking
+from dpicl.contract import TextContract
+from dpicl.errors import BudgetError, LedgerError
+from dpicl.lm.models import ModelSpec
+from dpicl.options import EnsembleOptions
+from dpicl.pipeline import Cell
+from tasks.asking import Wish
+from tasks.desk import Answered, Desk
+from tasks.releases import open_ledger
+from tasks.settings import Settings
+from tests.harness import Place, install_texts, letters, new_place
+from tests.library.text_contracts import as_free_text, lines, records
+
+COUNT = 4
+PURE = EnsembleOptions(noise="exponential")
+QUERIES = ["one", "two", "three", "four"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = new_place(tmp_path / "place")
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(40)), lines(records(4)))
+    with place.entered():
+        yield place
+
+
+def wish(name: str = "letters", options: EnsembleOptions = PURE, epsilon: float = 2.0) -> Wish:
+    contract = Settings.from_environment().texts(name)
+    return Wish(contract.model_copy(update={"query_count": COUNT}), Cell("icl", epsilon, 1), ModelSpec(name="fake", kind="fake"), options)
+
+
+def ask(*queries: str, again: bool = False, **about: Any) -> list[Answered]:
+    return list(Desk(wish(**about), Settings.from_environment(), again=again).answer(queries))
+
+
+def spent(account: str = "letters") -> list[float]:
+    with open_ledger(Settings.from_environment()) as ledger:
+        ledger.verify()
+        return [entry.release.guarantee.epsilon for entry in ledger.entries(account)]
+
+
+def test_a_release_is_charged_once_for_all_its_queries(place: Place) -> None:
+    first, second = ask("one"), ask("two", "three")
+    assert [(one.number, one.queries, one.charged) for one in (*first, *second)] == [(1, 4, True), (2, 4, False), (3, 4, False)]
+    assert spent() == [pytest.approx(2.0)]
+    assert all(one.answer in ("Wanted", "Unwanted") for one in (*first, *second))
+
+
+def test_a_query_asked_again_gets_its_answer_and_spends_nothing(place: Place) -> None:
+    before = ask(*QUERIES)
+    again = ask(*reversed(QUERIES), "one")
+    assert {one.query: one.answer for one in again} == {one.query: one.answer for one in before}
+    assert all(one.repeated for one in again) and len(spent()) == 1
+
+
+def test_when_all_queries_are_used_up_the_next_is_refused_and_another_release_must_be_asked_for(place: Place) -> None:
+    ask(*QUERIES)
+    with pytest.raises(BudgetError, match="all 4 queries that were charged for are answered; expected .* --again"):
+        ask("five")
+    (more,) = ask("five", again=True)
+    assert more.charged and more.number == 1 and len(spent()) == 2
+    ask("six", "seven", "eight")
+    with pytest.raises(BudgetError, match="letters.*asks? epsilon|cap"):
+        ask("nine", again=True)
+    assert len(spent()) == 2 and ask("one")[0].repeated
+
+
+def test_changed_rows_are_another_release(place: Place) -> None:
+    ask("one")
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(44)), lines(records(4)))
+    (other,) = ask("one")
+    assert other.charged and not other.repeated and len(spent()) == 2
+
+
+def test_a_release_whose_slots_are_lost_is_not_asked_again(place: Place) -> None:
+    ask("one")
+    (folder,) = (place.home / "private" / "journals").iterdir()
+    folder.rename(place.root / "lost")
+    with pytest.raises(LedgerError, match="was charged before, and its slots are gone"):
+        ask("one")
+
+
+def test_texts_are_answered_in_every_way(place: Place) -> None:
+    content = letters("heads", privacy={"budget": {"epsilon": 50, "delta": 0.05}})
+    as_free_text(content)
+    content["task"]["rows"] = 20
+    install_texts(place, content, lines(records(40)), lines(records(4)))
+    for aggregation in ("embedding", "keywords-ptr", "keywords-joint"):
+        (one,) = ask("zebra quick", name="heads", options=EnsembleOptions(aggregation=aggregation))
+        assert one.answer and one.charged
+
+
+def _asking(environment: Mapping[str, str], queries: list[str], step: str | None) -> None:
+    """Ask, and die before or after a slot is taken, votes are cast or an answer is kept."""
+    os.environ.update(environment)
+    if step is not None:
+        name, _, side = step.partition(" ")
+        owner, function = {
+            "slot": (tasks.asking.Sitting, "take"),
+            "votes": (tasks.asking.dp_icl, "consult"),
+            "keep": (tasks.asking.Sitting, "_keep"),
+        }[name]
+        real = getattr(owner, function)
+
+        def deadly(*arguments: Any, **options: Any) -> Any:
+            if side == "after":
+                real(*arguments, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        setattr(owner, function, deadly)
+    ask(*queries)
+
+
+def in_process(place: Place, queries: list[str], step: str | None) -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    process = context.Process(target=_asking, args=(place.environment, queries, step))
+    process.start()
+    return process
+
+
+@pytest.mark.parametrize("step", [f"{name} {side}" for name in ("slot", "votes", "keep") for side in ("before", "after")])
+def test_whoever_dies_a_query_keeps_its_slot_and_is_charged_once(place: Place, step: str) -> None:
+    process = in_process(place, QUERIES[:2], step)
+    process.join(90)
+    assert process.exitcode == -signal.SIGKILL
+    first = ask(*QUERIES)
+    assert [one.answer for one in ask(*QUERIES)] == [one.answer for one in first]
+    assert len(spent()) == 1 and sorted(one.number for one in first) == [1, 2, 3, 4]
+
+
+def test_who_asks_side_by_side_gets_one_answer_per_query(place: Place) -> None:
+    processes = [in_process(place, QUERIES, None) for _ in range(3)]
+    for process in processes:
+        process.join(90)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert all(one.repeated for one in ask(*QUERIES)) and len(spent()) == 1
+
+
+def test_a_slot_belongs_to_one_query(place: Place) -> None:
+    """Its noise is drawn once: another query under it would show the difference."""
+    ask("one")
+    contract: TextContract = wish().contract
+    assert contract.query_count == COUNT and Fraction(contract.ensemble.delta) > 0  # type: ignore[union-attr]
+    (slots,) = (place.home / "private" / "journals").glob("*/slots")
+    assert sorted(path.name for path in slots.iterdir()) == [".lock", "000000.answer", "000000.json", "opened.json"]
+    assert ask("two")[0].number == 2
