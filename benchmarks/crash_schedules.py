@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.crash_steps import STAGES, STEPS
 from dpicl.accounting.ledger import Ledger
 from dpicl.errors import LedgerError
-from tasks.artefacts import GROUPS, REPORTS, TEXTS
+from tasks.artefacts import ANSWERS, GROUPS, REPORTS, TEXTS
 from tasks.ingest import ingest
 from tasks.plan import make_plan
 from tasks.releases import UnitReleases, account_of, ledger_key, open_ledger
@@ -31,13 +31,14 @@ from tests.library.text_contracts import lines, records
 
 RUNS = ("first", "second", "rescue")
 METHODS = tuple(STAGES)
-GATHERED = {"ldp_tabicl": REPORTS, "gdp_tabicl": GROUPS, "few_shot_generation": TEXTS}
-DATASET = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "few_shot_generation": "letters"}
+GATHERED = {"ldp_tabicl": REPORTS, "gdp_tabicl": GROUPS, "few_shot_generation": TEXTS, "dp_icl": ANSWERS}
+DATASET = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "few_shot_generation": "letters", "dp_icl": "letters"}
 _REACHED_ONCE = ("rows read", "gathered")
 """By a single twin; every other step is reached for each of the two releases."""
-_ONLY_TEXTS = ("token kept",)
-_GRID = {**SMALL, "epsilons": ["1", "2"], "shots": [1], "options": {"few_shot_generation": {"mechanism": "exponential"}}}
+_ONLY = {"token kept": "few_shot_generation", "votes kept": "dp_icl"}
+_EXPONENTIAL = {"few_shot_generation": {"mechanism": "exponential"}, "dp_icl": {"noise": "exponential"}}
 """Gaussian noise would be priced again after every death."""
+_GRID = {**SMALL, "epsilons": ["1", "2"], "shots": [1], "options": _EXPONENTIAL}
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def draw_schedules(count: int, *, seed: int = 0, steps: tuple[str, ...] = STEPS)
             more = [(rng.choice(STEPS), rng.randrange(3)) for _ in range(rng.choice((0, 0, 1, 2)))]
             twins = tuple(rng.choice(RUNS[:2]) for _ in range(rng.choice((1, 2, 2, 3))))
             rescuers = rng.choice((twins, ("rescue",), (*twins, "rescue")))
-            method = "few_shot_generation" if step in _ONLY_TEXTS else METHODS[(number + STEPS.index(step)) % len(METHODS)]
+            method = _ONLY.get(step, METHODS[(number + STEPS.index(step)) % len(METHODS)])
             yield Schedule(f"{step.replace(' ', '-')}-{number}", method, ((step, passed), *more), twins, rescuers)
 
 
@@ -101,7 +102,7 @@ def rig(root: Path) -> Iterator[Rig]:
     """Plan, ingest and split once; the ledger knows the accounts, and has no entry."""
     place = new_place(root)
     install(place, shop(private=True), shop_rows(40))
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    install_texts(place, letters(privacy={"budget": {"epsilon": 1000}}), lines(records(40)), lines(records(4)))
     folders = {}
     with place.entered(TMPDIR=tempfile.gettempdir()):
         os.environ.pop("DPICL_LEDGER", None)

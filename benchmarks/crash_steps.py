@@ -31,13 +31,15 @@ from sqlalchemy.pool import NullPool
 
 import tasks.aggregate
 import tasks.charge
+import tasks.consult
 import tasks.generate
 import tasks.randomise
 import tasks.releases
 import tasks.subsample
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor
-from tasks.artefacts import TEXTS
+from tasks.artefacts import ANSWERS, TEXTS
+from tasks.consult import KeptVotes
 from tasks.doorway import RETRIES
 from tasks.journal import FileJournal
 from tasks.releases import UnitReleases
@@ -52,6 +54,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
         lambda run, unit_key: tasks.generate.generate.fn(run, (unit_key,)),
         tasks.generate.release_texts.fn,
     ),
+    "dp_icl": (tasks.charge.charge.fn, tasks.consult.consult.fn, tasks.consult.release_answers.fn),
 }
 STEPS = (
     "before reserve",
@@ -60,6 +63,7 @@ STEPS = (
     "after reserve",
     "rows read",
     "token kept",
+    "votes kept",
     "drawn",
     "draft unnamed",
     "draft written",
@@ -71,7 +75,7 @@ STEPS = (
     "after read",
     "gathered",
 )
-"""In the order of the protocol; `committed` is before the ledger's anchor follows, and tokens are of texts only."""
+"""In the order of the protocol; `committed` is before the ledger's anchor follows, tokens are of texts and votes of ensembles only."""
 
 _PAUSES_SECONDS = (0.0, 0.0, 0.0, 0.001, 0.03)
 
@@ -193,7 +197,7 @@ def _writing_json(write: Callable[..., None]) -> Callable[..., None]:
     @wraps(write)
     def watched(path: Path, *arguments: Any, **options: Any) -> None:
         write(path, *arguments, **options)
-        if path.name == TEXTS:
+        if path.name in (TEXTS, ANSWERS):
             _reach("gathered")
 
     return watched
@@ -219,6 +223,9 @@ def watch() -> None:
         (tasks.generate, "read_split", _reading_rows),
         (FileJournal, "keep", lambda f: _around(f, None, "token kept")),
         (tasks.generate, "write_json", _writing_json),
+        (tasks.consult, "read_split", _reading_rows),
+        (KeptVotes, "write", lambda f: _around(f, None, "votes kept")),
+        (tasks.consult, "write_json", _writing_json),
         (tasks.randomise, "write_reports", lambda f: _around(f, None, "gathered")),
         (tasks.aggregate, "write_groups", lambda f: _around(f, None, "gathered")),
     )

@@ -12,8 +12,9 @@ def check_text_references(contract: TextContract, file: str) -> None:
     Raises:
         DeclarationError: names file, key and expected shape.
     """
-    if contract.privacy.unit != "row":
-        raise DeclarationError(file, "privacy.unit", f"is {contract.privacy.unit}", "row: texts are protected one by one, not by persons")
+    if contract.privacy.unit != "row" and contract.generation is not None:
+        expected = "row, or `ensemble` alone: demonstrations are written from texts one by one, not from persons"
+        raise DeclarationError(file, "privacy.unit", f"is {contract.privacy.unit}", expected)
     if "sampling_rate" in contract.privacy.model_fields_set:
         expected = "no such key: subsets x examples / rows is the rate of every label"
         raise DeclarationError(file, "privacy.sampling_rate", "has no meaning for texts", expected)

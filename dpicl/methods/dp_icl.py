@@ -1,7 +1,7 @@
 """DP-ICL: an ensemble of prompts, each with a few private rows, answers every query, and noise stands between them and the answer.
 
 Trust       Central: a curator and a model that may see the rows; only aggregated answers leave.
-Unit        One row.
+Unit        One row, or one person: all rows of a person fall into one prompt, no more than the contract says.
 Neighbours  ADD_OR_REMOVE_ONE; votes and embeddings with gaussian noise under REPLACE_ONE too.
 Guarantee   (epsilon, delta)-DP for the answers to all queries of a release together, from the
             accountant. There is no answer beyond those queries.
@@ -109,8 +109,10 @@ def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, pro
         ModelError: the model fails, for another reason than what stands in a prompt.
     """
     voters, found, by_cell = Voters(job.contract, model), dict[str, list[Votes]](), {}
+    person = job.contract.privacy.person
+    most_rows = None if person is None else person.max_rows
     for cell, plan in job.plans.items():
-        placement = Placement(train, job.key(cell), plan.rate, plan.shape)
+        placement = Placement(train, job.key(cell), plan.rate, plan.shape, most_rows)
         name = _name(placement)
         if name not in found:
             found[name] = []

@@ -83,6 +83,8 @@ class Shape:
         if contract.is_classification != (aggregation in ("votes", "soft-votes")):
             fitting = "votes or soft-votes" if contract.is_classification else "embedding, keywords-ptr or keywords-joint"
             raise PrivacyError(f"{contract.name}: aggregation {aggregation} does not fit answers of its kind; expected {fitting}")
+        if contract.privacy.unit == "person" and aggregation == "soft-votes":
+            raise PrivacyError(f"{contract.name}: soft-votes ask with every row for itself, and a person may have several; expected votes")
         gaussian = aggregation == "embedding" or (aggregation == "votes" and chosen.noise == "gaussian")
         subsets = chosen.subsets or sizes.subsets
         return Shape(aggregation, gaussian, subsets, cell.shots, chosen.clip, contract.query_count, sizes.keywords)

@@ -25,6 +25,7 @@ from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 from dpicl.mechanisms.keyed_subsets import identities, keyed_subsets, record_marks
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.ensemble_plan import Shape
+from dpicl.text.parse import PERSON
 from dpicl.text.plain import plain_text
 from dpicl.text.prompts import asking_demonstration, asking_prompt, asking_query, continuations
 from dpicl.types import PrivatePrompts, PrivateTable
@@ -46,17 +47,30 @@ class Placement:
     key: bytes
     rate: Fraction
     shape: Shape
+    most_rows: int | None = None
+    """Of one person; None where rows are protected."""
 
     @cached_property
-    def _marks(self) -> np.ndarray:
+    def _own_marks(self) -> np.ndarray:
         labels, texts = (self.train.data.column(name).to_pylist() for name in ("label", "text"))
         contents = [f"{label}\0{text}".encode() for label, text in zip(labels, texts, strict=True)]
         return record_marks(identities(contents), key=self.key)
 
     @cached_property
+    def _marks(self) -> np.ndarray:
+        """What a row's place follows from: of persons the same for all their rows, which fall into one prompt."""
+        if self.most_rows is None:
+            return self._own_marks
+        return record_marks([person.encode() for person in self.train.data.column(PERSON).to_pylist()], key=self.key)
+
+    @cached_property
     def _order(self) -> np.ndarray:
-        """Rows by their marks: their order in a prompt does not depend on where they stand in the table."""
-        return np.lexsort(self._marks.T[::-1])
+        """Rows by their marks, of a person no more than `most_rows`: it does not depend on where they stand in the table."""
+        order = np.lexsort((*self._own_marks.T, *self._marks.T[::-1]))
+        if self.most_rows is None:
+            return order
+        _, starts, counts = np.unique(self._marks[order], axis=0, return_index=True, return_counts=True)
+        return order[np.arange(len(order)) - np.repeat(starts, counts) < self.most_rows]
 
     def groups(self, query: int) -> list[np.ndarray]:
         """Numbers of the rows in every prompt of a query; the first prompt of rows that are asked with alone has none."""

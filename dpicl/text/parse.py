@@ -5,6 +5,7 @@ A record is made a label and a text on its own: nothing of it depends on another
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,9 +17,12 @@ from dpicl.errors import DataError
 from dpicl.text.fields import Fields, parse_records
 from dpicl.text.plain import plain_text
 
+PERSON = "person"
+"""Column of hashed ids, where persons are protected."""
+
 
 def parse_texts(data: bytes, contract: TextContract, where: str) -> pa.Table:
-    """Columns `label` and `text` of one file's unpacked content: shape (records, 2), strings.
+    """Columns `label` and `text` of one file's unpacked content, strings; and `person`, a hash, where the contract protects persons.
 
     A label is the contract's, or the phrases of an answer joined by blanks; records without an
     answer are left out, and those without a text where answers are texts of their own. A text is
@@ -27,7 +31,8 @@ def parse_texts(data: bytes, contract: TextContract, where: str) -> pa.Table:
     Raises:
         DataError: names file, field, rule and count, never a value.
     """
-    return labelled_texts(parse_records(data, (contract.task.field, *contract.text_fields), where), contract, where)
+    fields = (contract.task.field, *contract.text_fields, *_id_field(contract))
+    return labelled_texts(parse_records(data, tuple(dict.fromkeys(fields)), where), contract, where)
 
 
 def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Table:
@@ -42,8 +47,21 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
         labels = _labels(fields[contract.task.field], contract.task, where)
     else:
         fields, labels = _answered(fields, contract.task.field, where)
-    texts = _texts(fields, contract, where)
-    return _filled(pa.table({"label": pa.array(labels, pa.string()), "text": pa.array(texts, pa.string())}), contract, where)
+    columns = {"label": labels, "text": _texts(fields, contract, where)}
+    for field in _id_field(contract):
+        columns[PERSON] = _persons(fields[field], field, where)
+    return _filled(pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()}), contract, where)
+
+
+def _id_field(contract: TextContract) -> tuple[str, ...]:
+    """The field that says who a record is about, where persons are protected."""
+    return () if contract.privacy.person is None else (contract.privacy.person.id_column,)
+
+
+def _persons(values: Sequence[Any], field: str, where: str) -> list[str]:
+    """Ids as hashes: the same person has the same one in both files."""
+    _refuse(values, lambda value: value is None or value == "", "is missing", field, where)
+    return [hashlib.blake2b(str(value).encode(), digest_size=16).hexdigest() for value in values]
 
 
 def _labels(values: Sequence[Any], task: Classification, where: str) -> list[str]:

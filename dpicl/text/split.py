@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from dpicl.contract.text import TextContract
 from dpicl.errors import DataError
 from dpicl.randomness import stream
+from dpicl.text.parse import PERSON
 from dpicl.text.read import TEST, TRAIN
 from dpicl.types import PrivateTable, QueryTable, SplitTable
 
@@ -29,6 +30,7 @@ def split_texts(table: pa.Table, contract: TextContract) -> SplitTable:
         DataError: there are no private texts, or too few held-out ones.
     """
     train, test = _in_order(_part(table, TRAIN, contract)), _part(table, TEST, contract)
+    _check_persons(train, test, contract)
     if not train.num_rows or test.num_rows < contract.query_count:
         needed = f"at least one to protect and {contract.query_count} to ask"
         raise DataError(contract.name, f"has {train.num_rows} texts to protect and {test.num_rows} to ask; expected {needed}")
@@ -40,9 +42,18 @@ def split_texts(table: pa.Table, contract: TextContract) -> SplitTable:
 def _part(table: pa.Table, part: str, contract: TextContract) -> pa.Table:
     rows = table.filter(pc.equal(table.column("part"), part))
     texts = [text[: contract.max_characters].rstrip() for text in rows.column("text").to_pylist()]
-    return pa.table({"label": rows.column("label"), "text": pa.array(texts, pa.string())})
+    persons = {PERSON: rows.column(PERSON)} if PERSON in rows.column_names else {}
+    return pa.table({"label": rows.column("label"), "text": pa.array(texts, pa.string()), **persons})
+
+
+def _check_persons(train: pa.Table, test: pa.Table, contract: TextContract) -> None:
+    """Held-out texts are not protected: nobody stands in both parts."""
+    if PERSON in train.column_names:
+        both = len(set(train.column(PERSON).to_pylist()) & set(test.column(PERSON).to_pylist()))
+        if both:
+            raise DataError(contract.name, "persons have texts in both files; expected each in one", count=both)
 
 
 def _in_order(rows: pa.Table) -> pa.Table:
     """A file that is merely shuffled has the same content version: its rows must then have the same places."""
-    return rows.sort_by([("label", "ascending"), ("text", "ascending")])
+    return rows.sort_by([(name, "ascending") for name in rows.column_names])

@@ -102,6 +102,21 @@ def test_one_record_changes_one_prompt_of_a_query_wherever_it_stands(
         assert sum(one != other for one, other in zip(*prompts, strict=True)) <= 1
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from("pqrs"), st.text("abc ", min_size=1, max_size=6)), max_size=25), st.integers(1, 5), st.integers(0, 3)
+)
+def test_all_rows_of_a_person_change_one_prompt_and_are_no_more_than_the_contract_says(
+    others: list[tuple[str, str]], count: int, query: int
+) -> None:
+    voters, prompts = Voters(contract(), Reader()), []
+    for rows in (others, [*others[:3], *[("own", f"own {number}") for number in range(count)], *others[3:]]):
+        people, texts = [person for person, _ in rows], [text for _, text in rows]
+        held = PrivateTable(table(texts).data.append_column("person", pa.array(people, pa.string())))
+        prompts.append(voters.prompts(Placement(held, KEY, Fraction(3, 4), SHAPE, most_rows=2), query, "?"))
+    changed = [other for one, other in zip(*prompts, strict=True) if one != other]
+    assert len(changed) <= 1 and all(prompt.count("Letter: own") <= 2 for prompt in prompts[1])
+
+
 @given(TEXTS, st.randoms())
 def test_the_order_of_the_rows_changes_nothing(texts: list[str], dice: Any) -> None:
     voters, shuffled = Voters(contract(), Reader()), texts.copy()

@@ -55,7 +55,7 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "kind": (put("kind")("image"), "kind", "got 'image'; expected text, or no such key for a table"),
     "unknown key": (put("columns")({}), "columns", "unknown key"),
     "unknown key of a prompt": (put(*ASKING, "label")("x"), "prompts.asking.label", "unknown key"),
-    "persons": (put("privacy")(PERSON), "privacy.unit", "expected row: texts are protected one by one"),
+    "persons": (put("privacy")(PERSON), "privacy.unit", "expected row, or `ensemble` alone"),
     "a rate": (put("privacy", "sampling_rate")("1/2"), "privacy.sampling_rate", "subsets x examples / rows is the rate"),
     "no source": (put("source", "train")(None), "source", "expected `train` and `test`, or `bundled`"),
     "two sources": (put("source", "bundled")("docstrings"), "source", "expected `train` and `test`, or `bundled`"),

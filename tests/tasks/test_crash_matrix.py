@@ -38,7 +38,7 @@ def test_schedules_are_the_same_for_the_same_seed_and_begin_at_every_step() -> N
     first = list(draw_schedules(4))
     assert first == list(draw_schedules(4)) != list(draw_schedules(4, seed=1))
     assert [schedule.deaths[0][0] for schedule in first[: len(STEPS)]] == list(STEPS)
-    assert {schedule.method for schedule in first} == {"ldp_tabicl", "gdp_tabicl", "few_shot_generation"}
+    assert {schedule.method for schedule in first} == {"ldp_tabicl", "gdp_tabicl", "few_shot_generation", "dp_icl"}
 
 
 def test_threads_killed_at_every_step_do_no_harm(made: Rig) -> None:
