@@ -205,7 +205,7 @@ class Memory:
 
     def stream(self, cell: Cell, name: str) -> Stream:
         """See `Secrets`; nothing is taken up again here."""
-        return self._draws.secret("ensemble", f"{cell.key},{name}")
+        return self._draws.secret("journal", f"{cell.key},{name}")
 
     def read(self, cell: Cell, name: str) -> bytes | None:
         """See `Kept`."""

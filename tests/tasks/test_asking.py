@@ -126,9 +126,7 @@ def _asking(environment: Mapping[str, str], queries: list[str], step: str | None
 
 
 def in_process(place: Place, queries: list[str], step: str | None) -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    process = context.Process(target=_asking, args=(place.environment, queries, step))
+    process = multiprocessing.get_context("forkserver").Process(target=_asking, args=(place.environment, queries, step))
     process.start()
     return process
 
