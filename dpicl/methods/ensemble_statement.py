@@ -5,6 +5,8 @@ Guarantee   none spent: reads plans only.
 
 from __future__ import annotations
 
+import math
+
 from dpicl.contract.text import TextContract
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.stable_top import StableTop
@@ -19,10 +21,10 @@ def statement(contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str
     whole, one, shape = plan.guarantee, plan.per_query, plan.shape
     return (
         f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
-        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: whoever reads them learns next to nothing about whether any single "
-        f"{whole.unit} was among the private ones. {_how(plan)} The {_ordinal(shape.queries + 1)} query is refused; asking the same "
-        f"queries again gives the same answers at no cost. Every number of shots and every seed is a release of its own. "
-        f"The queries themselves are not protected."
+        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: whoever reads all of them and guesses whether a certain {whole.unit} "
+        f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what they were, but for a chance of "
+        f"{whole.delta:.2g}. {_how(plan)} The {_ordinal(shape.queries + 1)} query is refused; asking the same queries again gives the "
+        f"same answers at no cost. Every number of shots and every seed is a release of its own. The queries themselves are not protected."
     )
 
 
