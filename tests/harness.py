@@ -163,7 +163,7 @@ def letters(name: str = "letters", *, private: bool = False, **changes: Any) -> 
     content = {**text_tree(), "name": name, **changes}
     content["source"] |= {part: {"file": f"{name}/{part}.jsonl"} for part in ("train", "test")}
     content["generation"] |= {"max_tokens": 3}
-    content["ensemble"] = ENSEMBLE
+    content.setdefault("ensemble", ENSEMBLE)
     if private:
         content["privacy"] = {**content["privacy"], "budget": {"epsilon": 1000, "delta": 0.05}}
     return content
