@@ -222,10 +222,9 @@ def watch() -> None:
         (tasks.aggregate, "read_split", _reading_rows),
         (tasks.generate, "read_split", _reading_rows),
         (FileJournal, "keep", lambda f: _around(f, None, "token kept")),
-        (tasks.generate, "write_json", _writing_json),
         (tasks.consult, "read_split", _reading_rows),
         (KeptVotes, "write", lambda f: _around(f, None, "votes kept")),
-        (tasks.consult, "write_json", _writing_json),
+        (tasks.charge, "write_json", _writing_json),
         (tasks.randomise, "write_reports", lambda f: _around(f, None, "gathered")),
         (tasks.aggregate, "write_groups", lambda f: _around(f, None, "gathered")),
     )

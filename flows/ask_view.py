@@ -9,15 +9,16 @@ from typing import Any
 
 from rich.console import Console
 
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.errors import ParameterError
 from dpicl.lm.models import resolve_model
+from dpicl.methods.common import check_supported
 from dpicl.options import EnsembleOptions
 from dpicl.pipeline import Cell, load_pipelines, parse_epsilon
 from dpicl.text.plain import plain_text
 from dpicl.yaml_file import validate
 from tasks.asking import Wish
 from tasks.desk import Answered, Desk
-from tasks.plan import registry
+from tasks.plan import check_writer, registry
 from tasks.settings import Settings
 
 
@@ -33,12 +34,11 @@ def wish_for(account: str, *, epsilon: str, shots: int, count: int, model: str, 
         raise ParameterError("epsilon", epsilon[:40], str(error).partition("; expected ")[2]) from None
     contract = settings.texts(account)
     spec = resolve_model(model, registry(load_pipelines(settings.pipelines), settings.pipelines.name))
-    if spec.trust != "local":
-        raise PrivacyError(f"model {spec.name!r} has trust {spec.trust!r}; raw rows stay local: expected a model with trust local")
-    if amount == float("inf") and not contract.privacy.budget.benchmark:
-        raise PrivacyError(f"{contract.name}: epsilon=inf answers without noise; only a contract with `benchmark: true` allows it")
     chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
-    return Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen)
+    wish = Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen)
+    check_writer(contract, wish.unit(0), spec)
+    check_supported(contract, wish.unit(0))
+    return wish
 
 
 def queries_from(query: str | None, file: str | None) -> list[str]:

@@ -138,11 +138,17 @@ def ask(
 ) -> None:
     """Answer queries from private texts, under one charge for a number of them; a query asked again is free."""
     from flows.ask_view import answer_all, queries_from, wish_for
+    from tasks.doorway import StageFailed, clean_errors
 
     settings, queries = Settings.from_environment(), queries_from(query, file)
     options = {"aggregation": aggregation, "subsets": subsets}
     wish = wish_for(account, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings)
-    answer_all(wish, queries, settings, again=again, answers=console, told=Console(markup=False, emoji=False, stderr=True))
+    told = Console(markup=False, emoji=False, stderr=True)
+    try:
+        clean_errors("ask", answer_all)(wish, queries, settings, again=again, answers=console, told=told)
+    except StageFailed as error:
+        told.print(f"dpicl: {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
 
 
 @app.command()

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.methods.common import Cost
-from dpicl.methods.dp_icl import Answer, Released
+from dpicl.methods.dp_icl import Released
 from dpicl.methods.ldp_tabicl import Collection, encoding_of, laws_for
 from dpicl.pipeline import Cell
 from dpicl.types import Demonstration, LocalReports, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows, SplitTable
@@ -21,6 +21,7 @@ from tasks.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, read_json, read_
 from tasks.run_folder import UnitFolder
 from tasks.settings import Settings
 
+TRAIN, TEST, ASKED = "private_train.parquet", "queries_test.parquet", "queries_asked.npz"
 REPORTS, ROWS, MEMBERS, GROUPS = "released_reports.npz", "released_rows.npz", "private_members.npz", "released_groups.json"
 TO_WRITE, DRAFTS, TEXTS = "to_write.json", "private_drafts.json", "released_texts.json"
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
@@ -36,10 +37,10 @@ def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
 
 def write_split(folder: Path, split: SplitTable, digest: str) -> None:
     """Store the private rows with the digest of their content, and the held-out rows; the positions asked come last."""
-    write_table(folder / "private_train.parquet", split.train.data, mode=PRIVATE_MODE)
-    write_table(folder / "queries_test.parquet", split.test.data, mode=PRIVATE_MODE)
+    write_table(folder / TRAIN, split.train.data, mode=PRIVATE_MODE)
+    write_table(folder / TEST, split.test.data, mode=PRIVATE_MODE)
     write_json(folder / "private_digest.json", digest, mode=PRIVATE_MODE)
-    write_arrays(folder / "queries_asked.npz", {"asked": split.asked}, mode=PRIVATE_MODE)
+    write_arrays(folder / ASKED, {"asked": split.asked}, mode=PRIVATE_MODE)
 
 
 def read_content_digest(unit: UnitFolder) -> str:
@@ -50,8 +51,14 @@ def read_content_digest(unit: UnitFolder) -> str:
 def read_split(unit: UnitFolder) -> SplitTable:
     """The rows of a unit's data set."""
     folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
-    train, test = (read_table(folder / name) for name in ("private_train.parquet", "queries_test.parquet"))
-    return SplitTable(PrivateTable(train), QueryTable(test), read_arrays(folder / "queries_asked.npz")["asked"])
+    train, test = (read_table(folder / name) for name in (TRAIN, TEST))
+    return SplitTable(PrivateTable(train), QueryTable(test), read_arrays(folder / ASKED)["asked"])
+
+
+def read_queries(unit: UnitFolder) -> QueryTable:
+    """The held-out rows that are put to the model, as `SplitTable.queries` has them; reads no private row."""
+    folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
+    return QueryTable(read_table(folder / TEST).take(read_arrays(folder / ASKED)["asked"]))
 
 
 def reports_bytes(collection: Collection) -> bytes:
@@ -120,29 +127,16 @@ def _group(item: dict[str, Any]) -> ReleasedGroup:
     return ReleasedGroup(tuple(item["key"]), item["values"], item["label"])
 
 
-def texts_bytes(demonstrations: Sequence[Demonstration]) -> bytes:
-    """One cell's texts, as an artefact."""
-    return json.dumps(_texts_json(demonstrations), ensure_ascii=False).encode()
-
-
 def write_texts(path: Path, texts: Mapping[Cell, Sequence[Demonstration]], *, mode: int = PUBLIC_MODE) -> None:
     """Texts with their labels, by cell."""
-    write_json(path, {cell.key: _texts_json(demonstrations) for cell, demonstrations in texts.items()}, mode=mode)
-
-
-def _texts_json(demonstrations: Sequence[Demonstration]) -> list[dict[str, str]]:
-    return [{"label": one.label, "text": one.text} for one in demonstrations]
+    stored = {cell.key: [{"label": one.label, "text": one.text} for one in demonstrations] for cell, demonstrations in texts.items()}
+    write_json(path, stored, mode=mode)
 
 
 def read_texts(path: Path, cells: Iterable[Cell]) -> dict[Cell, tuple[Demonstration, ...]]:
     """The texts of these cells, as far as they are there."""
     stored = read_json(path)
     return {cell: tuple(Demonstration(one["label"], one["text"]) for one in stored[cell.key]) for cell in cells if cell.key in stored}
-
-
-def answers_bytes(answers: Sequence[Answer]) -> bytes:
-    """One cell's answers to all queries, as an artefact."""
-    return json.dumps(list(answers), ensure_ascii=False).encode()
 
 
 def read_answers(path: Path, cells: Iterable[Cell]) -> Released:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-from dpicl.accounting.ledger import Release
+from dpicl.accounting.ledger import Ledger, Release
 from dpicl.contract.text import TextContract
-from dpicl.errors import LedgerError
+from dpicl.errors import DpiclError, LedgerError
 from dpicl.lm.embedding import open_embedder
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import Scorer
@@ -34,7 +34,7 @@ from tasks.journal import FileJournal, slots_folder, votes_folder
 from tasks.releases import account_of, open_ledger
 from tasks.settings import Settings
 
-OPENED = "opened"
+OPENED = "opened.json"
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Sitting:
         self._draws = draws_for(wish.contract, number)
         self._taken: dict[str, int] = {}
         """Slots by what marks their query, as far as they were read: none is ever given back."""
+        self._is_reserved = False
 
     @property
     def used(self) -> int:
@@ -82,7 +83,7 @@ class Sitting:
     @property
     def is_open(self) -> bool:
         """Whether it was ever opened here."""
-        return (self._folder / f"{OPENED}.json").exists()
+        return (self._folder / OPENED).exists()
 
     def open(self) -> bool:
         """Charge the release unless it was before; whether it was charged now.
@@ -91,16 +92,29 @@ class Sitting:
             BudgetError: the account's cap would be passed; nothing was charged.
             LedgerError: it was charged before, and which queries it answered is lost.
         """
-        known = self.is_open
-        write_json(self._folder / f"{OPENED}.json", {"queries": self.plan.shape.queries}, mode=PRIVATE_MODE)
-        with open_ledger(self._settings) as ledger:
+        if self._is_reserved:
+            return False
+        self._settings.private("journals", self.release.release_id, "slots")
+        with locked(self._folder / ".lock"), open_ledger(self._settings) as ledger:  # else a twin might see one's mark or charge alone
             ledger.ensure_account(account_of(self._wish.contract, "dp_icl"))
-            is_new = ledger.reserve(self.release).is_new
-        if not known and not is_new:
-            raise LedgerError(
-                f"{self._wish.contract.name}: this release was charged before, and its slots are gone; restore private/ from a backup, or use --again"
-            )
+            is_new = ledger.reserve(self.release).is_new if self.is_open else self._open_first(ledger)
+        self._is_reserved = True
         return is_new
+
+    def _open_first(self, ledger: Ledger) -> bool:
+        """Marked before it is charged, so that a crash between the two loses nothing; a mark never hides slots that are lost."""
+        if not any(entry.release.release_id == self.release.release_id for entry in ledger.entries(self.release.account)):
+            mark = write_json(self._folder / OPENED, {"queries": self.plan.shape.queries}, mode=PRIVATE_MODE)
+            try:
+                if ledger.reserve(self.release).is_new:
+                    return True
+            except DpiclError:
+                mark.unlink()
+                raise
+            mark.unlink()
+        raise LedgerError(
+            f"{self._wish.contract.name}: this release was charged before, and its slots are gone; restore private/ from a backup, or use --again"
+        )
 
     def find(self, query: str) -> Slot | None:
         """The slot that a query has taken."""
@@ -126,7 +140,7 @@ class Sitting:
         """
         contract, cell = self._wish.contract, self._wish.cell
         names = {cell: self.release.release_id}
-        kept = KeptVotes(self._settings, {cell: votes_folder(self._settings, self.release.release_id)})
+        kept = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.release.release_id)})
         job = Job(contract, {cell: self.plan}, self._draws, FileJournal(self._settings, names, self._draws), kept)
         queries = [slot.query for slot in slots]
         embedder = None if contract.is_classification else open_embedder(fake=self._wish.model.kind == "fake")
@@ -140,10 +154,10 @@ class Sitting:
         return kept
 
     @property
-    def _folder(self) -> Any:
+    def _folder(self) -> Path:
         return slots_folder(self._settings, self.release.release_id)
 
-    def _path(self, number: int) -> Any:
+    def _path(self, number: int) -> Path:
         return self._folder / f"{number:06d}.json"
 
 

@@ -7,13 +7,14 @@ publish  in the flow's own process: drafts go to the ledger, the first ones stan
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from dpicl.errors import RunError
 from dpicl.methods.common import check_supported
 from dpicl.pipeline import Cell
-from tasks.artefacts import TO_WRITE, WRITING
+from tasks.artefacts import DRAFTS, TO_WRITE, WRITING
 from tasks.doorway import unit_stage
 from tasks.files import PRIVATE_MODE, read_json, write_json
 from tasks.journal import forget
@@ -59,19 +60,17 @@ def still_missing(folder: UnitFolder) -> dict[Cell, str]:
         return {cell: name for cell, name in names.items() if ledger.published(name) is None}
 
 
-def publish_drafts(folder: UnitFolder, drafts: Callable[[list[Cell]], Mapping[Cell, bytes]]) -> dict[Cell, bytes]:
-    """Publish what was drafted, unless something is published already, and read back what stands.
-
-    Args:
-        drafts: finds the drafts of some cells, as far as there are any.
+def publish_drafts(folder: UnitFolder, output: str) -> str:
+    """Publish what was drafted, unless something is published already, and write what stands, by cell.
 
     Raises:
         RunError: some are charged and not drafted.
     """
-    names = charged(folder)
+    names, path = charged(folder), folder.private / DRAFTS
 
     def all_drafts(cells: list[Cell]) -> Mapping[Cell, bytes]:
-        found = drafts(cells)
+        drafts = read_json(path) if path.exists() else {}
+        found = {cell: json.dumps(drafts[cell.key], ensure_ascii=False).encode() for cell in cells if cell.key in drafts}
         if len(found) < len(cells):
             raise RunError(f"{folder.unit.key}: {len(cells) - len(found)} releases are charged and not written; resume the run")
         return found
@@ -79,7 +78,8 @@ def publish_drafts(folder: UnitFolder, drafts: Callable[[list[Cell]], Mapping[Ce
     artefacts = release_missing(folder, all_drafts)
     for name in names.values():
         forget(folder.settings, name)
-    return artefacts
+    write_json(folder.path / output, {cell.key: json.loads(content) for cell, content in artefacts.items()})
+    return f"{len(artefacts)} releases"
 
 
 def teller(folders: Sequence[UnitFolder], what: str) -> Callable[[int, int], None]:

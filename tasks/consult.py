@@ -6,7 +6,6 @@ kept, and never the noise: all draws of a release come from its own seed.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from dpicl.methods.dp_icl import Job, Public, write_candidates
 from dpicl.methods.ensemble_plan import plans
 from dpicl.pipeline import Cell
 from dpicl.snapshots import SnapshotPlace
-from tasks.artefacts import ANSWERS, CANDIDATES, DRAFTS, answers_bytes, read_answers, read_split
+from tasks.artefacts import ANSWERS, CANDIDATES, DRAFTS, read_split
 from tasks.charge import publish_drafts, still_missing, teller
 from tasks.doorway import unit_stage
 from tasks.files import PRIVATE_MODE, read_json, write_json
@@ -35,26 +34,34 @@ LIFETIME_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True)
 class KeptVotes:
-    """Clean votes, encrypted, in a folder for every cell; what is too old is deleted."""
+    """Clean votes, encrypted, in a folder for every cell."""
 
-    settings: Settings
-    folders: Mapping[Cell, Path]
+    places: Mapping[Cell, SnapshotPlace]
+
+    @staticmethod
+    def of(settings: Settings, folders: Mapping[Cell, Path]) -> KeptVotes:
+        """In these folders."""
+        key = _key(settings)
+        return KeptVotes({cell: SnapshotPlace(folder, key) for cell, folder in folders.items()})
 
     def read(self, cell: Cell, name: str) -> bytes | None:
         """See `Kept`."""
-        return self._place(cell).read(name)
+        return self.places[cell].read(name)
 
     def write(self, cell: Cell, name: str, content: bytes) -> None:
         """See `Kept`."""
-        self._place(cell).write(name, content, LIFETIME_SECONDS)
+        self.places[cell].write(name, content, LIFETIME_SECONDS)
 
-    def sweep(self) -> None:
-        """Delete what is too old."""
-        for cell in self.folders:
-            self._place(cell).sweep(time.time())
 
-    def _place(self, cell: Cell) -> SnapshotPlace:
-        return SnapshotPlace(self.folders[cell], load_key(self.settings.home / "keys" / "snapshots.key"))
+def sweep_votes(settings: Settings) -> None:
+    """Delete what is too old, whoever left it."""
+    own = settings.home / "private"
+    for folder in (*own.glob("journals/*/votes"), *own.glob("votes/*")):
+        SnapshotPlace(folder, _key(settings)).sweep(time.time())
+
+
+def _key(settings: Settings) -> bytes:
+    return load_key(settings.home / "keys" / "snapshots.key")
 
 
 def _kept(folder: UnitFolder, names: Mapping[Cell, str]) -> KeptVotes:
@@ -62,7 +69,7 @@ def _kept(folder: UnitFolder, names: Mapping[Cell, str]) -> KeptVotes:
     shared = folder.declared.privacy.budget.benchmark
     settings = folder.settings
     places = {cell: settings.private("votes", folder.run.name) if shared else votes_folder(settings, name) for cell, name in names.items()}
-    return KeptVotes(settings, places)
+    return KeptVotes.of(settings, places)
 
 
 @unit_stage("consult", DRAFTS, private=True)
@@ -80,10 +87,9 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
         split.queries.data.column("text").to_pylist(),
         reader_of(folder.run, folder.settings, dp_icl.answers.wanted_of(contract)),
     )
-    kept = _kept(folder, missing)
-    kept.sweep()
+    sweep_votes(folder.settings)
     chosen = {cell: plan for cell, plan in plans(contract, folder.unit).items() if cell in missing}
-    job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws), kept)
+    job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws), _kept(folder, missing))
     numbered = list(enumerate(queries))
     votes = dp_icl.consult(split.train, numbered, model, job, teller([folder], "asking ensembles, query"))
     path = folder.path / CANDIDATES
@@ -96,10 +102,4 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
 @unit_stage("release", ANSWERS)
 def release_answers(folder: UnitFolder) -> str:
     """Publish what was answered, unless something is published already, and read back what stands."""
-
-    def drafts(cells: list[Cell]) -> Mapping[Cell, bytes]:
-        return {cell: answers_bytes(found) for cell, found in read_answers(folder.private / DRAFTS, cells).items()}
-
-    artefacts = publish_drafts(folder, drafts)
-    write_json(folder.path / ANSWERS, {cell.key: json.loads(content) for cell, content in artefacts.items()})
-    return f"answers in {len(artefacts)} cells"
+    return publish_drafts(folder, ANSWERS)

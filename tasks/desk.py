@@ -22,6 +22,7 @@ from dpicl.text.read import load_texts, texts_digest
 from dpicl.text.split import split_texts
 from dpicl.types import PrivateTable, ReleasedPrompts
 from tasks.asking import Sitting, Slot, Wish
+from tasks.consult import sweep_votes
 from tasks.corpus import public_corpus
 from tasks.models import fingerprint
 from tasks.releases import account_of, ledger_key, parameters_of
@@ -45,12 +46,17 @@ class Answered:
     per_query: Guarantee
 
 
+Placed = tuple[Sitting, Slot, bool]
+"""Where a query is answered, its slot, and whether that was charged for now."""
+
+
 class Desk:
     """Answers queries until the charged ones are used up; `again` charges for as many more then."""
 
     def __init__(self, wish: Wish, settings: Settings, *, again: bool = False) -> None:
         self._wish, self._settings, self._again = wish, settings, again
         self._sittings: list[Sitting] = []
+        sweep_votes(settings)
         while (sitting := self._sitting(len(self._sittings))).is_open:
             self._sittings.append(sitting)
 
@@ -61,17 +67,22 @@ class Desk:
             BudgetError: there is no slot left, or no budget for a release.
             ModelError: the model fails; what was answered stands.
         """
-        for start in range(0, len(queries), AT_ONCE):
-            yield from self._some(queries[start : start + AT_ONCE])
+        longest = self._wish.contract.max_characters
+        cut = [query[:longest].rstrip() for query in queries]
+        for start in range(0, len(cut), AT_ONCE):
+            yield from self._some(cut[start : start + AT_ONCE])
 
     def _some(self, queries: Sequence[str]) -> Iterator[Answered]:
-        placed = {query: self._place(query) for query in dict.fromkeys(queries)}
+        placed, refusal = self._place_all(queries)
         answers: dict[str, Answer] = {query: slot.answer for query, (_, slot, _) in placed.items() if slot.answer is not None}
         for sitting in self._sittings:
             missing = [slot for other, slot, _ in placed.values() if other is sitting and slot.answer is None]
             if missing:
                 answers |= zip((slot.query for slot in missing), sitting.answer(missing, self._model), strict=True)
         for query in queries:
+            if query not in placed:
+                assert refusal is not None
+                raise refusal
             sitting, slot, charged = placed[query]
             plan = sitting.plan
             yield Answered(
@@ -85,8 +96,18 @@ class Desk:
                 plan.per_query,
             )
 
-    def _place(self, query: str) -> tuple[Sitting, Slot, bool]:
-        """The sitting that has answered a query or has a slot for it, and whether it was charged for now."""
+    def _place_all(self, queries: Sequence[str]) -> tuple[dict[str, Placed], BudgetError | None]:
+        """Up to the first query that there is no slot for, and why."""
+        placed: dict[str, Placed] = {}
+        for query in dict.fromkeys(queries):
+            try:
+                placed[query] = self._place(query)
+            except BudgetError as error:
+                return placed, error
+        return placed, None
+
+    def _place(self, query: str) -> Placed:
+        """The sitting that has answered a query or has a slot for it."""
         for sitting in self._sittings:
             if (slot := sitting.find(query)) is not None:
                 return sitting, slot, False
@@ -96,7 +117,7 @@ class Desk:
                 return sitting, slot, charged
         return self._open_another(query)
 
-    def _open_another(self, query: str) -> tuple[Sitting, Slot, bool]:
+    def _open_another(self, query: str) -> Placed:
         if self._sittings and not self._again:
             name, count = self._wish.contract.name, self._wish.contract.query_count
             raise BudgetError(

@@ -10,7 +10,7 @@ from dpicl.methods import METHODS
 from dpicl.methods.common import ZERO_SHOT, results
 from dpicl.methods.dp_icl import said_of
 from dpicl.pipeline import Cell
-from tasks.artefacts import ANSWERS, BASELINES, PREDICTIONS, RESULTS, finite, read_answers, read_split, write_predictions
+from tasks.artefacts import ANSWERS, BASELINES, PREDICTIONS, RESULTS, finite, read_answers, read_queries, write_predictions
 from tasks.doorway import unit_stage
 from tasks.files import read_json, write_json
 from tasks.run_folder import UnitFolder
@@ -21,7 +21,7 @@ from tasks.score import read_scores
 def evaluate(folder: UnitFolder) -> str:
     """Compare every answer with the truth."""
     method = METHODS[folder.unit.method]
-    truth = method.truth_of(read_split(folder).queries, folder.declared)
+    truth = method.truth_of(read_queries(folder), folder.declared)
     by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.asked_cells())}
     said = {by_key[key]: table for key, table in read_scores(folder).items()}
     if isinstance(folder.declared, TextContract):

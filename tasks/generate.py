@@ -5,17 +5,15 @@ Everything is charged before (`charge`); a token is kept before the next is draw
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dpicl.methods import few_shot_generation
 from dpicl.methods.common import draws_for
 from dpicl.methods.few_shot_voting import Job
-from dpicl.pipeline import Cell
-from tasks.artefacts import DRAFTS, PUBLIC_TEXTS, TEXTS, read_split, read_texts, texts_bytes, write_texts
+from tasks.artefacts import DRAFTS, PUBLIC_TEXTS, TEXTS, read_split, write_texts
 from tasks.charge import publish_drafts, still_missing, teller
 from tasks.doorway import doorway, timed, unit_stage
-from tasks.files import PRIVATE_MODE, write_json
+from tasks.files import PRIVATE_MODE
 from tasks.journal import FileJournal
 from tasks.models import writer_of
 from tasks.run_folder import UnitFolder, open_unit
@@ -51,13 +49,7 @@ def _job(folder: UnitFolder) -> Job:
 @unit_stage("release", TEXTS)
 def release_texts(folder: UnitFolder) -> str:
     """Publish what was written, unless something is published already, and read back what stands."""
-
-    def drafts(cells: list[Cell]) -> Mapping[Cell, bytes]:
-        return {cell: texts_bytes(written) for cell, written in read_texts(folder.private / DRAFTS, cells).items()}
-
-    artefacts = publish_drafts(folder, drafts)
-    write_json(folder.path / TEXTS, {cell.key: json.loads(content) for cell, content in artefacts.items()})
-    return f"demonstrations in {len(artefacts)} cells"
+    return publish_drafts(folder, TEXTS)
 
 
 generate = doorway("generate", "generate {unit_keys[0]}", _generate)

@@ -92,7 +92,8 @@ def _check_grid(plan: Plan, settings: Settings) -> None:
         for unit in units:
             _check_kind(contract, unit)
             check_egress(contract, unit, plan.model)
-            _check_writer(plan, unit, settings)
+            if unit.method in WRITING:
+                check_writer(contract, unit, plan.writing_model)
             check_supported(contract, unit)
         if units:
             _find(contract, settings)
@@ -131,22 +132,21 @@ def _check_shots(contract: Contract, unit: Unit) -> None:
         raise ParameterError("shots", missing[0], f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for these")
 
 
-def _check_writer(plan: Plan, unit: Unit, settings: Settings) -> None:
-    """Private texts are read by a model that may see them: votes on tokens in this process only, ensembles on a trusted server too."""
-    writer = plan.writing_model
+def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
+    """Private texts are read by a model that may see them: votes on tokens in this process only, ensembles on a trusted server too.
+
+    Raises:
+        ModelError: this one may not.
+        PrivacyError: it counts in too few bits for texts that are not a benchmark's.
+    """
     is_server = unit.method == "few_shot_generation" and writer.kind == "endpoint"
-    if unit.method in WRITING and (is_server or writer.trust != "local"):
+    if is_server or writer.trust != "local":
         raise ModelError(
             f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "
             f"local; expected a local model as --writer, which may be another than the --model that answers"
         )
-    if unit.method in WRITING:
-        _check_exact(settings.declared(unit.dataset), writer)
-
-
-def _check_exact(contract: Declared, writer: ModelSpec) -> None:
-    """Voters are read in batches, and one prompt moves what rounding makes of the others: in sixteen bits too far."""
     if not contract.privacy.budget.benchmark and writer.dtype != "float32":
+        # voters are read in batches, and one prompt moves what rounding makes of the others: in sixteen bits too far
         raise PrivacyError(
             f"{contract.name}: model {writer.name!r} has dtype {writer.dtype}, in which one private text moves the votes of others by "
             f"rounding; expected dtype float32 for the model that writes, or a contract with `benchmark: true`"

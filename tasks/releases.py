@@ -32,7 +32,7 @@ from dpicl.errors import LedgerError
 from dpicl.methods import METHODS
 from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
-from tasks.artefacts import read_content_digest, read_split
+from tasks.artefacts import read_content_digest, read_queries
 from tasks.files import PRIVATE_MODE, publish, read_json, write_json
 from tasks.models import fingerprint
 from tasks.run_folder import UnitFolder, read_plan
@@ -199,7 +199,7 @@ def _queries_digest(folder: UnitFolder) -> bytes:
     """Of the queries that a release answers: other queries, another release. Nothing for methods that answer any."""
     if folder.unit.method != "dp_icl":
         return b""
-    return hashlib.sha256(json.dumps(read_split(folder).queries.data.column("text").to_pylist()).encode()).digest()
+    return hashlib.sha256(json.dumps(read_queries(folder).data.column("text").to_pylist()).encode()).digest()
 
 
 def release_missing(folder: UnitFolder, draw: Callable[[list[Cell]], Mapping[Cell, bytes]]) -> dict[Cell, bytes]:

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,7 @@ def running_cluster(place: Place, *, workers: int = 2, **more: Any) -> Iterator[
     from distributed import LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # every connection would be told
+    forkserver.ensure_running()  # else the cluster starts it, with imports of its own
     own = {"temporary-directory": str(place.root / "dask"), "distributed.worker.multiprocessing-method": "forkserver"}
     with dask.config.set(own), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER, **more) as cluster:
         yield cluster

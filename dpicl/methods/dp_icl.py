@@ -143,14 +143,13 @@ def _kept(vote: Callable[[Numbered], list[Votes]], queries: Numbered, name: str,
 
 
 def answer(job: Job, votes: Mapping[Cell, Sequence[Votes]], queries: Numbered, public: Public) -> Released:
-    """Step 3 for every query of every cell."""
-    return {
-        cell: [
-            decide(plan, cast_votes, query, job.contract, job.secrets.stream(cell, f"answer {number}"), public)
-            for (number, query), cast_votes in zip(queries, votes[cell], strict=True)
-        ]
-        for cell, plan in job.plans.items()
-    }
+    """Step 3 for every cell, query after query: what `public` embedded for one cell serves the next."""
+    released: Released = {cell: [] for cell in job.plans}
+    for place, (number, query) in enumerate(queries):
+        for cell, plan in job.plans.items():
+            stream = job.secrets.stream(cell, f"answer {number}")
+            released[cell].append(decide(plan, votes[cell][place], query, job.contract, stream, public))
+    return released
 
 
 def real_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> dict[Cell, tuple[Demonstration, ...]]:
@@ -182,7 +181,7 @@ def said_of(released: Released, contract: TextContract) -> dict[Cell, np.ndarray
     names, said = list(contract.demonstrated), {}
     for cell, found in released.items():
         if all(isinstance(one, str) for one in found):
-            said[cell] = np.array([names.index(str(one)) for one in found] if names else found)
+            said[cell] = np.array([names.index(str(one)) for one in found] if contract.is_classification else found)
     return said
 
 

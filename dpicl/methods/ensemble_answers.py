@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import cast
 
 import numpy as np
@@ -30,6 +31,8 @@ from dpicl.types import ReleasedPrompts
 
 RADIUS = 1.0
 """Embeddings of answers lie within this distance of the candidates' mean, or are drawn to it."""
+LAST = 16
+"""Embedded at last and still at hand: cells that are asked alike decide on the same texts one after another."""
 Answer = str | list[str]
 """To one query: a label's name, a text, or keywords."""
 
@@ -41,7 +44,7 @@ class Candidates:
     texts: tuple[str, ...]
     embeddings: np.ndarray
 
-    @property
+    @cached_property
     def centre(self) -> np.ndarray:
         """Their mean: public, shape (d,)."""
         return np.asarray(self.embeddings.mean(axis=0))
@@ -52,19 +55,19 @@ class Public:
 
     def __init__(self, written: Mapping[str, Sequence[str]], embedder: Embedder | None) -> None:
         self._written, self._embedder = written, embedder
-        self._known: dict[str, Candidates] = {}
+        self._embed, self.candidates = lru_cache(LAST)(self._embed_now), lru_cache(LAST)(self._candidates)
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Shape (texts, d), of norm 1; zeros for a text without content."""
+    def points(self, texts: Sequence[str]) -> np.ndarray:
+        """Embeddings of norm 1, shape (texts, d); NaN where there is no text: no answer is no point, not one opposite to the centre."""
+        return np.where([[bool(text)] for text in texts], self._embed(tuple(texts)), np.nan)
+
+    def _embed_now(self, texts: tuple[str, ...]) -> np.ndarray:
         assert self._embedder is not None
         return self._embedder.embed(texts)
 
-    def candidates(self, query: str) -> Candidates:
-        """Those of one query."""
-        if query not in self._known:
-            texts = tuple(self._written[query])
-            self._known = {query: Candidates(texts, self.embed(texts))}
-        return self._known[query]
+    def _candidates(self, query: str) -> Candidates:
+        texts = tuple(self._written[query])
+        return Candidates(texts, self._embed_now(texts))
 
 
 def decide(plan: EnsemblePlan, votes: Votes, query: str, contract: TextContract, stream: Stream, public: Public) -> Answer:
@@ -75,9 +78,7 @@ def decide(plan: EnsemblePlan, votes: Votes, query: str, contract: TextContract,
     texts = cast(list[str], votes)
     if isinstance(noise, EmbeddingNoise):
         candidates = public.candidates(query)
-        points = public.embed(texts)
-        points[[not text for text in texts]] = np.nan  # no answer is no point, not one opposite to the centre
-        vectors = whole_vectors(points, centre=candidates.centre, radius=RADIUS)
+        vectors = whole_vectors(public.points(texts), centre=candidates.centre, radius=RADIUS)
         return candidates.texts[nearest(candidates.embeddings, noise.release(vectors, stream), candidates.centre)]
     counts = Counter(word for text in texts for word in set(words_of(text)))
     if isinstance(noise, JointNoise):

@@ -252,7 +252,7 @@ def _spending(shape: Shape, epsilon: Fraction, terms: Terms) -> Noise:
         return JointNoise(epsilon)
     if shape.aggregation == "keywords-ptr":
         delta = DELTA_SHARE * Fraction(terms.delta) / (shape.queries * terms.rate)
-        return StableTop(epsilon * SIZE_SHARE, epsilon * (1 - SIZE_SHARE), min(delta, Fraction(1, 2)), shape.keywords)
+        return StableTop(epsilon * SIZE_SHARE, epsilon * (1 - SIZE_SHARE), min(delta, DELTA_SHARE / 2), shape.keywords)
     return TokenNoise("clipped-logits" if shape.alone else "exponential", epsilon, shape.alone)
 
 

@@ -35,8 +35,8 @@ FULLEST = 2
 STOP = ("\n",)
 """An answer is one line."""
 Votes = list[int] | list[str]
-T = TypeVar("T")
 """To one query: whole votes by label, or one text per prompt."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,10 @@ class Placement:
 
     @cached_property
     def _own_marks(self) -> np.ndarray:
-        labels, texts = (self.train.data.column(name).to_pylist() for name in ("label", "text"))
-        contents = [f"{label}\0{text}".encode() for label, text in zip(labels, texts, strict=True)]
-        return record_marks(identities(contents), key=self.key)
+        """Equal rows are told apart by counting; of persons among their own rows only, so that nobody's count moves another's."""
+        names = ("label", "text") if self.most_rows is None else (PERSON, "label", "text")
+        columns = [self.train.data.column(name).to_pylist() for name in names]
+        return record_marks(identities(["\0".join(row).encode() for row in zip(*columns, strict=True)]), key=self.key)
 
     @cached_property
     def _marks(self) -> np.ndarray:

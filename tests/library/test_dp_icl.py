@@ -27,7 +27,7 @@ from dpicl.methods.ensemble_voting import Placement, Voters
 from dpicl.options import EnsembleOptions, EnsembleVariant, Options
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivateTable, QueryTable, SplitTable
-from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
+from tests.library.text_contracts import as_ensemble, as_extraction, as_free_text, text_contract
 
 SHAPE = Shape("votes", True, 3, 2, 5.0, 2, 3)
 ALONE = Shape("soft-votes", False, 3, 2, 5.0, 2, 3)
@@ -117,6 +117,17 @@ def test_all_rows_of_a_person_change_one_prompt_and_are_no_more_than_the_contrac
     assert len(changed) <= 1 and all(prompt.count("Letter: own") <= 2 for prompt in prompts[1])
 
 
+def test_a_person_who_writes_what_another_wrote_moves_nobody_else() -> None:
+    voters, rows = Voters(contract(), Reader()), [(name, text) for name in "pqrst" for text in ("same", "same", f"own {name}")]
+    for query in range(20):
+        prompts = []
+        for held in (rows, [("new", "same"), ("new", "same"), *rows]):
+            people, texts = [person for person, _ in held], [text for _, text in held]
+            private = PrivateTable(table(texts).data.append_column("person", pa.array(people, pa.string())))
+            prompts.append(voters.prompts(Placement(private, KEY, Fraction(3, 4), SHAPE, most_rows=2), query, "?"))
+        assert sum(one != other for one, other in zip(*prompts, strict=True)) <= 1
+
+
 @given(TEXTS, st.randoms())
 def test_the_order_of_the_rows_changes_nothing(texts: list[str], dice: Any) -> None:
     voters, shuffled = Voters(contract(), Reader()), texts.copy()
@@ -166,6 +177,15 @@ def test_without_noise_the_answer_is_the_most_frequent_one() -> None:
     found = answer(one, consult(table(["b"] * 200), queries, Reader(), one), queries, Public({}, None))
     assert found == {ICL: ["bad", "bad"], Cell("icl-soft", math.inf, 1): ["bad", "bad"]}
     assert said_of(found, declared)[ICL].tolist() == [1, 1]
+
+
+def test_phrases_are_answered_with_texts_too() -> None:
+    def change(content: dict[str, Any]) -> None:
+        as_extraction(content)
+        as_ensemble(content)
+
+    cell = Cell("icl", 5.0, 1)
+    assert said_of({cell: ["ann", "of bob"]}, text_contract(change))[cell].tolist() == ["ann", "of bob"]
 
 
 def test_without_noise_texts_become_the_nearest_candidate_or_their_words() -> None:

@@ -6,14 +6,13 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tasks.asking
-from dpicl.contract import TextContract
 from dpicl.errors import BudgetError, LedgerError
 from dpicl.lm.models import ModelSpec
 from dpicl.options import EnsembleOptions
@@ -79,6 +78,26 @@ def test_when_all_queries_are_used_up_the_next_is_refused_and_another_release_mu
     assert len(spent()) == 2 and ask("one")[0].repeated
 
 
+def test_a_file_longer_than_what_was_charged_for_is_answered_up_to_the_last_slot(place: Place) -> None:
+    found = []
+    with pytest.raises(BudgetError, match="all 4 queries"):
+        for one in Desk(wish(), Settings.from_environment()).answer([*QUERIES, "one", "five", "two"]):
+            found.append(one.query)
+    assert found == [*QUERIES, "one"] and len(spent()) == 1
+
+
+def test_a_refused_charge_leaves_nothing_that_a_later_query_would_pay_for(place: Place) -> None:
+    for _ in range(2):
+        with pytest.raises(BudgetError, match="cap"):
+            ask("one", epsilon=6.0)
+    assert not list((place.home / "private").rglob("opened.json")) and spent() == []
+
+
+def test_a_long_query_is_cut_as_the_rows_are(place: Place) -> None:
+    (one,) = ask("long " * 100)
+    assert len(one.query) <= 60 and ask("long " * 100)[0].repeated
+
+
 def test_changed_rows_are_another_release(place: Place) -> None:
     ask("one")
     install_texts(place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(44)), lines(records(4)))
@@ -90,8 +109,9 @@ def test_a_release_whose_slots_are_lost_is_not_asked_again(place: Place) -> None
     ask("one")
     (folder,) = (place.home / "private" / "journals").iterdir()
     folder.rename(place.root / "lost")
-    with pytest.raises(LedgerError, match="was charged before, and its slots are gone"):
-        ask("one")
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="was charged before, and its slots are gone"):
+            ask("one")
 
 
 def test_texts_are_answered_in_every_way(place: Place) -> None:
@@ -149,11 +169,20 @@ def test_who_asks_side_by_side_gets_one_answer_per_query(place: Place) -> None:
     assert all(one.repeated for one in ask(*QUERIES)) and len(spent()) == 1
 
 
-def test_a_slot_belongs_to_one_query(place: Place) -> None:
+def test_a_slot_belongs_to_one_query_and_is_its_owners_only(place: Place) -> None:
     """Its noise is drawn once: another query under it would show the difference."""
     ask("one")
-    contract: TextContract = wish().contract
-    assert contract.query_count == COUNT and Fraction(contract.ensemble.delta) > 0  # type: ignore[union-attr]
     (slots,) = (place.home / "private" / "journals").glob("*/slots")
     assert sorted(path.name for path in slots.iterdir()) == [".lock", "000000.answer", "000000.json", "opened.json"]
     assert ask("two")[0].number == 2
+    found = [*slots.parents[:2], *slots.parent.rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in found} == {0o700, 0o600}
+
+
+def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.consult.LIFETIME_SECONDS", 0.001)
+    ask("one")
+    (votes,) = (place.home / "private" / "journals").glob("*/votes/*.snapshot")
+    monkeypatch.setattr("tasks.consult.time", SimpleNamespace(time=lambda after=votes.stat().st_mtime + 5: after))
+    ask("one", options=EnsembleOptions(noise="exponential", subsets=3))
+    assert not votes.exists()

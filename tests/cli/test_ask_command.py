@@ -1,0 +1,80 @@
+"""`dpicl ask`: answers on standard output, what they cost beside it, and refusals before any row is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.harness import Place, call_main, complaint, install_texts, letters
+from tests.library.text_contracts import lines, records
+
+Capture = pytest.CaptureFixture[str]
+ASK = ("ask", "--account", "letters", "--model", "fake", "--shots", "1", "--queries", "2", "--epsilon", "2")
+
+
+@pytest.fixture(autouse=True)
+def private_letters(place: Place) -> None:
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}), lines(records(40)), lines(records(4)))
+
+
+def asked(capture: Capture, *arguments: str) -> tuple[int, list[str], list[str]]:
+    """Exit code, answers, and what is told beside them."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
+        from flows.cli import main
+
+        patch.setattr("sys.argv", ["dpicl", *ASK, *arguments])
+        main()
+    out, err = capture.readouterr()
+    return int(stopped.value.code or 0), out.splitlines(), err.splitlines()
+
+
+def test_an_answer_and_its_cost_then_the_same_for_nothing(place: Place, capsys: Capture) -> None:
+    code, (answer,), (told,) = asked(capsys, "who is there?")
+    assert code == 0 and answer in ("Wanted", "Unwanted")
+    assert told.startswith("query 1 of 2: (") and told.endswith("-DP, charged now") and "all 2 together (1.9" in told
+    assert asked(capsys, "who is there?") == (0, [answer], ["query 1 of 2: asked before, nothing spent"])
+
+
+def test_a_file_is_answered_until_the_queries_are_used_up(place: Place, capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "queries.txt").write_text("one\n\ntwo\nthree\n")
+    code, answers, told = asked(capsys, "--file", str(tmp_path / "queries.txt"))
+    assert (code, len(answers), len(told)) == (2, 2, 3)
+    assert "all 2 queries that were charged for are answered" in told[-1] and "--again" in told[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        ((), "a query, or --file FILE"),
+        (("  ",), "expected at least one query that is not empty"),
+        (("q", "--file", "nowhere.txt"), "a query, or --file FILE"),
+        (("--file", "nowhere.txt"), "file=nowhere.txt: expected a text file that can be read"),
+        (("q", "--epsilon", "much"), "epsilon=much"),
+        (("q", "--epsilon", "inf"), "letters: epsilon=inf"),
+        (("q", "--epsilon", "6"), "of cap 5"),
+        (("q", "--account", "heart"), "expected one of"),
+        (("q", "--model", "http://127.0.0.1:9/v1#far"), "raw rows stay local"),
+        (("q", "--model", "coarse"), "has dtype bfloat16"),
+        (("q", "--aggregation", "embedding"), "does not fit answers of its kind"),
+        (("q", "--aggregation", "guess"), "aggregation"),
+        (("q", "--subsets", "100"), "expected fewer subsets or shots"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_sentence(place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str) -> None:
+    file = place.root / "pipelines.yaml"
+    content = yaml.safe_load(file.read_text())
+    content["models"]["coarse"] = {"kind": "transformers", "id": "someone/model", "revision": "0" * 40, "dtype": "bfloat16"}
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    assert phrase in complaint(call_main([*ASK, *arguments], capsys))
+    assert not list((place.home / "private").rglob("opened.json"))
+
+
+def test_an_unforeseen_failure_quotes_nothing(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> None:
+        raise ValueError("a private row")
+
+    monkeypatch.setattr("tasks.asking.dp_icl.consult", fail)
+    code, answers, (told,) = asked(capsys, "who is there?")
+    assert (code, answers) == (1, []) and told.startswith("dpicl: ask: ValueError at fail:")
