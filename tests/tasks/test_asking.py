@@ -183,6 +183,7 @@ def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(place:
     monkeypatch.setattr("tasks.consult.LIFETIME_SECONDS", 0.001)
     ask("one")
     (votes,) = (place.home / "private" / "journals").glob("*/votes/*.snapshot")
-    monkeypatch.setattr("tasks.consult.time", SimpleNamespace(time=lambda after=votes.stat().st_mtime + 5: after))
+    later = votes.stat().st_mtime + 5
+    monkeypatch.setattr("tasks.consult.time", SimpleNamespace(time=lambda: later))
     ask("one", options=EnsembleOptions(noise="exponential", subsets=3))
     assert not votes.exists()
