@@ -49,7 +49,7 @@ def _installed(root: Path, url: str) -> Place:
         "trust": "local",
         "api": "completions",
         "max_connections": 32,
-        "deadline_seconds": 60,
+        "deadline_seconds": 20,
     }
     pipelines["models"]["server"] = server
     (root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))

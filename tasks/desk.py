@@ -28,7 +28,7 @@ from tasks.models import fingerprint
 from tasks.releases import account_of, ledger_key, parameters_of
 from tasks.settings import Settings
 
-AT_ONCE = 16
+AT_ONCE = 32
 """Queries whose prompts are put to the model together."""
 
 
