@@ -74,7 +74,7 @@ def measure(figures: Figures) -> None:
     """Ask until a process ends by itself, then once more: that all stands."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        elsewhere(Habits(echo="ignores", faults=FAULTS, fault_every=FAULTY, delay_seconds=0.25)) as url,
+        elsewhere(Habits(echo="ignores", faults=FAULTS, fault_every=FAULTY, delay_seconds=0.05)) as url,
     ):
         place, started, ends = _installed(Path(folder) / "place", url), time.perf_counter(), []
         while not ends or ends[-1][0] is None:
