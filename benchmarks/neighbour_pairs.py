@@ -27,9 +27,9 @@ from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid, Origin
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.randomised_response import Response
-from dpicl.methods import ldp_tabicl
+from dpicl.methods import ldp_collection
 from dpicl.options import LdpOptions, Options
-from dpicl.pipeline import Unit
+from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.contribution import contributing_rows
@@ -124,9 +124,9 @@ def encoding(rng: np.random.Generator) -> Fraction:
         return codes
 
     for positions in (pair.one, pair.other):
-        with patch.object(ldp_tabicl, "randomise", truth):
-            collected = ldp_tabicl.collect(chosen(pool, positions), contract, unit, Draws(0, contract.name, simulated=True))
-        answers.append(collected[1.0].reports.codes.astype(int))
+        with patch.object(ldp_collection, "randomise", truth):
+            collected = ldp_collection.collect(chosen(pool, positions), contract, unit, Draws(0, contract.name, simulated=True))
+        answers.append(collected[Cell("reports", 1.0)].stored.astype(int))
     shared = min(map(len, answers))
     changed = int((answers[0][:shared] != answers[1][:shared]).any(axis=1).sum()) + abs(len(answers[0]) - len(answers[1]))
     return Fraction(changed)

@@ -130,7 +130,7 @@ def local_prompts(figures: Figures) -> None:
     unit = Unit("ldp_tabicl", "adult", 0, (10.0,), (1, 2, 4, 8), (), False, Options())
     draws = draws_for(contract, 0)
     collections = ldp_tabicl.collect(split.train, contract, unit, draws)
-    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit), collections, split.queries, contract, unit, draws)
+    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit, draws), collections, split.queries, contract, unit, draws)
     with tempfile.TemporaryDirectory() as folder:
         texts = [text for part in prompts.values() for text in part[:40]]
         scorer = TransformersScorer(str(build_tiny_model(Path(folder), texts)), device="cpu")

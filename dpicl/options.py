@@ -9,14 +9,10 @@ from pydantic import Field, model_validator
 
 from dpicl.contract.base import Frozen
 
-
-class LdpOptions(Frozen):
-    """Choices of LDP-TabICL; the paper's are `one-hot` and `clip`."""
-
-    encoding: Literal["k-ary", "one-hot"] = "k-ary"
-    estimator: Literal["simplex", "clip", "none"] = "simplex"
-    also_sampled: tuple[Literal["nested", "shared"], ...] = ()
-    """Ways to draw shots beside the paper's; columns of their own in the report."""
+Design = Literal["all-columns", "one-column", "pairs", "subset"]
+Estimator = Literal["simplex", "clip", "none", "em", "log-linear", "tree"]
+VariantName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
+Variant = TypeVar("Variant", bound=Frozen)
 
 
 class GdpOptions(Frozen):
@@ -64,10 +60,6 @@ class FewShotVariant(Frozen):
         return self
 
 
-VariantName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
-Variant = TypeVar("Variant", bound=Frozen)
-
-
 def variant_of(options: Variant, also: Mapping[str, Variant], kind: type[Variant], system: str) -> Variant:
     """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
     chosen = also[system.removeprefix("icl-")] if system.startswith("icl-") else options
@@ -83,6 +75,48 @@ class FewShotOptions(FewShotVariant):
     def variant(self, system: str) -> FewShotVariant:
         """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
         return variant_of(self, self.also, FewShotVariant, system)
+
+
+class LdpVariant(Frozen):
+    """One way of LDP-TabICL; the paper's are `one-hot`, `all-columns` and `clip`."""
+
+    encoding: Literal["k-ary", "one-hot"] = "k-ary"
+    design: Design = "all-columns"
+    """What a client is asked: `tabular.questions` says which columns, and under which law."""
+    columns: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Of `subset`: how many columns are reported together, beside the label; None grows with epsilon."""
+    estimator: Estimator = "simplex"
+
+    @model_validator(mode="after")
+    def _fits_design(self) -> LdpVariant:
+        if self.design != "all-columns" and self.estimator in ("simplex", "clip", "none"):
+            raise ValueError(f"design {self.design} with estimator {self.estimator}; expected log-linear, em or tree")
+        if self.design != "all-columns" and self.encoding == "one-hot":
+            raise ValueError(f"design {self.design} with encoding one-hot; expected k-ary: one answer names one category")
+        if self.columns is not None and self.design != "subset":
+            raise ValueError(f"columns with design {self.design}; expected `design: subset`")
+        return self
+
+
+class LdpOptions(LdpVariant):
+    """Choices of LDP-TabICL: one way, and others beside it."""
+
+    also_sampled: tuple[Literal["nested", "shared"], ...] = ()
+    """Ways to draw shots beside the paper's; columns of their own in the report."""
+    also: dict[VariantName, LdpVariant] = {}
+    """More ways by name, each a row of its own in the report; another collection where more than the estimator differs."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> LdpOptions:
+        both = {"nested", "shared", "calibrated"} & set(self.also)
+        if both:
+            raise ValueError(f"also names {min(both)}, which means something else; expected another name")
+        return self
+
+    def variant(self, system: str) -> LdpVariant:
+        """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
+        name = system.removeprefix("icl-")
+        return variant_of(self, self.also, LdpVariant, system if name in self.also else "icl")
 
 
 class EnsembleVariant(Frozen):

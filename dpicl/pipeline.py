@@ -162,7 +162,9 @@ class Unit:
             return ("icl", *(f"icl-{name}" for name in self.options.dp_icl.also), "few-shot")
         if self.method == "gdp_tabicl":
             return ("icl", *calibration)
-        return ("icl", "raw-rows", *(f"icl-{scheme}" for scheme in self.options.ldp_tabicl.also_sampled), *calibration)
+        local = self.options.ldp_tabicl
+        raw = ("raw-rows",) if local.design == "all-columns" else ()
+        return ("icl", *raw, *(f"icl-{name}" for name in (*local.also_sampled, *local.also)), *calibration)
 
     def asked_cells(self) -> Iterator[Cell]:
         """The cells of all systems."""

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from dpicl.methods.common import Cost
 from dpicl.methods.dp_icl import Released
-from dpicl.methods.ldp_tabicl import Collection, encoding_of, laws_for
+from dpicl.methods.ldp_collection import Collected, read_collected, release_cells
 from dpicl.pipeline import Cell
-from dpicl.types import Demonstration, LocalReports, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows, SplitTable
+from dpicl.types import Demonstration, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows, SplitTable
 from tasks.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
 from tasks.run_folder import UnitFolder
 from tasks.settings import Settings
@@ -61,35 +61,34 @@ def read_queries(unit: UnitFolder) -> QueryTable:
     return QueryTable(read_table(folder / TEST).take(read_arrays(folder / ASKED)["asked"]))
 
 
-def reports_bytes(collection: Collection) -> bytes:
-    """The clients' reports at one epsilon, as an artefact."""
+def reports_bytes(collected: Collected) -> bytes:
+    """What was collected at one epsilon, as an artefact."""
     content = io.BytesIO()
-    np.save(content, collection.reports.codes, allow_pickle=False)
+    np.save(content, collected.stored, allow_pickle=False)
     return content.getvalue()
 
 
 def write_reports(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
-    """The published reports at every epsilon, gathered in one file."""
-    codes = {str(cell.epsilon): np.load(io.BytesIO(content), allow_pickle=False) for cell, content in artefacts.items()}
+    """The published reports of every collection, gathered in one file."""
+    codes = {cell.key: np.load(io.BytesIO(content), allow_pickle=False) for cell, content in artefacts.items()}
     write_arrays(unit.path / REPORTS, codes)
 
 
-def read_collections(unit: UnitFolder) -> dict[float, Collection]:
+def read_collections(unit: UnitFolder) -> dict[Cell, Collected]:
     """The clients' reports, with the public laws they were drawn from."""
-    encoding = encoding_of(unit.contract, unit.unit)
-    stored = read_arrays(unit.path / REPORTS)
-    return {e: Collection(LocalReports(stored[str(e)]), laws_for(encoding, e)) for e in unit.unit.epsilons}
+    stored, cells = read_arrays(unit.path / REPORTS), release_cells(unit.unit)
+    return {cell: read_collected(stored[cell.key], unit.contract, chosen, float(cell.epsilon or 0)) for cell, chosen in cells.items()}
 
 
-def write_rows(unit: UnitFolder, rows: dict[float, ReleasedRows]) -> None:
-    """Reconstructed rows at every epsilon."""
-    write_arrays(unit.path / ROWS, {str(epsilon): released.codes for epsilon, released in rows.items()})
+def write_rows(unit: UnitFolder, rows: Mapping[Cell, ReleasedRows]) -> None:
+    """Reconstructed rows of every collection."""
+    write_arrays(unit.path / ROWS, {cell.key: released.codes for cell, released in rows.items()})
 
 
-def read_rows(unit: UnitFolder) -> dict[float, ReleasedRows]:
-    """Reconstructed rows at every epsilon."""
+def read_rows(unit: UnitFolder) -> dict[Cell, ReleasedRows]:
+    """Reconstructed rows of every collection."""
     stored = read_arrays(unit.path / ROWS)
-    return {e: ReleasedRows(stored[str(e)]) for e in unit.unit.epsilons}
+    return {cell: ReleasedRows(stored[cell.key]) for cell in release_cells(unit.unit)}
 
 
 def write_members(unit: UnitFolder, members: dict[Cell, np.ndarray]) -> None:

@@ -14,7 +14,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from dpicl.methods.dp_icl import released_cells, told
 from dpicl.methods.few_shot_plan import written_cells
-from dpicl.methods.ldp_tabicl import encoding_of
+from dpicl.methods.ldp_collection import encoding_of, release_cells
 from tasks.artefacts import ANSWERS, GROUPS, ROWS, TEXTS, read_answers, read_groups, read_rows, read_texts
 from tasks.doorway import doorway
 from tasks.files import read_json
@@ -73,10 +73,11 @@ def _marginal_rows(folder: UnitFolder) -> list[dict[str, Any]]:
     """Share of every level among the reconstructed rows."""
     if not (folder.path / ROWS).exists():
         return []
-    encoding = encoding_of(folder.contract, folder.unit)
+    chosen = release_cells(folder.unit)
     return [
-        {"epsilon": str(epsilon), "attribute": name, "level": level, "share": round(float((levels[:, i] == level).mean()), 4)}
-        for epsilon, rows in read_rows(folder).items()
+        {"collection": cell.key, "attribute": name, "level": level, "share": round(float((levels[:, i] == level).mean()), 4)}
+        for cell, rows in read_rows(folder).items()
+        for encoding in [encoding_of(folder.contract, chosen[cell])]
         for levels in [encoding.decode(rows.codes)]
         for i, (name, count) in enumerate(zip(encoding.names, encoding.level_counts, strict=True))
         for level in range(count)

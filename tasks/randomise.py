@@ -15,15 +15,14 @@ from tasks.run_folder import UnitFolder
 
 @unit_stage("randomise", REPORTS)
 def randomise(folder: UnitFolder) -> str:
-    """Every client reports once per epsilon, unless it has reported before."""
+    """Every client reports once per collection, unless it has reported before."""
     check_supported(folder.contract, folder.unit)
 
     def draw(cells: list[Cell]) -> Mapping[Cell, bytes]:
         draws, train = draws_for(folder.contract, folder.unit.seed), read_split(folder).train
-        epsilons = [cell.epsilon for cell in cells if cell.epsilon is not None]
-        collections = ldp_tabicl.collect(train, folder.contract, folder.unit, draws, epsilons=epsilons)
-        return {cell: reports_bytes(collections[cell.epsilon]) for cell in cells if cell.epsilon is not None}
+        collected = ldp_tabicl.collect(train, folder.contract, folder.unit, draws, cells=cells)
+        return {cell: reports_bytes(one) for cell, one in collected.items()}
 
     artefacts = release_missing(folder, draw)
     write_reports(folder, artefacts)
-    return f"reports at {len(artefacts)} epsilons"
+    return f"{len(artefacts)} collections"

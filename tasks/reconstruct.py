@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpicl.methods import ldp_tabicl
+from dpicl.methods.common import draws_for
 from tasks.artefacts import ROWS, read_collections, write_rows
 from tasks.doorway import unit_stage
 from tasks.run_folder import UnitFolder
@@ -10,7 +11,7 @@ from tasks.run_folder import UnitFolder
 
 @unit_stage("reconstruct", ROWS)
 def reconstruct(folder: UnitFolder) -> str:
-    """Invert the distortion at every epsilon."""
-    rows = ldp_tabicl.reconstruct(read_collections(folder), folder.unit)
+    """Estimate the population from every collection."""
+    rows = ldp_tabicl.reconstruct(read_collections(folder), folder.unit, draws_for(folder.contract, folder.unit.seed))
     write_rows(folder, rows)
-    return f"{len(rows)} epsilons"
+    return f"{len(rows)} collections"

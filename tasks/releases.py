@@ -31,6 +31,7 @@ from dpicl.contract.load import contract_digest
 from dpicl.errors import LedgerError
 from dpicl.methods import METHODS
 from dpicl.methods.common import Cost
+from dpicl.methods.ldp_collection import release_cells
 from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import read_content_digest, read_queries
 from tasks.files import PRIVATE_MODE, publish, read_json, write_json
@@ -79,6 +80,8 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
         writer: which model writes, where a model reads private rows.
     """
     chosen, own = getattr(unit.options, unit.method), {"sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate)}
+    if unit.method == "ldp_tabicl":
+        chosen = release_cells(unit)[cell]
     if unit.method in WRITING:
         chosen, own = chosen.variant(cell.system), {"writer": writer}
     return {

@@ -9,7 +9,7 @@ Paper       [DR14] composition; [LQS12] amplification; [KBR16] randomised respon
     (1)  sequential   sum of epsilon_i              (2)  repeated   n epsilon
     (3)  parallel     max of epsilon_i              (4)  sampled    ln(1 + q (e^epsilon - 1))
     (5)  replaced     2 epsilon                     (6)  response   ln(p / p')
-    (7)  grouped      m epsilon
+    (7)  grouped      m epsilon                     (8)  unary      ln((1 - q) / q), one half for the truth
 
 Symbols     p, p' the weights of the truth and of one lie; q the sampling rate; m the
             most rows of one person.
@@ -41,6 +41,13 @@ def _response(event: Event) -> float:
     return math.log(keep / lie) if lie and keep else math.inf
 
 
+def _unary(event: Event) -> float:
+    """Equation (8)."""
+    if number(event, "categories") == 1:
+        return 0.0
+    return math.log((number(event, "total") - number(event, "weight")) / number(event, "weight"))
+
+
 LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
     "pure": (None, _stated),
     "public-key": (None, lambda event: 0.0),
@@ -50,6 +57,7 @@ LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
     "joint-exponential": (None, _stated),
     "sparse-vector": (ADD, _stated),
     "randomised-response": (REPLACE, _response),
+    "unary-encoding": (REPLACE, _unary),
 }
 """Pure kinds: the relation that each is stated for (None: the event's own, else the guarantee's), and its cost."""
 

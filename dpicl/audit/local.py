@@ -9,9 +9,9 @@ from dpicl.audit.bounds import Trial
 from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.audit.neighbours import contract_of, rows
 from dpicl.mechanisms.randomised_response import randomise, response
-from dpicl.methods.ldp_tabicl import collect
+from dpicl.methods.ldp_collection import collect
 from dpicl.options import Options
-from dpicl.pipeline import Unit
+from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 
 CLIENTS, FEW_CLIENTS = 100, 10
@@ -62,7 +62,7 @@ def _collection(epsilon: float) -> Trial:
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         table = rows(contract, {**dict.fromkeys(contract.columns, "yes" if which else "no"), "place": 0}, count)
         draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
-        return collect(table, contract, unit, draws)[epsilon].reports.codes
+        return collect(table, contract, unit, draws)[Cell("reports", epsilon)].stored
 
     return Trial(
         draw,

@@ -28,7 +28,9 @@ from dpicl.errors import DataError, ParameterError, PrivacyError
 from dpicl.randomness import Stream
 
 CITATIONS = ("warner1965randomized", "kairouz2016discrete")
-MAX_CATEGORIES = 256
+MAX_CATEGORIES = 1 << 13
+_FEW = 256
+"""Codes of up to so many categories are bytes, and sixteen bits may serve."""
 _ROWS_PER_BLOCK = 1 << 15
 _TIGHT = 0.999
 
@@ -75,7 +77,7 @@ def response(*, epsilon: float, categories: int) -> Response:
     Sixteen random bits serve unless rounding would waste more than a thousandth of epsilon.
 
     Raises:
-        ParameterError: epsilon <= 0 or NaN, or categories outside 1..256.
+        ParameterError: epsilon <= 0 or NaN, or categories outside 1..8,192.
     """
     if not epsilon > 0:
         raise ParameterError("epsilon", epsilon, "a number > 0, or inf")
@@ -84,7 +86,7 @@ def response(*, epsilon: float, categories: int) -> Response:
     if math.isinf(epsilon) or categories == 1:
         return Response(categories, 16, 1 << 16, 0)
     short, long = (_weights(epsilon, categories, bits) for bits in (16, 32))
-    if short.keep > short.lie and short.epsilon >= _TIGHT * epsilon:
+    if categories <= _FEW and short.keep > short.lie and short.epsilon >= _TIGHT * epsilon:
         return short
     if long.keep <= long.lie:
         raise PrivacyError(f"epsilon={epsilon} over {categories} categories is too small to tell the truth from a lie")
@@ -110,7 +112,7 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
         codes: shape (clients,), integers in 0..categories-1.
 
     Returns:
-        Reports, shape (clients,), uint8.
+        Reports, shape (clients,), uint8, or uint16 where there are more than 256 categories.
 
     Raises:
         DataError: some code is outside the domain (the message gives the count only).
@@ -118,7 +120,7 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
     if outside:
         raise DataError("randomised response", f"code outside 0..{law.categories - 1}", count=outside)
-    truth = np.ascontiguousarray(codes, dtype=np.uint8)
+    truth = np.ascontiguousarray(codes, dtype=np.uint8 if law.categories <= _FEW else np.uint16)
     if law.lie == 0:
         return truth.copy()
     reports = np.empty_like(truth)
@@ -136,7 +138,7 @@ def _report(truth: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     shift = _shift_table(law)[words] if law.bits == 16 else _shift(words.astype(np.int64), law)
     # Below the categories the subtraction wraps round to a large number, so the smaller is the sum modulo k.
     shifted = truth + shift
-    return np.minimum(shifted, shifted - shift.dtype.type(law.categories)).astype(np.uint8)
+    return np.minimum(shifted, shifted - shift.dtype.type(law.categories)).astype(truth.dtype)
 
 
 def _shift(words: np.ndarray, law: Response) -> np.ndarray:

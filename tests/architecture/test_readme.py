@@ -54,8 +54,9 @@ def test_the_quoted_accuracies_are_what_the_demo_measures(contract, split) -> No
     ldp = []
     for seed in (0, 1):
         unit = _unit("ldp_tabicl", seed)
-        collections = ldp_tabicl.collect(split.train, contract, unit, draws_for(contract, seed))
-        ldp.append(ldp_tabicl.baselines(ldp_tabicl.reconstruct(collections, unit), split.test, contract, unit))
+        draws = draws_for(contract, seed)
+        rows = ldp_tabicl.reconstruct(ldp_tabicl.collect(split.train, contract, unit, draws), unit, draws)
+        ldp.append(ldp_tabicl.baselines(rows, split.test, contract, unit))
     for title, system, runs in (
         ("naive Bayes, diff", "gnb", gdp),
         ("logistic regression, diff", "lr", gdp),

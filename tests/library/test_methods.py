@@ -18,6 +18,7 @@ from dpicl.evaluation import Result
 from dpicl.lm import HashScorer
 from dpicl.methods import gdp_tabicl, ldp_tabicl
 from dpicl.methods.common import ZERO_SHOT, draws_for
+from dpicl.methods.ldp_collection import encoding_of
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.options import GdpOptions, LdpOptions, Options
 from dpicl.pipeline import Cell, Unit
@@ -118,7 +119,7 @@ def test_central_baselines_are_refused_where_something_is_at_stake(small_split: 
 
 def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
     unit = _unit("ldp_tabicl", epsilons=(1.0,))
-    return ldp_tabicl.collect(split.train, contract, unit, draws_for(contract, 0))[1.0].reports.codes
+    return ldp_tabicl.collect(split.train, contract, unit, draws_for(contract, 0))[Cell("reports", 1.0)].stored
 
 
 def _averages(contract: Contract, split: SplitTable) -> tuple[Any, Any]:
@@ -166,7 +167,7 @@ def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Spli
     split, unit = small_split(), _unit("ldp_tabicl")
     draws = draws_for(CONTRACT, 0)
     collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
-    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit), collections, split.queries, CONTRACT, unit, draws)
+    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit, draws), collections, split.queries, CONTRACT, unit, draws)
     asked = next(texts for cell, texts in prompts.items() if cell.system == "zero-shot")
     for cell, texts in prompts.items():
         lines = [text.split("\n") for text in texts]
@@ -181,8 +182,8 @@ def test_local_rows_are_drawn_without_replacement_in_any_order(small_split: Spli
     """With as many shots as rows and no noise, every prompt holds every row once."""
     split, unit, draws = small_split(row_count=10), _unit("ldp_tabicl", epsilons=(math.inf,), shots=(8,)), draws_for(CONTRACT, 0)
     collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
-    rows = ldp_tabicl.reconstruct(collections, unit)
-    every = local_demonstrations(rows[math.inf], ldp_tabicl.encoding_of(CONTRACT, unit).decode, CONTRACT)
+    rows = ldp_tabicl.reconstruct(collections, unit, draws)
+    every = local_demonstrations(rows[Cell("reports", math.inf)], encoding_of(CONTRACT, unit.options.ldp_tabicl).decode, CONTRACT)
     (cell,) = unit.cells("icl")
     prompts = ldp_tabicl.serialise(rows, collections, split.queries, CONTRACT, unit, draws)[cell]
     shown = [text.split("\n")[:-1] for text in prompts]
@@ -207,7 +208,7 @@ def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str
     split, draws = small_split(row_count=400), draws_for(CONTRACT, 0)
     unit = _unit("ldp_tabicl", epsilons=(5.0,), options=Options(ldp_tabicl=LdpOptions(also_sampled=("nested", "shared"))))
     collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
-    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit), collections, split.queries, CONTRACT, unit, draws)
+    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit, draws), collections, split.queries, CONTRACT, unit, draws)
     return {cell.shots or 0: [text.split("\n")[:-1] for text in texts] for cell, texts in prompts.items() if cell.system == system}
 
 

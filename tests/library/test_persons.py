@@ -23,7 +23,7 @@ from dpicl.lm import HashScorer
 from dpicl.methods import gdp_tabicl, ldp_tabicl
 from dpicl.methods.common import draws_for
 from dpicl.options import Options
-from dpicl.pipeline import Unit
+from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.contribution import contributing_rows, reporting_rows
 from dpicl.tabular.read import read_table, rows_digest
@@ -106,7 +106,7 @@ def test_a_subsample_holds_no_more_than_the_most_of_anybody() -> None:
 def test_clients_report_as_often_as_the_contract_says() -> None:
     train = PrivateTable(_table(500))
     collected = ldp_tabicl.collect(train, CONTRACT, _unit("ldp_tabicl"), draws_for(CONTRACT, 0))
-    assert len(collected[1.0].reports.codes) == MOST * len(np.unique(train.numbers("who")))
+    assert len(collected[Cell("reports", 1.0)].stored) == MOST * len(np.unique(train.numbers("who")))
 
 
 @pytest.mark.parametrize(("neighbours", "times"), [("add-or-remove-one", MOST), ("replace-one", 2 * MOST)])

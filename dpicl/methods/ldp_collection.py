@@ -1,0 +1,162 @@
+"""Step 1 of LDP-TabICL: what every client reports, by design, and what it costs the client.
+
+Trust       Local: nobody but the client sees a true answer.
+Unit        One client, who reports once; where the contract protects persons, a client is a person
+            and reports m rows of their own.
+Neighbours  REPLACE_ONE of what that client holds.
+Guarantee   epsilon-LDP per client and collection; delta = 0.
+
+    all-columns   every answer i under epsilon_i = epsilon / d, the paper's       laws in sequence
+    all others    one question under the whole of epsilon                         the dearest law
+
+Symbols     d reported answers, m the contract's most rows per person.
+Not covered collecting twice from one client: a collection of another design is charged on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpicl.accounting.guarantee import Guarantee, compose_sequential
+from dpicl.contract.models import Contract
+from dpicl.mechanisms.randomised_response import Response, randomise, response
+from dpicl.methods.common import Cost
+from dpicl.options import LdpVariant
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws
+from dpicl.tabular.contribution import reporting_rows
+from dpicl.tabular.encode import LocalEncoding, encode_clients
+from dpicl.tabular.observed import Observed, Reported, observed_tally
+from dpicl.tabular.questions import Questionnaire, questionnaire
+from dpicl.tabular.tally import Tally, tally
+from dpicl.types import LocalReports, PrivateCodes, PrivateTable
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What the clients sent at one epsilon, every answer on its own, and the public laws they drew from."""
+
+    reports: LocalReports
+    laws: tuple[Response, ...]
+
+    @property
+    def stored(self) -> np.ndarray:
+        """What is released: shape (clients, answers)."""
+        return self.reports.codes
+
+    @property
+    def clients(self) -> int:
+        """How many reported."""
+        return len(self.reports.codes)
+
+    @property
+    def seen(self) -> Reported:
+        """For estimators."""
+        return Reported(self.reports, self.laws)
+
+
+@dataclass(frozen=True)
+class Tallied:
+    """What the clients sent at one epsilon, one question each: only counts are kept."""
+
+    tally: Tally
+
+    @property
+    def stored(self) -> np.ndarray:
+        """What is released: one vector of counts."""
+        return self.tally.stored
+
+    @property
+    def clients(self) -> int:
+        """How many reported."""
+        return self.tally.clients
+
+    @property
+    def seen(self) -> Observed:
+        """For estimators."""
+        return observed_tally(self.tally)
+
+
+Collected = Collection | Tallied
+
+
+def encoding_of(contract: Contract, chosen: LdpVariant) -> LocalEncoding:
+    """The answers that clients give."""
+    return LocalEncoding.of(contract, chosen.encoding)
+
+
+def laws_for(encoding: LocalEncoding, epsilon: float) -> tuple[Response, ...]:
+    """Distortion matrices of all columns: epsilon split equally over the answers of one client."""
+    return tuple(response(epsilon=epsilon / len(encoding.sizes), categories=size) for size in encoding.sizes)
+
+
+def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -> Questionnaire:
+    """What clients are asked where each answers one question."""
+    return questionnaire(encoding.sizes, chosen.design, epsilon, columns=chosen.columns)
+
+
+def release_cells(unit: Unit) -> dict[Cell, LdpVariant]:
+    """Every collection of a unit, and the way that it is for."""
+    options = unit.options.ldp_tabicl
+    ways = {"reports": options.variant("icl"), **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.also}}
+    return {Cell(name, epsilon): chosen for name, chosen in ways.items() for epsilon in unit.epsilons}
+
+
+def collect(
+    train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
+) -> dict[Cell, Collected]:
+    """Every collection (or some) of the unit; the only step that sees true answers."""
+    rows, truths, found = reporting_rows(train, contract, draws), {}, {}
+    for cell, chosen in release_cells(unit).items():
+        if cells is None or cell in cells:
+            encoding = encoding_of(contract, chosen)
+            if chosen.encoding not in truths:
+                truths[chosen.encoding] = PrivateCodes(encode_clients(train, contract, encoding).codes[rows])
+            found[cell] = _collect(truths[chosen.encoding], encoding, chosen, float(cell.epsilon or 0), draws)
+    return found
+
+
+def _collect(truth: PrivateCodes, encoding: LocalEncoding, chosen: LdpVariant, epsilon: float, draws: Draws) -> Collected:
+    if chosen.design == "all-columns":
+        laws, secret = laws_for(encoding, epsilon), draws.secret("randomise", f"epsilon={epsilon}")
+        reports = [randomise(truth.codes[:, i], law, secret) for i, law in enumerate(laws)]
+        return Collection(LocalReports(np.stack(reports, axis=1)), laws)
+    name = f"{chosen.design},columns={chosen.columns},epsilon={epsilon}"
+    asked = questions_for(encoding, chosen, epsilon)
+    return Tallied(tally(truth, asked, chance=draws.public("questions", name), secret=draws.secret("randomise", name)))
+
+
+def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, epsilon: float) -> Collected:
+    """A collection from what was released of it.
+
+    Raises:
+        DataError: it is of another design.
+    """
+    encoding = encoding_of(contract, chosen)
+    if chosen.design == "all-columns":
+        return Collection(LocalReports(stored), laws_for(encoding, epsilon))
+    return Tallied(Tally.read(stored, questions_for(encoding, chosen, epsilon)))
+
+
+def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    """What this unit spends: every client reports once per collection, whatever the shots."""
+    return {cell: Cost(client_guarantee(contract, chosen, float(cell.epsilon or 0))) for cell, chosen in release_cells(unit).items()}
+
+
+def client_guarantee(contract: Contract, chosen: LdpVariant, epsilon: float) -> Guarantee:
+    """Cost to one client: on every row they report all answers, or one question, in sequence."""
+    encoding, person = encoding_of(contract, chosen), contract.privacy.person
+    if chosen.design == "all-columns":
+        once = [law.guarantee() for law in laws_for(encoding, epsilon)]
+    else:
+        once = [questions_for(encoding, chosen, epsilon).guarantee]
+    return compose_sequential(once * (person.max_rows if person else 1))
+
+
+def released_by(system: str, epsilon: float, collected: Mapping[Cell, Collected] | Mapping[Cell, Cost]) -> Cell:
+    """The collection that a system's rows come from."""
+    named = Cell(f"reports-{system.removeprefix('icl-')}", epsilon)
+    return named if named in collected else Cell("reports", epsilon)

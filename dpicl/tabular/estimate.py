@@ -1,0 +1,52 @@
+"""From what reports say to rows like the population's, by the estimator that a pipeline names.
+
+Guarantee   none spent: post-processing of epsilon-LDP reports.
+
+    simplex, clip, none    the inverse of the distortion, and the paper's way: `reconstruct`
+    log-linear, em, tree   a model of the population, from which rows are drawn
+
+Rows of a model are drawn by a public stream, as many as there are clients and no fewer than
+16,384: a small sample of the model would add an error that no privacy asks for.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from dpicl.errors import DataError, ParameterError
+from dpicl.options import Estimator
+from dpicl.randomness import Stream
+from dpicl.tabular.log_linear import log_linear
+from dpicl.tabular.maximum_likelihood import maximum_likelihood
+from dpicl.tabular.observed import Observed, Reported
+from dpicl.tabular.reconstruct import reconstruct
+from dpicl.tabular.tree import tree
+from dpicl.types import ReleasedRows
+
+LEAST_ROWS = 1 << 14
+MOST_CELLS = 1 << 20
+"""Of a model over all columns at once; a tree takes any number of columns."""
+_WHOLE = {"log-linear": log_linear, "em": maximum_likelihood}
+
+
+def estimated_rows(seen: Observed | Reported, clients: int, estimator: Estimator, chance: Stream) -> ReleasedRows:
+    """Rows of shape (rows, columns), uint8.
+
+    Raises:
+        DataError: there are no reports.
+        ParameterError: there are too many cells for this estimator.
+    """
+    if not clients:
+        raise DataError("reconstruction", "no reports to reconstruct from", count=0)
+    if isinstance(seen, Reported) and estimator in ("simplex", "clip", "none"):
+        return reconstruct(seen.reports, seen.laws, estimator=estimator)
+    count, generator = max(clients, LEAST_ROWS), chance.generator()
+    if estimator == "tree":
+        return ReleasedRows(tree(seen).rows(count, generator).astype(np.uint8))
+    if prod(seen.sizes) > MOST_CELLS:
+        raise ParameterError("cells", prod(seen.sizes), f"at most {MOST_CELLS} for estimator {estimator}; estimator tree takes more")
+    shares = _WHOLE[estimator](seen.on(tuple(range(len(seen.sizes)))))
+    cells = np.repeat(np.arange(shares.size), generator.multinomial(count, shares.reshape(-1)))
+    return ReleasedRows(np.stack(np.unravel_index(cells, seen.sizes), axis=1).astype(np.uint8))

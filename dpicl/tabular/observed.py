@@ -1,0 +1,155 @@
+"""What reports say about the population, in one form for every collection: counts of cells, and what is left of each moment.
+
+Guarantee   none spent: post-processing of epsilon-LDP reports.
+
+    (1)  shares of reports over the cells of some columns  =  synthesise(left * moments of these columns) / cells
+    (2)  log-likelihood = sum of counts * log (1)
+
+All columns of one report on their own: `left` is the product of what each column's law leaves.
+One report over the cells of several columns: L for every moment, 1 for the constant. Unary
+encoded reports have no such law; they are restated as reports over cells of the same variance.
+
+Symbols     L = p - q, truth and lie probability of a response.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+
+from dpicl.mechanisms.randomised_response import Response
+from dpicl.mechanisms.unary_encoding import Unary
+from dpicl.tabular.moments import analyse, places, synthesise
+from dpicl.tabular.reconstruct import report_counts
+from dpicl.tabular.tally import Tally
+from dpicl.types import LocalReports
+
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Reports on one set of columns: counts and what is left of moments, both of shape (cells of the columns)."""
+
+    columns: tuple[int, ...]
+    counts: np.ndarray
+    left: np.ndarray
+
+
+@dataclass(frozen=True)
+class Observed:
+    """All reports on a population with columns of these sizes."""
+
+    sizes: tuple[int, ...]
+    asked: tuple[Asked, ...]
+
+    @cached_property
+    def count(self) -> float:
+        """Reports in all."""
+        return float(sum(one.counts.sum() for one in self.asked))
+
+    @cached_property
+    def _batches(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Questions over cells of one shape together: where their moments stand, `left` and counts, each (questions, *shape)."""
+        by_shape: dict[tuple[int, ...], list[Asked]] = {}
+        for one in self.asked:
+            by_shape.setdefault(one.counts.shape, []).append(one)
+        return [
+            (
+                np.stack([places(one.columns, self.sizes) for one in some]).reshape(len(some), *shape),
+                np.stack([one.left for one in some]),
+                np.stack([one.counts for one in some]),
+            )
+            for shape, some in by_shape.items()
+        ]
+
+    def likelihood(self, moments: np.ndarray) -> tuple[float, np.ndarray]:
+        """Equation (2) at the moments of all columns, flat, and its gradient there."""
+        total, gradient = 0.0, np.zeros_like(moments)
+        for where, left, counts in self._batches:
+            shares = np.maximum(synthesise(left * moments[where], first=1) / left[0].size, _TINY)
+            total += float((counts * np.log(shares)).sum())
+            slope = left * analyse(counts / shares, first=1) / left[0].size
+            gradient += np.bincount(where.ravel(), slope.ravel(), minlength=len(moments))
+        return total, gradient
+
+    def on(self, columns: Sequence[int]) -> Observed:
+        """What is said about some columns alone, which get the numbers 0, 1, 2, ...; reports on none of them are left out."""
+        numbers = {column: number for number, column in enumerate(columns)}
+        found: dict[tuple[int, ...], list[Asked]] = {}
+        for one in self.asked:
+            kept = [axis for axis, column in enumerate(one.columns) if column in numbers]
+            if kept:
+                part = _part(one, kept, numbers)
+                found.setdefault(part.columns, []).append(part)
+        merged = [pooled for parts in found.values() for pooled in _pooled(parts)]
+        return Observed(tuple(self.sizes[column] for column in columns), tuple(merged))
+
+
+def _part(one: Asked, kept: Sequence[int], numbers: dict[int, int]) -> Asked:
+    """One's counts over some of its axes, ordered by their new numbers."""
+    others = tuple(axis for axis in range(len(one.columns)) if axis not in kept)
+    constants = tuple(slice(None) if axis in kept else 0 for axis in range(len(one.columns)))
+    counts, left = one.counts.sum(axis=others), one.left[constants]
+    renamed = [numbers[one.columns[axis]] for axis in kept]
+    order = np.argsort(renamed)
+    return Asked(tuple(sorted(renamed)), counts.transpose(order), left.transpose(order))
+
+
+def _pooled(parts: Sequence[Asked]) -> list[Asked]:
+    """Counts under the same law add up."""
+    by_law: dict[bytes, Asked] = {}
+    for one in parts:
+        law = one.left.tobytes()
+        counts = one.counts + by_law[law].counts if law in by_law else one.counts
+        by_law[law] = Asked(one.columns, counts, one.left)
+    return list(by_law.values())
+
+
+@dataclass(frozen=True)
+class Reported:
+    """Of clients that report every column on its own: counts are made for those columns only that are looked at."""
+
+    reports: LocalReports
+    laws: tuple[Response, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of all columns."""
+        return tuple(law.categories for law in self.laws)
+
+    def on(self, columns: Sequence[int]) -> Observed:
+        """What is said about some columns alone, which get the numbers 0, 1, 2, ..."""
+        laws = [self.laws[column] for column in columns]
+        sizes = tuple(law.categories for law in laws)
+        factors = [np.where(np.arange(law.categories) == 0, 1.0, law.truth_probability - law.lie_probability) for law in laws]
+        counts = report_counts(LocalReports(self.reports.codes[:, list(columns)]), sizes).reshape(sizes)
+        return Observed(sizes, (Asked(tuple(range(len(sizes))), counts, reduce(np.multiply.outer, factors)),))
+
+
+def observed_tally(found: Tally) -> Observed:
+    """Of clients that answer one question each; questions that nobody was asked are left out."""
+    sizes, asked = found.questionnaire.sizes, []
+    for question, clients, counts in zip(found.questionnaire.questions, found.asked.tolist(), found.counts, strict=True):
+        shape = tuple(sizes[column] for column in question.columns)
+        if clients:
+            restated, kept = _restated(counts, clients, question.law)
+            left = np.full(shape, kept)
+            left[(0,) * len(shape)] = 1.0
+            asked.append(Asked(question.columns, restated.reshape(shape), left))
+    return Observed(sizes, tuple(asked))
+
+
+def _restated(counts: np.ndarray, clients: int, law: Response | Unary) -> tuple[np.ndarray, float]:
+    """Counts of cells under a response, and L."""
+    if isinstance(law, Response):
+        return counts.astype(np.float64), law.truth_probability - law.lie_probability
+    even, odds = 1 / law.categories, math.exp(law.epsilon)
+    shares = (counts / clients - law.lie_probability) / (0.5 - law.lie_probability)
+    kept = math.sqrt(even * (1 - even)) * (odds - 1) / (2 * math.sqrt(odds))
+    restated = np.maximum(even + kept * (shares - even), 0)
+    return clients * restated / restated.sum(), kept

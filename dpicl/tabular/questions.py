@@ -1,0 +1,116 @@
+"""What clients are asked: which columns a client reports together, under which law.
+
+Trust       Local: the question is chosen without looking at the client's data.
+Guarantee   that of the dearest law: a client answers one question with the whole budget.
+
+    all-columns   every column on its own, epsilon / columns for each: the paper's, in `ldp_tabicl`
+    one-column    one column, the label among them, with all of epsilon
+    pairs         one column and the label, as one answer over their cells
+    subset        m columns and the label, as one answer; m grows with epsilon
+
+    (1)  m = argmax m L(m)^2 / d,   L(m) = (e^epsilon - 1) / (e^epsilon + K - 1),   K cells of m typical columns and the label
+
+which is how much n clients tell of one column's bond with the label: a fraction m / d of them
+is asked, and L of every moment is left. Answers over more than 3 e^epsilon + 2 cells are
+unary encoded, all others are randomised responses (Wang et al. 2017).
+
+Symbols     d columns beside the label, K cells of an answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb, prod
+
+import numpy as np
+
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.errors import ParameterError
+from dpicl.mechanisms.randomised_response import MAX_CATEGORIES, Response, response
+from dpicl.mechanisms.unary_encoding import Unary, unary
+from dpicl.options import Design
+from dpicl.randomness import Stream, stream
+
+CITATIONS = ("wang2017locally",)
+MOST_QUESTIONS = 4096
+"""Of more subsets of columns so many are asked for, drawn once and for all by a public stream."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Columns that are reported together, label last where it is among them, and the law of the report."""
+
+    columns: tuple[int, ...]
+    law: Response | Unary
+
+
+@dataclass(frozen=True)
+class Questionnaire:
+    """All questions of one collection; every client answers one of them, each as likely as the others."""
+
+    sizes: tuple[int, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """To a client, who does not know beforehand which question comes."""
+        return max((question.law.guarantee() for question in self.questions), key=lambda one: one.epsilon)
+
+    def choose(self, clients: int, chance: Stream) -> np.ndarray:
+        """The number of the question that each client is asked: shape (clients,)."""
+        return chance.generator().integers(len(self.questions), size=clients, dtype=np.int64)
+
+
+def questionnaire(sizes: Sequence[int], design: Design, epsilon: float, *, columns: int | None = None) -> Questionnaire:
+    """The questions of a design on columns of these sizes, the label's last.
+
+    Args:
+        columns: of `subset`, how many are asked for together; None is equation (1).
+
+    Raises:
+        ParameterError: a question has too many cells.
+    """
+    label, features = len(sizes) - 1, range(len(sizes) - 1)
+    if design == "one-column":
+        asked: list[tuple[int, ...]] = [(column,) for column in range(len(sizes))]
+    elif design == "pairs":
+        asked = [(column, label) for column in features]
+    else:
+        together = min(columns or best_column_count(sizes, epsilon), label)
+        asked = [(*chosen, label) for chosen in _subsets(label, together)]
+    return Questionnaire(tuple(sizes), tuple(Question(one, _law([sizes[column] for column in one], epsilon)) for one in asked))
+
+
+def _law(sizes: Sequence[int], epsilon: float) -> Response | Unary:
+    cells = prod(sizes)
+    if cells > MAX_CATEGORIES:
+        raise ParameterError("cells of a question", cells, f"at most {MAX_CATEGORIES}: fewer columns")
+    if epsilon < 50 and cells > 3 * math.exp(epsilon) + 2:
+        return unary(epsilon=epsilon, categories=cells)
+    return response(epsilon=epsilon, categories=cells)
+
+
+def best_column_count(sizes: Sequence[int], epsilon: float) -> int:
+    """m of equation (1), for columns of the sizes' geometric mean: public numbers only."""
+    features = len(sizes) - 1
+    typical = math.exp(math.fsum(math.log(size) for size in sizes[:-1]) / features)
+    largest = sorted(sizes[:-1], reverse=True)
+
+    def told(count: int) -> float:
+        cells = sizes[-1] * typical**count
+        left = 1.0 if epsilon > 500 else math.expm1(epsilon) / (math.exp(epsilon) + cells - 1)
+        return count * left * left
+
+    possible = [count for count in range(1, features + 1) if sizes[-1] * prod(largest[:count]) <= MAX_CATEGORIES]
+    return max(possible, key=told, default=1)
+
+
+def _subsets(features: int, together: int) -> list[tuple[int, ...]]:
+    if comb(features, together) <= MOST_QUESTIONS:
+        return list(combinations(range(features), together))
+    chance = stream(0, "questions", f"{features}", f"{together}").generator()
+    found = {tuple(sorted(chance.permutation(features)[:together].tolist())): None for _ in range(MOST_QUESTIONS)}
+    return list(found)
