@@ -8,7 +8,9 @@ from dpicl.errors import ParameterError
 
 _ALL = (
     *(local.randomised_response(categories) for categories in (2, 3, 7, 200)),
+    local.unary_encoding(),
     local.client_collection(),
+    local.question_collection(),
     counts.count_case(),
     counts.mode_case(),
     means.mean_case("centre"),

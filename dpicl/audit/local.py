@@ -1,4 +1,4 @@
-"""Audits of what a client sends: one report, and all reports of one client together."""
+"""Audits of what a client sends: one report in either encoding, all reports of one client together, and the answer to one question."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from dpicl.audit.bounds import Trial
 from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.audit.neighbours import contract_of, rows
 from dpicl.mechanisms.randomised_response import randomise, response
-from dpicl.methods.ldp_collection import collect
-from dpicl.options import Options
+from dpicl.mechanisms.unary_encoding import report, unary
+from dpicl.methods.ldp_collection import Collection, collect
+from dpicl.options import LdpOptions, Options
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
+from dpicl.tabular.tally import Tally
 
 CLIENTS, FEW_CLIENTS = 100, 10
 """Clients per run who report once, or all their answers: their noise is drawn in one go."""
 ANSWERS = 4
 """What one client of the collection reports: three attributes and the label."""
 _ONE, _OTHER = (0, 0, 0, 0), (1, 1, 1, 1)
+_EVERY, _SUBSET = LdpOptions(), LdpOptions(design="subset", columns=2, estimator="log-linear")
+_LAST = 7
+"""Cell of two columns and the label in which all are 1."""
 
 
 def _report(epsilon: float, categories: int, *, lie_left_out: bool = False) -> Trial:
@@ -53,17 +58,27 @@ def randomised_response(categories: int) -> AuditCase:
     )
 
 
-def _collection(epsilon: float) -> Trial:
+def _each(tally: Tally) -> np.ndarray:
+    """Cells of all reports, one by one: clients of one answer are alike, and so are the cells of all questions."""
+    return np.concatenate([np.repeat(np.arange(len(counts)), counts) for counts in tally.counts])
+
+
+def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
     """A client who differs in every answer; the events are that all reports fit one neighbour."""
     declared = {"type": "category", "categories": ["no", "yes"]}
     contract = contract_of({f"column_{number}": declared for number in range(ANSWERS - 1)})
-    unit = Unit("ldp_tabicl", contract.name, 0, (epsilon,), (1,), (), False, Options())
+    unit = Unit("ldp_tabicl", contract.name, 0, (epsilon,), (1,), (), False, Options(ldp_tabicl=options))
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         table = rows(contract, {**dict.fromkeys(contract.columns, "yes" if which else "no"), "place": 0}, count)
         draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
-        return collect(table, contract, unit, draws)[Cell("reports", epsilon)].stored
+        collected = collect(table, contract, unit, draws)[Cell("reports", epsilon)]
+        return collected.stored if isinstance(collected, Collection) else _each(collected.tally)
 
+    if options.design != "all-columns":
+        return Trial(
+            draw, {"the answer fits the one": lambda cells: cells == 0, "fits the other": lambda cells: cells == _LAST}, per_run=FEW_CLIENTS
+        )
     return Trial(
         draw,
         {
@@ -87,5 +102,61 @@ def client_collection() -> AuditCase:
         (
             less_noise(_collection(stated * float(LESS_NOISE))),
             Mutant("label-for-free", "the budget is shared among all answers but the label", _collection(stated * ANSWERS / (ANSWERS - 1))),
+        ),
+    )
+
+
+def question_collection() -> AuditCase:
+    """The answer of one client to one question, on two of three columns and the label."""
+    stated = 2.0
+    return AuditCase(
+        "client-question",
+        "one client's answer over the cells of several columns",
+        stated,
+        Neighbours.REPLACE_ONE,
+        "client",
+        _collection(stated, _SUBSET),
+        (
+            less_noise(_collection(stated * float(LESS_NOISE), _SUBSET)),
+            Mutant(
+                "budget-for-every-column", "the answer spends the budget once for each of its columns", _collection(3 * stated, _SUBSET)
+            ),
+        ),
+    )
+
+
+def _bits(epsilon: float, *, likelier: bool = False) -> Trial:
+    """A client whose answer is 1, or 0, of seven; the events are that one's bit is set and the other's is not."""
+    law = unary(epsilon=epsilon, categories=7)
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        bits = report(np.full(count, int(which)), law, stream)
+        if likelier:
+            bits[:, int(which)] |= report(np.full(count, int(which)), law, stream)[:, int(which)]
+        return bits
+
+    return Trial(
+        draw,
+        {"bit 0 and not 1": lambda bits: bits[:, 0] & ~bits[:, 1], "bit 1 and not 0": lambda bits: bits[:, 1] & ~bits[:, 0]},
+        per_run=CLIENTS,
+    )
+
+
+def unary_encoding() -> AuditCase:
+    """One report as bits."""
+    return AuditCase(
+        "unary-encoding",
+        "unary encoding of one of seven categories",
+        1.0,
+        Neighbours.REPLACE_ONE,
+        "client",
+        _bits(1.0),
+        (
+            less_noise(_bits(float(LESS_NOISE))),
+            Mutant(
+                "likelier-truth",
+                "the client's own bit is set in three of four reports, at the price of one of two",
+                _bits(1.0, likelier=True),
+            ),
         ),
     )

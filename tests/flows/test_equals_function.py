@@ -89,6 +89,19 @@ def test_the_paper_s_own_options_over_sampling_rates_without_baselines_equal_the
     assert by_flow(run) == by_function(world, run, "fake")
 
 
+def test_clients_asked_in_every_way_equal_the_function(world: World) -> None:
+    also = {
+        "pairs": {"design": "pairs", "estimator": "tree"},
+        "subset": {"design": "subset", "estimator": "log-linear"},
+        "subset-em": {"design": "subset", "estimator": "em"},
+        "model": {"estimator": "log-linear"},
+    }
+    run = world.sweep("equal-designs", {**SMALL, "methods": ["ldp_tabicl"], "options": {"ldp_tabicl": {"also": also}}})
+    assert by_flow(run) == by_function(world, run, "fake")
+    systems = {row["system"] for row in rows(run / "results.csv")}
+    assert systems >= {f"{system}-{name}" for system in ("icl", "lr", "gnb") for name in also}
+
+
 def test_texts_in_every_way_equal_the_function(world: World) -> None:
     """Labels and open answers, fresh and fixed batches, three mechanisms, two seeds written side by side."""
     install_texts(world, letters(), lines(records(40)), lines(records(4)))
