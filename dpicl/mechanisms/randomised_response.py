@@ -117,8 +117,8 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     Raises:
         DataError: some code is outside the domain (the message gives the count only).
     """
-    outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
-    if outside:
+    if len(codes) and not 0 <= codes.min() <= codes.max() < law.categories:
+        outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
         raise DataError("randomised response", f"code outside 0..{law.categories - 1}", count=outside)
     truth = np.ascontiguousarray(codes, dtype=np.uint8 if law.categories <= _FEW else np.uint16)
     if law.lie == 0:
@@ -126,24 +126,49 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     reports = np.empty_like(truth)
     for start in range(0, len(truth), _ROWS_PER_BLOCK):
         block = slice(start, start + _ROWS_PER_BLOCK)
-        reports[block] = _report(truth[block], law, stream)
+        _report(truth[block], law, stream, reports[block])
     return reports
 
 
-def _report(truth: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
+def _report(truth: np.ndarray, law: Response, stream: Stream, reports: np.ndarray) -> None:
     """Shift the truth by 0 with weight `keep`, by each of 1..k-1 with weight `lie`."""
     words = stream.words(len(truth), np.uint16 if law.bits == 16 else np.uint32)
     if law.categories == 2:
-        return np.bitwise_xor(truth, (words >= law.keep).view(np.uint8))
-    shift = _shift_table(law)[words] if law.bits == 16 else _shift(words.astype(np.int64), law)
+        np.bitwise_xor(truth, (words >= law.keep).view(np.uint8), out=reports)
+        return
+    shift = _scaled(words, law) if law.bits == 16 else _shift(words.astype(np.int64), law)
     # Below the categories the subtraction wraps round to a large number, so the smaller is the sum modulo k.
-    shifted = truth + shift
-    return np.minimum(shifted, shifted - shift.dtype.type(law.categories)).astype(truth.dtype)
+    np.add(truth, shift, out=shift, casting="unsafe")
+    np.minimum(shift, shift - shift.dtype.type(law.categories), out=reports, casting="unsafe")
 
 
 def _shift(words: np.ndarray, law: Response) -> np.ndarray:
     narrow = np.uint8 if law.categories <= 128 else np.uint16
     return np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie).astype(narrow)
+
+
+def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
+    """`_shift` of words of sixteen bits as one multiplication of floats, for laws where that is right for every word."""
+    if not _scales(law):
+        return _shift_table(law)[words]
+    scaled = words.astype(np.float32)
+    scaled -= np.float32(law.keep - law.lie)
+    scaled *= _factor(law)
+    np.maximum(scaled, 0, out=scaled)
+    return scaled.astype(np.uint8 if law.categories <= 128 else np.uint16)
+
+
+def _factor(law: Response) -> np.float32:
+    """A little more than 1 / lie: what a float loses below a whole number is gained back, and no more."""
+    return np.float32((1 + 2**-20) / law.lie)
+
+
+@lru_cache(maxsize=256)
+def _scales(law: Response) -> bool:
+    """Whether floats give every word its shift: looked up for all of them, once for a law."""
+    words = np.arange(1 << 16, dtype=np.uint16)
+    scaled = np.maximum((words.astype(np.float32) - np.float32(law.keep - law.lie)) * _factor(law), 0)
+    return bool((scaled.astype(np.uint16) == _shift_table(law)).all())
 
 
 @lru_cache(maxsize=64)

@@ -16,7 +16,7 @@ Not covered domains of more than 2^26 cells; (1) amplifies noise by prod 1 / (p_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from math import prod
 from typing import Literal
 
@@ -62,14 +62,19 @@ def invert(shares: np.ndarray, laws: Sequence[Response]) -> np.ndarray:
         Shape (cells,), float64; sums to the same total, may be negative. Works in the
         memory of two such vectors.
     """
-    values = np.ascontiguousarray(shares, dtype=np.float64)
-    for matrix in _grouped(laws):
-        # Invert the leading answers and rotate them to the end; after all groups the order is back.
-        values = np.ascontiguousarray((matrix @ values.reshape(len(matrix), -1)).T).reshape(-1)
+    values, result, before = np.array(shares, dtype=np.float64), np.empty(len(shares)), 1
+    for matrix in _grouped(tuple(laws)):
+        shape = (before, len(matrix), -1)
+        if before * len(matrix) == len(values):  # the last answers: one product instead of many with a column
+            np.matmul(values.reshape(before, len(matrix)), matrix.T, out=result.reshape(before, len(matrix)))
+        else:
+            np.matmul(matrix, values.reshape(shape), out=result.reshape(shape))
+        values, result, before = result, values, before * len(matrix)
     return values
 
 
-def _grouped(laws: Sequence[Response]) -> list[np.ndarray]:
+@lru_cache(maxsize=256)
+def _grouped(laws: tuple[Response, ...]) -> list[np.ndarray]:
     groups: list[list[np.ndarray]] = [[]]
     cells = 1
     for law in laws:
