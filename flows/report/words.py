@@ -39,8 +39,9 @@ def method_name(slug: str) -> str:
 
 
 def system_name(slug: str) -> str:
-    """A system in words; variants that a pipeline names itself are in-context too."""
-    return SYSTEMS.get(slug, slug.replace("icl-", "in-context, ", 1))
+    """A system in words; ways that a pipeline names itself carry the name behind the system's."""
+    system, _, way = slug.partition("-")
+    return SYSTEMS.get(slug) or (f"{SYSTEMS[system]}, {way}" if way and system in SYSTEMS else slug)
 
 
 def system_order(slug: str) -> int:

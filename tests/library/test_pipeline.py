@@ -84,7 +84,15 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
         ),
         ({"options": {"few_shot_generation": {"also": {"Other": {}}}}}, "options.few_shot_generation.also.Other.*", "text of the form"),
         ({"epsilon": [1]}, "epsilon", "unknown key"),
-        ({"options": {"ldp_tabicl": {"estimator": "dense"}}}, "options.ldp_tabicl.estimator", "expected 'simplex', 'clip' or 'none'"),
+        ({"options": {"ldp_tabicl": {"estimator": "dense"}}}, "options.ldp_tabicl.estimator", "expected 'simplex', 'clip', 'none', 'em'"),
+        ({"options": {"ldp_tabicl": {"design": "pairs"}}}, "options.ldp_tabicl", "expected log-linear, em or tree"),
+        (
+            {"options": {"ldp_tabicl": {"design": "subset", "estimator": "em", "encoding": "one-hot"}}},
+            "options.ldp_tabicl",
+            "expected k-ary: one answer names one category",
+        ),
+        ({"options": {"ldp_tabicl": {"columns": 2}}}, "options.ldp_tabicl", "expected `design: subset`"),
+        ({"options": {"ldp_tabicl": {"also": {"nested": {}}}}}, "options.ldp_tabicl", "means something else; expected another name"),
         ({"schedule": {"cron": "daily"}}, "schedule.cron", "expected text of the form"),
     ],
 )
