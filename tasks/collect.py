@@ -21,7 +21,7 @@ from tasks.artefacts import RESULTS, cost_json
 from tasks.csv_file import write_csv
 from tasks.files import read_json, write_json
 from tasks.models import TOLD, scorer_of
-from tasks.releases import WRITING, account_of, open_ledger, spending_of
+from tasks.releases import account_of, open_ledger, spending_of
 from tasks.run_folder import Plan, read_plan
 from tasks.settings import Settings, power_watts
 
@@ -150,9 +150,10 @@ def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> li
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
         method, contract = METHODS[unit.method], contracts[unit.dataset]
+        sampled = {f"icl-{scheme}" for scheme in unit.options.ldp_tabicl.also_sampled}
         for cell, cost in method.costs(contract, unit).items():
             key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)
-            own = cell.system == "icl" or (unit.method in WRITING and cell.system.startswith("icl-"))
+            own = cell.system == "icl" or (cell.system.startswith("icl-") and cell.system not in sampled)
             if own and cell.epsilon != math.inf and key not in rows:
                 stated = {**cost_json(cost), "nominal_epsilon": cell.epsilon, "statement": method.statement(contract, unit, cell, cost)}
                 rate = {} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}

@@ -21,7 +21,7 @@ METRICS = {
     "bleu": "BLEU",
     "levenshtein": "Levenshtein similarity",
 }
-NOT_ASKED = ("lr", "gnb", "lr-naive", "gnb-naive")
+_FITTED = ("lr", "gnb")
 """Baselines, tested on the whole held-out part: majority and zero-shot, on the queries asked, do not compare."""
 _OWN_COLUMNS = ("majority", "zero-shot")
 
@@ -104,7 +104,7 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
     several, bar = has_several_rates(part), own["majority" if len(own["majority"]) else "zero-shot"].mean()
     rows = []
     for system, shots, rate, group in _row_groups(part):
-        asked = system not in NOT_ASKED
+        asked = _is_asked(system)
         quoted = None if asked and several else paper  # the papers' tables have one rate
         cells = tuple(_cell(group, metric, epsilon, quoted, bar if asked else math.inf, several) for epsilon in epsilons)
         majority, zero_shot = (spread(own[name]) if asked else words.DASH for name in _OWN_COLUMNS)
@@ -112,6 +112,11 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
     first = part.iloc[0]
     amplified = () if several else _amplified(part, epsilons)
     return MetricTable(first["method"], first["dataset"], epsilons, amplified, _queries(part), tuple(rows))
+
+
+def _is_asked(system: str) -> bool:
+    """Baselines are measured on the whole test part, all others on the queries."""
+    return system.partition("-")[0] not in _FITTED
 
 
 def _row_groups(part: pd.DataFrame) -> Iterator[tuple[str, float, float, pd.DataFrame]]:
@@ -155,7 +160,7 @@ def _common(amplified: pd.Series) -> float:
 
 
 def _queries(part: pd.DataFrame) -> str:
-    asked = part.loc[~part["system"].isin((*NOT_ASKED, *_OWN_COLUMNS)), "query_count"].dropna()
+    asked = part.loc[part["system"].map(_is_asked) & ~part["system"].isin(_OWN_COLUMNS), "query_count"].dropna()
     if asked.empty:
         return ""
     low, high, seeds = int(asked.min()), int(asked.max()), part["seed"].nunique()
