@@ -40,6 +40,18 @@ def parse_epsilon(value: object) -> float:
     return epsilon
 
 
+def read_epsilon(text: str) -> float:
+    """A privacy parameter of the command line.
+
+    Raises:
+        ParameterError: it is no positive number, nor `inf`.
+    """
+    try:
+        return parse_epsilon(text)
+    except ValueError as error:
+        raise ParameterError("epsilon", text[:40], str(error).partition("; expected ")[2]) from None
+
+
 Epsilon = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(parse_epsilon)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 

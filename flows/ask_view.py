@@ -13,7 +13,7 @@ from dpicl.errors import ParameterError
 from dpicl.lm.models import resolve_model
 from dpicl.methods.common import check_supported
 from dpicl.options import EnsembleOptions
-from dpicl.pipeline import Cell, load_pipelines, parse_epsilon
+from dpicl.pipeline import Cell, load_pipelines, read_epsilon
 from dpicl.text.plain import plain_text
 from dpicl.yaml_file import validate
 from tasks.asking import Wish
@@ -28,11 +28,7 @@ def wish_for(account: str, *, epsilon: str, shots: int, count: int, model: str, 
     Raises:
         DpiclError: a name or value breaks a rule, or the model may not see private rows.
     """
-    try:
-        amount = parse_epsilon(epsilon)
-    except ValueError as error:
-        raise ParameterError("epsilon", epsilon[:40], str(error).partition("; expected ")[2]) from None
-    contract = settings.texts(account)
+    amount, contract = read_epsilon(epsilon), settings.texts(account)
     spec = resolve_model(model, registry(load_pipelines(settings.pipelines), settings.pipelines.name))
     chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
     wish = Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen)

@@ -152,6 +152,18 @@ def ask(
 
 
 @app.command()
+def advise(
+    account: Annotated[str, typer.Argument(help="Name of a table's contract.")],
+    rows: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many clients will report.")],
+    epsilon: Annotated[str, typer.Option(help="What one report may cost its client.")] = "1",
+) -> None:
+    """Try local collections on made-up populations of a contract's shape, and say which to choose; reads no row."""
+    from flows.advise_view import print_advice
+
+    print_advice(Settings.from_environment().contract(account), rows, epsilon, console)
+
+
+@app.command()
 def audit(
     name: Annotated[str | None, typer.Argument(help="Name of an audit.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,

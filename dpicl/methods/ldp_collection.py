@@ -115,11 +115,12 @@ def collect(
             encoding = encoding_of(contract, chosen)
             if chosen.encoding not in truths:
                 truths[chosen.encoding] = PrivateCodes(encode_clients(train, contract, encoding).codes[rows])
-            found[cell] = _collect(truths[chosen.encoding], encoding, chosen, float(cell.epsilon or 0), draws)
+            found[cell] = collect_codes(truths[chosen.encoding], encoding, chosen, float(cell.epsilon or 0), draws)
     return found
 
 
-def _collect(truth: PrivateCodes, encoding: LocalEncoding, chosen: LdpVariant, epsilon: float, draws: Draws) -> Collected:
+def collect_codes(truth: PrivateCodes, encoding: LocalEncoding, chosen: LdpVariant, epsilon: float, draws: Draws) -> Collected:
+    """One collection from clients' true codes, shape (clients, answers)."""
     if chosen.design == "all-columns":
         laws, secret = laws_for(encoding, epsilon), draws.secret("randomise", f"epsilon={epsilon}")
         reports = [randomise(truth.codes[:, i], law, secret) for i, law in enumerate(laws)]
