@@ -61,7 +61,7 @@ def _inverting(figures: Figures) -> None:
 
 
 def _asking(figures: Figures) -> None:
-    """Questions to a million clients, and that counts of parts add up."""
+    """Questions to a million clients."""
     codes = PrivateCodes(np.random.default_rng(0).integers(2, size=(CLIENTS, COLUMNS)).astype(np.uint8))
     asked = questionnaire((2,) * COLUMNS, "subset", EPSILON)
     chance = system_stream()

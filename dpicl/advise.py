@@ -78,7 +78,7 @@ def advise(
     if not epsilon > 0:
         raise ParameterError("epsilon", epsilon, "a number > 0, or inf")
     encoding = LocalEncoding.of(contract, "k-ary")
-    ways = [way for way in WAYS if way.estimator == "tree" or prod(encoding.sizes) <= MOST_CELLS]
+    ways = [way for way in WAYS if way.estimator == "tree" or prod(encoding.sizes) <= MOST_CELLS[way.estimator]]
     judged: dict[int, list[tuple[float, np.ndarray]]] = {place: [] for place in range(len(ways))}
     for number in range(populations):
         rows = made_up(encoding.sizes, clients + ASKED, stream(number, "advise", contract.name, "").generator())

@@ -108,7 +108,7 @@ class LdpOptions(LdpVariant):
 
     @model_validator(mode="after")
     def _names_differ(self) -> LdpOptions:
-        both = {"nested", "shared", "calibrated"} & set(self.also)
+        both = {"icl", "raw-rows", "nested", "shared", "calibrated", "naive"} & set(self.also)
         if both:
             raise ValueError(f"also names {min(both)}, which means something else; expected another name")
         return self

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +58,8 @@ def sweep_votes(settings: Settings) -> None:
     """Delete what is too old, whoever left it."""
     own = settings.home / "private"
     for folder in (*own.glob("journals/*/votes"), *own.glob("votes/*")):
-        SnapshotPlace(folder, _key(settings)).sweep(time.time())
+        with suppress(FileNotFoundError):  # a journal goes as a whole when its release is published
+            SnapshotPlace(folder, _key(settings)).sweep(time.time())
 
 
 def _key(settings: Settings) -> bytes:

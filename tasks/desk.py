@@ -25,7 +25,7 @@ from tasks.asking import Sitting, Slot, Wish
 from tasks.consult import sweep_votes
 from tasks.corpus import public_corpus
 from tasks.models import fingerprint
-from tasks.releases import account_of, ledger_key, parameters_of
+from tasks.releases import account_of, ledger_key, open_ledger, parameters_of
 from tasks.settings import Settings
 
 AT_ONCE = 32
@@ -57,8 +57,13 @@ class Desk:
         self._wish, self._settings, self._again = wish, settings, again
         self._sittings: list[Sitting] = []
         sweep_votes(settings)
-        while (sitting := self._sitting(len(self._sittings))).is_open:
-            self._sittings.append(sitting)
+        self._next = 0
+        with open_ledger(settings) as ledger:
+            ledger.ensure_account(account := account_of(wish.contract, "dp_icl"))
+            charged = {entry.release.release_id for entry in ledger.entries(account.name)}
+        while (sitting := self._sitting(self._next)).is_open or (again and sitting.release.release_id in charged):
+            self._next += 1  # of those that are charged and lost, `again` passes by
+            self._sittings += [sitting] if sitting.is_open else []
 
     def answer(self, queries: Sequence[str]) -> Iterator[Answered]:
         """Answers in the order of the queries.
@@ -124,7 +129,8 @@ class Desk:
                 f"account {name!r}: all {count} queries that were charged for are answered; expected a query that was asked before, "
                 f"or --again, which charges for {count} more"
             )
-        sitting = self._sitting(len(self._sittings))
+        sitting = self._sitting(self._next)
+        self._next += 1
         charged, slot = sitting.open(), sitting.take(query)
         self._sittings.append(sitting)
         return (sitting, slot, charged) if slot is not None else self._place(query)

@@ -53,12 +53,12 @@ def _quote(ledger: Ledger, units: list[Unit], settings: Settings, writer: str) -
     account = account_of(contract, units[0].method)
     ledger.ensure_account(account)
     bought = {(entry.release.mechanism, canonical(entry.release.parameters)) for entry in ledger.entries(account.name)}
-    asked = [
-        ((unit.method, canonical(parameters_of(contract, unit, cell, writer))), cost.charged)
+    asked = {  # by name: what several cells are made from is charged once
+        (unit.method, canonical(parameters_of(contract, unit, cell, writer))): cost.charged
         for unit in units
         for cell, cost in costs_of(contract, unit).items()
-    ]
-    new = [guarantee for name, guarantee in asked if name not in bought]
+    }
+    new = [guarantee for name, guarantee in asked.items() if name not in bought]
     return AccountQuote(account.name, len(asked), len(asked) - len(new), ledger.dry_run(account.name, new))
 
 

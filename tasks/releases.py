@@ -42,6 +42,8 @@ from tasks.settings import Settings
 SPENDING = "releases.json"
 POST_PROCESSING = {"estimator", "also_sampled"}
 """Choices that change nothing of a release: it is bought once for all of them."""
+_LATER = {"design", "columns"}
+"""Choices that came later: what was collected before keeps its name."""
 WRITING = ("few_shot_generation", "dp_icl")
 """Methods in which a model reads private rows."""
 
@@ -90,7 +92,9 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
         **own,
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
-        **chosen.model_dump(mode="json", exclude=POST_PROCESSING),
+        **chosen.model_dump(
+            mode="json", exclude=POST_PROCESSING | (_LATER if unit.method == "ldp_tabicl" and chosen.design == "all-columns" else set())
+        ),
     }
 
 

@@ -9,6 +9,7 @@ State       one file, mode 0600, of JSON lines: a collection with its cost, or a
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import math
@@ -19,6 +20,8 @@ from pathlib import Path
 
 from dpicl.client.reports import Report
 from dpicl.errors import BudgetError, DataError
+
+_BEGINNING = b'{"collection": "'
 
 
 class Memory:
@@ -38,15 +41,15 @@ class Memory:
         """What all collections cost a client who answered each."""
         return math.fsum(self._costs.values())
 
-    def join(self, collection: str, epsilon: float, cap: float | None) -> None:
+    def join(self, collection: str, epsilon: float, cap: float) -> None:
         """Take part in a collection.
 
         Raises:
-            BudgetError: with those before it would cost a client more than the contract's cap.
+            BudgetError: with those before it would cost a client more than the cap.
         """
         if collection in self._costs:
             return
-        if cap is not None and self.spent + epsilon > cap * (1 + 1e-12):
+        if self.spent + epsilon > cap * (1 + 1e-12):
             raise BudgetError(f"clients: another collection asks epsilon={epsilon:.6g}, and {self.spent:.6g} of cap {cap:.6g} is spent")
         self._write({"collection": collection, "epsilon": repr(epsilon)})
         self._costs[collection] = epsilon
@@ -64,7 +67,9 @@ class Memory:
         os.fsync(self._file)
 
     def _write(self, line: dict[str, object]) -> None:
-        os.write(self._file, (json.dumps(line) + "\n").encode())
+        content = (json.dumps(line) + "\n").encode()
+        if os.write(self._file, content) < len(content):  # what is broken off here must not be sent
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @contextmanager
@@ -75,22 +80,35 @@ def open_memory(path: Path) -> Iterator[Memory]:
         DataError: the file is no memory.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
+        if is_new:
+            _sync_folder(path.parent)
         yield Memory(_whole_lines(path, file), file)
     finally:
         os.close(file)
 
 
+def _sync_folder(folder: Path) -> None:
+    """Make the new file's name durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _whole_lines(path: Path, file: int) -> list[dict[str, object]]:
     """All lines but one that a killed process broke off: it was never sent, and is cut away."""
     content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if whole != content:
-        os.ftruncate(file, len(whole))
+    whole, broken_off = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
     try:
         lines = [json.loads(line) for line in whole.splitlines()]
-        return [line for line in lines if line["collection"]]
+        if not all(line["collection"] for line in lines) or not (_BEGINNING.startswith(broken_off) or broken_off.startswith(_BEGINNING)):
+            raise ValueError
+        os.ftruncate(file, len(whole))
+        return lines
     except (ValueError, TypeError, KeyError):
         raise DataError(path.name, "is no memory of reports; expected one that this client wrote, or a new name") from None

@@ -51,18 +51,23 @@ def tally_reports(reports: Iterable[Report], asked_with: Questionnaire) -> Tally
     cells = [prod(asked_with.sizes[column] for column in question.columns) for question in asked_with.questions]
     asked, counts, wrong = np.zeros(len(cells), dtype=np.int64), [np.zeros(size, dtype=np.int64) for size in cells], 0
     for one in reports:
-        number, named = one.get("question", -1), [one["answer"]] if "answer" in one else one.get("bits")
-        if not _fits(number, named, cells):
+        named = _cells_of(one, asked_with, cells)
+        if named is None:
             wrong += 1
             continue
-        asked[number] += 1
-        counts[number][named] += 1
+        asked[one["question"]] += 1
+        counts[one["question"]][named] += 1
     if wrong:
         raise DataError("reports", "no answer to a question of this collection; expected its contract, design and epsilon", count=wrong)
     return Tally(asked_with, asked, tuple(counts))
 
 
-def _fits(number: object, named: object, cells: list[int]) -> bool:
-    if not isinstance(number, int) or not 0 <= number < len(cells) or not isinstance(named, list):
-        return False
-    return len(set(named)) == len(named) and all(isinstance(cell, int) and 0 <= cell < cells[number] for cell in named)
+def _cells_of(one: object, asked_with: Questionnaire, cells: list[int]) -> list[int] | None:
+    """The cells that a report names; None where it is no answer to its question: one cell, or set bits, as the question's law has it."""
+    number = one.get("question") if isinstance(one, Mapping) else None
+    if not isinstance(one, Mapping) or not isinstance(number, int) or not 0 <= number < len(cells):
+        return None
+    named = [one.get("answer")] if isinstance(asked_with.questions[number].law, Response) else one.get("bits")
+    if not isinstance(named, list) or not all(isinstance(cell, int) and 0 <= cell < cells[number] for cell in named):
+        return None
+    return named if len(set(named)) == len(named) else None

@@ -11,7 +11,8 @@ from dpicl.contract.models import Attribute, CategoryColumn, Column, Contract, G
 from dpicl.errors import DeclarationError
 from dpicl.types import LABEL
 
-MAX_LOCAL_CELLS = 1 << 26
+MAX_LEVELS = 256
+"""Of one attribute: its codes are bytes."""
 
 
 def check_references(contract: Contract, file: str) -> None:
@@ -117,10 +118,9 @@ def _check_attributes(contract: Contract, file: str) -> None:
     names = [attribute.name for attribute in contract.local]
     if len(set(names)) != len(names) or LABEL in names:
         raise DeclarationError(file, "local", "an attribute's name stands twice", f"distinct names other than {LABEL!r}")
-    cells = 2 * prod(attribute.part_count for attribute in contract.local)
-    if cells > MAX_LOCAL_CELLS:
-        raise DeclarationError(file, "local", f"makes {cells} cells", f"at most {MAX_LOCAL_CELLS}")
     for attribute in contract.local:
+        if attribute.part_count > MAX_LEVELS:
+            raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")
         if attribute.column in (contract.label.column, contract.split.column):
             raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
 

@@ -17,11 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from math import prod
 
 import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
+from dpicl.errors import ParameterError
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.methods.common import Cost
 from dpicl.options import LdpVariant
@@ -29,6 +32,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.contribution import reporting_rows
 from dpicl.tabular.encode import LocalEncoding, encode_clients
+from dpicl.tabular.estimate import MOST_CELLS
 from dpicl.tabular.observed import Observed, Reported, observed_tally
 from dpicl.tabular.questions import Questionnaire, questionnaire
 from dpicl.tabular.tally import Tally, tally
@@ -109,13 +113,21 @@ def collect(
     train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
 ) -> dict[Cell, Collected]:
     """Every collection (or some) of the unit; the only step that sees true answers."""
-    rows, truths, found = reporting_rows(train, contract, draws), {}, {}
+    rows, found = reporting_rows(train, contract, draws), {}
+
+    @cache
+    def codes(encoding: LocalEncoding) -> PrivateCodes:
+        return PrivateCodes(encode_clients(train, contract, encoding).codes[rows])
+
+    @cache
+    def once(asked: LdpVariant, epsilon: float) -> Collected:
+        encoding = encoding_of(contract, asked)
+        return collect_codes(codes(encoding), encoding, asked, epsilon, draws)
+
     for cell, chosen in release_cells(unit).items():
         if cells is None or cell in cells:
-            encoding = encoding_of(contract, chosen)
-            if chosen.encoding not in truths:
-                truths[chosen.encoding] = PrivateCodes(encode_clients(train, contract, encoding).codes[rows])
-            found[cell] = collect_codes(truths[chosen.encoding], encoding, chosen, float(cell.epsilon or 0), draws)
+            asked = chosen.model_copy(update={"estimator": "log-linear"})  # whatever is made of it, a collection is one
+            found[cell] = once(asked, float(cell.epsilon or 0))
     return found
 
 
@@ -143,7 +155,15 @@ def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, e
 
 
 def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-    """What this unit spends: every client reports once per collection, whatever the shots."""
+    """What this unit spends: every client reports once per collection, whatever the shots.
+
+    Raises:
+        ParameterError: an estimator takes fewer cells than the contract's attributes make.
+    """
+    for chosen in release_cells(unit).values():
+        cells, most = prod(encoding_of(contract, chosen).sizes), MOST_CELLS.get(chosen.estimator)
+        if most is not None and cells > most:
+            raise ParameterError("estimator", chosen.estimator, f"tree for {contract.name}: {cells:.3g} cells, at most {most}")
     return {cell: Cost(client_guarantee(contract, chosen, float(cell.epsilon or 0))) for cell, chosen in release_cells(unit).items()}
 
 
@@ -159,5 +179,5 @@ def client_guarantee(contract: Contract, chosen: LdpVariant, epsilon: float) -> 
 
 def released_by(system: str, epsilon: float, collected: Mapping[Cell, Collected] | Mapping[Cell, Cost]) -> Cell:
     """The collection that a system's rows come from."""
-    named = Cell(f"reports-{system.removeprefix('icl-')}", epsilon)
-    return named if named in collected else Cell("reports", epsilon)
+    named = Cell(system.replace("icl-", "reports-", 1), epsilon)
+    return named if system.startswith("icl-") and named in collected else Cell("reports", epsilon)

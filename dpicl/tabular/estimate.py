@@ -26,8 +26,8 @@ from dpicl.tabular.tree import tree
 from dpicl.types import ReleasedRows
 
 LEAST_ROWS = 1 << 14
-MOST_CELLS = 1 << 20
-"""Of a model over all columns at once; a tree takes any number of columns."""
+MOST_CELLS = {"simplex": 1 << 26, "clip": 1 << 26, "log-linear": 1 << 20, "em": 1 << 20}
+"""Of what works on all cells at once; a tree takes any number of columns."""
 _WHOLE = {"log-linear": log_linear, "em": maximum_likelihood}
 
 
@@ -45,8 +45,10 @@ def estimated_rows(seen: Observed | Reported, clients: int, estimator: Estimator
     count, generator = max(clients, LEAST_ROWS), chance.generator()
     if estimator == "tree":
         return ReleasedRows(tree(seen).rows(count, generator).astype(np.uint8))
-    if prod(seen.sizes) > MOST_CELLS:
-        raise ParameterError("cells", prod(seen.sizes), f"at most {MOST_CELLS} for estimator {estimator}; estimator tree takes more")
+    if prod(seen.sizes) > MOST_CELLS[estimator]:
+        raise ParameterError(
+            "cells", prod(seen.sizes), f"at most {MOST_CELLS[estimator]} for estimator {estimator}; estimator tree takes more"
+        )
     shares = _WHOLE[estimator](seen.on(tuple(range(len(seen.sizes)))))
     cells = np.repeat(np.arange(shares.size), generator.multinomial(count, shares.reshape(-1)))
     return ReleasedRows(np.stack(np.unravel_index(cells, seen.sizes), axis=1).astype(np.uint8))

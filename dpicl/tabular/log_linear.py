@@ -3,11 +3,11 @@
 Guarantee   none spent: post-processing of epsilon-LDP reports.
 Paper       Log-linear models: Bishop, Fienberg and Holland 1975. The penalty is a Gaussian prior.
 
-    (1)  pi(x)  proportional to  exp( sum over A of theta_A b_A(x) ),     A of one, two or three columns
+    (1)  pi(x)  proportional to  exp( sum over A of theta_A b_A(x) ),     A of one, two or three columns of one question
     (2)  theta = argmax  log-likelihood(pi) - sum theta_A^2 / (2 s^2),    s = 1.5, 0.2, 0.07 for one, two, three columns
 
 The inverse of the distortion is the same without (1) and with no penalty: it spends the reports
-on as many numbers as there are cells. With none of the bonds seen, (2) returns independent columns.
+on as many numbers as there are cells. Columns that no question has together get no bond of their own.
 
 Symbols     b_A products of contrasts of the columns in A; pi shares of cells.
 Not covered many columns: the work is that of all cells, and `tree` works on few columns at a time.
@@ -33,7 +33,7 @@ _STEPS = 200
 def log_linear(seen: Observed) -> np.ndarray:
     """Equations (1) and (2): shares of cells, shape `sizes`, positive, of sum 1."""
     order = orders(seen.sizes)
-    free = (order > 0) & (order <= len(SPREADS))
+    free = (order > 0) & (order <= len(SPREADS)) & seen.spoken_of
     weights = 1 / np.array([1.0, *SPREADS])[order[free]] ** 2
 
     def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:

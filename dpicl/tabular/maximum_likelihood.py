@@ -52,5 +52,5 @@ def _squared_step(shares: np.ndarray, seen: Observed) -> np.ndarray:
 def _step(shares: np.ndarray, seen: Observed) -> tuple[np.ndarray, float]:
     """Equation (1), and the log-likelihood before it."""
     value, slope = seen.likelihood(analyse(shares).reshape(-1))
-    after = np.maximum(shares * synthesise(slope.reshape(seen.sizes)) / seen.count, 0)
+    after = np.maximum(shares * synthesise(slope.reshape(seen.sizes)) / seen.count, 0)  # restated counts may be negative
     return after / after.sum(), value

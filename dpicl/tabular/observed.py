@@ -18,6 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from math import prod
 
 import numpy as np
 
@@ -51,6 +52,14 @@ class Observed:
     def count(self) -> float:
         """Reports in all."""
         return float(sum(one.counts.sum() for one in self.asked))
+
+    @cached_property
+    def spoken_of(self) -> np.ndarray:
+        """Whether some question has all columns of a moment: shape `sizes`."""
+        found = np.zeros(prod(self.sizes), dtype=bool)
+        for columns in {one.columns for one in self.asked}:
+            found[places(columns, self.sizes)] = True
+        return found.reshape(self.sizes)
 
     @cached_property
     def _batches(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -145,11 +154,10 @@ def observed_tally(found: Tally) -> Observed:
 
 
 def _restated(counts: np.ndarray, clients: int, law: Response | Unary) -> tuple[np.ndarray, float]:
-    """Counts of cells under a response, and L."""
+    """Counts of cells under a response, and L; those of few clients may be negative, which adding up to many mends without bias."""
     if isinstance(law, Response):
         return counts.astype(np.float64), law.truth_probability - law.lie_probability
     even, odds = 1 / law.categories, math.exp(law.epsilon)
     shares = (counts / clients - law.lie_probability) / (0.5 - law.lie_probability)
     kept = math.sqrt(even * (1 - even)) * (odds - 1) / (2 * math.sqrt(odds))
-    restated = np.maximum(even + kept * (shares - even), 0)
-    return clients * restated / restated.sum(), kept
+    return clients * (even + kept * (shares - shares.mean())), kept

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -31,8 +32,24 @@ def contract(tmp_path: Path) -> Path:
     return path
 
 
+def held(count: int) -> str:
+    """Made-up records, each of a client of its own."""
+    head, *lines = shop_rows(count).splitlines()
+    return "\n".join([f"{head},who", *(f"{line},client {number}" for number, line in enumerate(lines))]) + "\n"
+
+
 def run(contract: Path, records: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dpicl.client", str(contract), "--memory", str(contract.with_name("memory.jsonl")), *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "dpicl.client",
+        str(contract),
+        "--memory",
+        str(contract.with_name("memory.jsonl")),
+        "--id",
+        "who",
+        *arguments,
+    ]
     return subprocess.run(command, input=records, capture_output=True, text=True, cwd=contract.parent, check=False)
 
 
@@ -49,45 +66,46 @@ def asked_with(path: Path, epsilon: float) -> Questionnaire:
 
 
 def test_asked_again_a_client_gives_the_same_answer_even_if_its_record_has_changed(contract: Path) -> None:
-    records = shop_rows(60)
+    records = held(60)
     first = reports(contract, records, "--epsilon", "1")
     assert len(first) == 60 and len(set(first)) > 5
     head, *lines = records.splitlines()
-    assert reports(contract, records, "--epsilon", "1") == first
-    assert reports(contract, "\n".join([head, *lines[::-1]]) + "\n", "--epsilon", "1") == first
+    changed = [f"{other.rpartition(',')[0]},{line.rpartition(',')[2]}" for line, other in zip(lines, lines[::-1], strict=True)]
+    assert reports(contract, "\n".join([head, *changed]) + "\n", "--epsilon", "1") == first
+    assert reports(contract, "\n".join([head, *lines[::-2]]) + "\n", "--epsilon", "1") == first[::-2]
     assert contract.with_name("memory.jsonl").stat().st_mode & 0o777 == 0o600
 
 
 def test_two_holders_draw_different_noise(contract: Path) -> None:
-    first = reports(contract, shop_rows(60), "--epsilon", "1")
+    first = reports(contract, held(60), "--epsilon", "1")
     contract.with_name("memory.jsonl").unlink()
-    assert reports(contract, shop_rows(60), "--epsilon", "1") != first
+    assert reports(contract, held(60), "--epsilon", "1") != first
 
 
 def test_collections_of_one_client_add_up_to_no_more_than_the_cap(contract: Path) -> None:
     content, cap = shop(private=True), 5
     content["privacy"]["budget"]["epsilon"] = cap
     contract.write_text(yaml.safe_dump(content, sort_keys=False))
-    reports(contract, shop_rows(10), "--epsilon", str(0.75 * cap))
-    refused = run(contract, shop_rows(10), "--epsilon", str(0.5 * cap))
+    reports(contract, held(10), "--epsilon", str(0.75 * cap))
+    refused = run(contract, held(10), "--epsilon", str(0.5 * cap))
     assert refused.returncode == 2 and not refused.stdout
     assert refused.stderr.startswith("dpicl.client: clients: another collection asks epsilon=") and f"of cap {cap:g}" in refused.stderr
-    assert reports(contract, shop_rows(10), "--epsilon", str(0.75 * cap))
+    assert reports(contract, held(10), "--epsilon", str(0.75 * cap))
 
 
 def test_a_line_that_a_killed_client_broke_off_was_never_sent(contract: Path) -> None:
-    first = reports(contract, shop_rows(20), "--epsilon", "1")
+    first = reports(contract, held(20), "--epsilon", "1")
     memory = contract.with_name("memory.jsonl")
     memory.write_bytes(memory.read_bytes()[:-10])
-    again = reports(contract, shop_rows(20), "--epsilon", "1")
-    assert again[:-1] == first[:-1] and reports(contract, shop_rows(20), "--epsilon", "1") == again
+    again = reports(contract, held(20), "--epsilon", "1")
+    assert again[:-1] == first[:-1] and reports(contract, held(20), "--epsilon", "1") == again
 
 
 def test_a_collector_finds_the_population_in_the_reports(contract: Path) -> None:
     content = shop(private=True)
     content["privacy"]["budget"]["epsilon"] = 100
     contract.write_text(yaml.safe_dump(content, sort_keys=False))
-    sent = [json.loads(line) for line in reports(contract, shop_rows(4000), "--epsilon", "8", "--design", "pairs")]
+    sent = [json.loads(line) for line in reports(contract, held(4000), "--epsilon", "8", "--design", "pairs")]
     found = observed_tally(tally_reports(sent, asked_with(contract, 8.0)))
     truth = label_codes(PrivateTable(random_table(small_contract(), 4000, 0)), small_contract())
     share = log_linear(found).reshape(-1, 2).sum(axis=0)
@@ -95,9 +113,44 @@ def test_a_collector_finds_the_population_in_the_reports(contract: Path) -> None
 
 
 def test_reports_of_another_collection_are_refused(contract: Path) -> None:
-    wrong = [{"question": 99, "answer": 0}, {"question": 0, "answer": 10**6}, {"question": 0, "bits": [1, 1]}, {"question": "0"}, {}]
-    with pytest.raises(DataError, match=r"no answer to a question of this collection.*\(5"):
-        tally_reports(wrong, asked_with(contract, 1.0))
+    wrong: list[Any] = [
+        {"question": 99, "answer": 0},
+        {"question": 0, "answer": 10**6},
+        {"question": 0, "bits": [0, 1]},
+        {"question": 0, "answer": [0]},
+        {"question": "0"},
+        [],
+        {},
+    ]
+    with pytest.raises(DataError, match=r"no answer to a question of this collection.*\(7"):
+        tally_reports([*wrong, {"question": 0, "answer": 0}], asked_with(contract, 1.0))
+
+
+def test_bits_answer_a_question_over_many_cells_and_a_cell_does_not(contract: Path) -> None:
+    made = questionnaire((40, 2), "pairs", 1.0)
+    assert tally_reports([{"question": 0, "bits": [3, 79]}, {"question": 0, "bits": []}], made).counts[0].sum() == 2
+    for wrong in (
+        {"question": 0, "answer": 3},
+        {"question": 0, "bits": [3, 3]},
+        {"question": 0, "bits": [80]},
+        {"question": 0, "bits": [[1]]},
+    ):
+        with pytest.raises(DataError):
+            tally_reports([wrong], made)
+
+
+def test_a_file_that_is_no_memory_is_left_alone(contract: Path) -> None:
+    for content in ('{"a": 1}', "a,b\n1,2", '{"collection": "x"}\nhalf'):
+        contract.with_name("memory.jsonl").write_text(content)
+        assert "is no memory of reports" in run(contract, held(5), "--epsilon", "1").stderr
+        assert contract.with_name("memory.jsonl").read_text() == content
+
+
+def test_a_single_record_is_the_holder_s_own(contract: Path) -> None:
+    head, first, *_ = shop_rows(5).splitlines()
+    command = [sys.executable, "-m", "dpicl.client", str(contract), "--memory", str(contract.with_name("m")), "--epsilon", "1"]
+    sent = [subprocess.run(command, input=f"{head}\n{first}\n", capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert sent[0] == sent[1] and sent[0].count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -108,11 +161,23 @@ def test_reports_of_another_collection_are_refused(contract: Path) -> None:
         (None, ("--epsilon", "0"), "expected a finite number > 0"),
         (None, ("--epsilon", "inf"), "expected a finite number > 0"),
         (None, ("--epsilon", "1", "--memory", "shop.yaml"), "is no memory of reports"),
+        (None, ("--epsilon", "1", "--id", "nobody"), "standard input"),
+        (None, ("--epsilon", "1", "--columns", "-1"), "columns"),
+        (None, ("--epsilon", "1", "--columns", "2", "--design", "pairs"), "expected `design: subset`"),
+        (None, ("--epsilon", "9", "--cap", "5"), "of cap 5"),
+        (held(3).replace("client 1", "client 0"), ("--epsilon", "1"), "names a client twice"),
+        (shop_rows(3), ("--epsilon", "1"), "expected --id COLUMN"),
     ],
 )
 def test_a_mistake_is_one_sentence(contract: Path, records: str | None, arguments: tuple[str, ...], phrase: str) -> None:
-    done = run(contract, shop_rows(5) if records is None else records, *arguments)
+    done = run(contract, held(5) if records is None else records, *arguments)
     assert done.returncode == 2 and not done.stdout and phrase in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_contract_without_a_cap_asks_for_one(contract: Path) -> None:
+    contract.write_text(yaml.safe_dump(shop(), sort_keys=False))
+    assert "--cap EPSILON" in run(contract, held(5), "--epsilon", "1").stderr
+    assert len(reports(contract, held(5), "--epsilon", "1", "--cap", "2")) == 5
 
 
 def test_nothing_of_the_pipeline_is_loaded(contract: Path) -> None:

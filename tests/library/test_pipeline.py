@@ -92,7 +92,10 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
             "expected k-ary: one answer names one category",
         ),
         ({"options": {"ldp_tabicl": {"columns": 2}}}, "options.ldp_tabicl", "expected `design: subset`"),
-        ({"options": {"ldp_tabicl": {"also": {"nested": {}}}}}, "options.ldp_tabicl", "means something else; expected another name"),
+        *(
+            ({"options": {"ldp_tabicl": {"also": {name: {}}}}}, "options.ldp_tabicl", "means something else; expected another name")
+            for name in ("nested", "icl", "raw-rows", "naive")
+        ),
         ({"schedule": {"cron": "daily"}}, "schedule.cron", "expected text of the form"),
     ],
 )

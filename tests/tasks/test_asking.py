@@ -112,6 +112,9 @@ def test_a_release_whose_slots_are_lost_is_not_asked_again(place: Place) -> None
     for _ in range(2):
         with pytest.raises(LedgerError, match="was charged before, and its slots are gone"):
             ask("one")
+    (other,) = ask("one", again=True)
+    assert other.charged and len(spent()) == 2
+    assert ask("one", again=True)[0].repeated and len(spent()) == 2
 
 
 def test_texts_are_answered_in_every_way(place: Place) -> None:
