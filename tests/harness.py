@@ -9,6 +9,7 @@ import base64
 import csv
 import json
 import logging
+import multiprocessing
 import os
 import shutil
 import signal
@@ -310,7 +311,9 @@ def running_cluster(place: Place, *, workers: int = 2, **more: Any) -> Iterator[
     from distributed import LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # every connection would be told
-    forkserver.ensure_running()  # else the cluster starts it, with imports of its own
+    with place.entered():  # the fork server reads its settings once; the cluster would start it with imports of its own
+        multiprocessing.get_context("forkserver").set_forkserver_preload(["tasks.warm", "prefect_dask", *PRELOAD])
+        forkserver.ensure_running()
     own = {"temporary-directory": str(place.root / "dask"), "distributed.worker.multiprocessing-method": "forkserver"}
     with dask.config.set(own), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER, **more) as cluster:
         yield cluster
