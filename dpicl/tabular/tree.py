@@ -27,8 +27,8 @@ from dpicl.tabular.log_linear import log_linear
 from dpicl.tabular.observed import Observed
 
 CITATIONS = ("friedman1997bayesian",)
-_NEGLIGIBLE = 1e-12
-"""Added to all mutual informations: a spanning tree of a sparse matrix takes a zero for no edge."""
+_EDGE = 1.0
+"""Added to all mutual informations: a spanning tree of a sparse matrix takes next to nothing for no edge."""
 
 
 class Seen(Protocol):
@@ -72,7 +72,7 @@ def tree(seen: Seen) -> Tree:
     pairs = {(i, j): log_linear(seen.on((i, j, label))) for i, j in combinations(features, 2)}
     bonds = np.zeros((label, label))
     for (i, j), shares in pairs.items():
-        bonds[i, j] = -(_conditional_information(shares) + _NEGLIGIBLE)
+        bonds[i, j] = -(_EDGE + max(0.0, _conditional_information(shares)))
     order, before = breadth_first_order(minimum_spanning_tree(bonds), 0, directed=False)
     parents = {int(column): int(before[column]) if before[column] >= 0 else int(column) for column in order}
     return Tree(label, tuple(map(int, order)), parents, {column: _shares(column, parents[column], pairs, seen) for column in parents})

@@ -213,6 +213,12 @@ def test_a_tree_finds_pairs_with_the_label_and_their_bonds(design: str) -> None:
         assert distance(*pairs) < 0.04
 
 
+def test_columns_without_any_bond_keep_their_place_in_the_tree() -> None:
+    rows = population(5_000, (2,) * 9)
+    drawn = tree(observed_tally(asked(rows, "pairs", math.inf, (2,) * 9))).rows(20_000, np.random.default_rng(0))
+    assert np.abs(drawn.mean(axis=0) - rows.mean(axis=0)).max() < 0.05
+
+
 def test_a_tree_takes_columns_of_which_no_table_of_cells_could_be_made() -> None:
     sizes = (2,) * 40
     rows = population(3_000, sizes)
