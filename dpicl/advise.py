@@ -7,7 +7,7 @@ rows, some columns lean towards the label, some towards the column before them, 
 and estimator releases rows from it at the wished epsilon. Two numbers judge the rows on fresh ones:
 
     fitted   accuracy of logistic regression, above always answering the majority
-    voting   accuracy of k rows that vote by likeness, for k shots: a model in context can do as much
+    voting   accuracy of k rows that vote by likeness, for k shots: a simple stand-in for a model in context
 
 Not covered what a language model makes of the rows, and how the own population differs.
 """
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from dpicl.methods.ldp_collection import collect_codes
 from dpicl.options import LdpVariant
 from dpicl.randomness import Draws, stream
 from dpicl.tabular.encode import LocalEncoding
-from dpicl.tabular.estimate import MOST_CELLS, estimated_rows
+from dpicl.tabular.estimate import estimated_rows, fits
 from dpicl.types import EncodedQueries, PrivateCodes
 
 POPULATIONS, ASKED, SHOTS = 8, 500, (1, 2, 4, 8, 16)
@@ -78,7 +77,7 @@ def advise(
     if not epsilon > 0:
         raise ParameterError("epsilon", epsilon, "a number > 0, or inf")
     encoding = LocalEncoding.of(contract, "k-ary")
-    ways = [way for way in WAYS if way.estimator == "tree" or prod(encoding.sizes) <= MOST_CELLS[way.estimator]]
+    ways = [way for way in WAYS if fits(way.estimator, encoding.sizes)]
     judged: dict[int, list[tuple[float, np.ndarray]]] = {place: [] for place in range(len(ways))}
     for number in range(populations):
         rows = made_up(encoding.sizes, clients + ASKED, stream(number, "advise", contract.name, "").generator())
@@ -114,7 +113,7 @@ def _judge(way: LdpVariant, rows: np.ndarray, encoding: LocalEncoding, epsilon: 
     """Accuracy above majority, and of voting by number of shots."""
     train, asked = rows[:-ASKED], rows[-ASKED:]
     collected = collect_codes(PrivateCodes(train), encoding, way, epsilon, draws)
-    released = estimated_rows(collected.seen, collected.clients, way.estimator, draws.public("rows", ""))
+    released = estimated_rows(collected, way.estimator, draws.public("rows", ""))
     fitted = local_baselines(released, encoding, EncodedQueries(asked.astype(np.int64)))["lr"]
     rate = asked[:, -1].mean()
     return fitted.accuracy - max(rate, 1 - rate), _votes(released.codes, asked, draws.public("votes", "").generator())

@@ -29,8 +29,9 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash, sync_folder
+from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
 from dpicl.errors import ParameterError, PrivacyError
+from dpicl.files.durable import sync_folder
 
 _MAGIC = b"dpiclsn1"
 _HEAD = struct.Struct(">8sQ")

@@ -150,11 +150,10 @@ def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> li
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
         method, contract = METHODS[unit.method], contracts[unit.dataset]
-        sampled = {f"icl-{scheme}" for scheme in unit.options.ldp_tabicl.also_sampled}
+        ways = {"icl", *(f"icl-{name}" for name in getattr(getattr(unit.options, unit.method), "also", {}))}
         for cell, cost in method.costs(contract, unit).items():
             key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)
-            own = cell.system == "icl" or (cell.system.startswith("icl-") and cell.system not in sampled)
-            if own and cell.epsilon != math.inf and key not in rows:
+            if cell.system in ways and cell.epsilon != math.inf and key not in rows:
                 stated = {**cost_json(cost), "nominal_epsilon": cell.epsilon, "statement": method.statement(contract, unit, cell, cost)}
                 rate = {} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}
                 rows[key] = {"method": unit.method, "system": cell.system, "dataset": unit.dataset, **stated, **rate}

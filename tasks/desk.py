@@ -55,15 +55,16 @@ class Desk:
 
     def __init__(self, wish: Wish, settings: Settings, *, again: bool = False) -> None:
         self._wish, self._settings, self._again = wish, settings, again
-        self._sittings: list[Sitting] = []
         sweep_votes(settings)
-        self._next = 0
         with open_ledger(settings) as ledger:
             ledger.ensure_account(account := account_of(wish.contract, "dp_icl"))
             charged = {entry.release.release_id for entry in ledger.entries(account.name)}
-        while (sitting := self._sitting(self._next)).is_open or (again and sitting.release.release_id in charged):
-            self._next += 1  # of those that are charged and lost, `again` passes by
-            self._sittings += [sitting] if sitting.is_open else []
+        tried: list[Sitting] = []
+        while (sitting := self._sitting(len(tried))).is_open or sitting.release.release_id in charged:
+            tried.append(sitting)
+        self._sittings = [sitting for sitting in tried if sitting.is_open]
+        lost = [number for number, sitting in enumerate(tried) if not sitting.is_open]
+        self._next = lost[0] if lost and not again else len(tried)  # `again` passes by those that are charged and lost
 
     def answer(self, queries: Sequence[str]) -> Iterator[Answered]:
         """Answers in the order of the queries.

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpicl.accounting.ledger.keys import sync_folder
+from dpicl.files.durable import sync_folder
 
 PUBLIC_MODE, PRIVATE_MODE = 0o644, 0o600
 

@@ -25,10 +25,10 @@ from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger, Release, content_version, load_key, release_id
-from dpicl.accounting.ledger.keys import sync_folder
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.errors import LedgerError
+from dpicl.files.durable import sync_folder
 from dpicl.methods import METHODS
 from dpicl.methods.common import Cost
 from dpicl.methods.ldp_collection import release_cells
@@ -42,8 +42,8 @@ from tasks.settings import Settings
 SPENDING = "releases.json"
 POST_PROCESSING = {"estimator", "also_sampled"}
 """Choices that change nothing of a release: it is bought once for all of them."""
-_LATER = {"design", "columns"}
-"""Choices that came later: what was collected before keeps its name."""
+_LATER = {"design": "all-columns", "columns": None}
+"""Choices that came later, as everything was before them: what was released then keeps its name."""
 WRITING = ("few_shot_generation", "dp_icl")
 """Methods in which a model reads private rows."""
 
@@ -86,15 +86,14 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
         chosen = release_cells(unit)[cell]
     if unit.method in WRITING:
         chosen, own = chosen.variant(cell.system), {"writer": writer}
+    choices = chosen.model_dump(mode="json", exclude=POST_PROCESSING)
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,
         **own,
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
-        **chosen.model_dump(
-            mode="json", exclude=POST_PROCESSING | (_LATER if unit.method == "ldp_tabicl" and chosen.design == "all-columns" else set())
-        ),
+        **{name: choice for name, choice in choices.items() if name not in _LATER or choice != _LATER[name]},
     }
 
 
@@ -145,7 +144,7 @@ class UnitReleases:
         charged = sum(answer.is_new for answer in answers.values())
         if charged or not (self.folder.path / SPENDING).exists():
             spending = {
-                "releases": len(answers),
+                "releases": len({release.release_id for release in self.named.values()}),
                 "charged_now": charged,
                 "account": account_of(self.folder.declared, self.folder.unit.method).name,
             }

@@ -10,10 +10,11 @@ from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.audit.neighbours import contract_of, rows
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.mechanisms.unary_encoding import report, unary
-from dpicl.methods.ldp_collection import Collection, collect
+from dpicl.methods.ldp_collection import collect
 from dpicl.options import LdpOptions, Options
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
+from dpicl.tabular.observed import Reported
 from dpicl.tabular.tally import Tally
 
 CLIENTS, FEW_CLIENTS = 100, 10
@@ -73,7 +74,7 @@ def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
         table = rows(contract, {**dict.fromkeys(contract.columns, "yes" if which else "no"), "place": 0}, count)
         draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
         collected = collect(table, contract, unit, draws)[Cell("reports", epsilon)]
-        return collected.stored if isinstance(collected, Collection) else _each(collected.tally)
+        return collected.stored if isinstance(collected, Reported) else _each(collected)
 
     if options.design != "all-columns":
         return Trial(

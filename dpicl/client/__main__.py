@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +39,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--design", choices=("one-column", "pairs", "subset"), default="subset", help="what a client is asked")
     parser.add_argument("--columns", type=int, help="of subset: how many columns are asked for together")
     parser.add_argument("--id", help="a column that tells clients apart, where the contract protects rows and there are several")
-    parser.add_argument("--cap", type=float, help="what all collections may cost a client; the contract's if left out")
+    parser.add_argument(
+        "--cap", type=float, help="what all collections in the memory may cost a client; a smaller one of the contract holds"
+    )
     parser.add_argument("--memory", type=Path, default=Path.home() / ".dpicl-client.jsonl", help="where reports are remembered")
     return parser.parse_args()
 
@@ -95,18 +98,26 @@ def _hash(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
 
 
+def _cap(contract: Contract, wished: float | None) -> float:
+    """The smaller of the contract's cap and the holder's."""
+    caps = [cap for cap in (wished, contract.privacy.budget.epsilon) if cap is not None]
+    if wished is not None and not 0 < wished < math.inf:
+        raise ParameterError("cap", wished, "a finite number > 0")
+    if not caps:
+        raise ParameterError("cap", "none", "--cap EPSILON: the contract has no cap, and all collections of a client add up")
+    return min(caps)
+
+
 def report_all(contract: Contract, records: Records, asked: argparse.Namespace) -> list[Report]:
     """Reports of all clients, remembered before any is returned.
 
     Raises:
         DpiclError: the budget is spent, or a value breaks a rule.
     """
-    if not asked.epsilon > 0 or asked.epsilon == float("inf"):
+    if not 0 < asked.epsilon < math.inf:
         raise ParameterError("epsilon", asked.epsilon, "a finite number > 0")
     chosen = validate(LdpVariant, {"design": asked.design, "columns": asked.columns, "estimator": "log-linear"}, "command line")
-    encoding, cap = LocalEncoding.of(contract, "k-ary"), asked.cap or contract.privacy.budget.epsilon
-    if cap is None:
-        raise ParameterError("cap", "none", "--cap EPSILON: the contract has no cap, and all collections of a client add up")
+    encoding, cap = LocalEncoding.of(contract, "k-ary"), _cap(contract, asked.cap)
     asked_with = questionnaire(encoding.sizes, chosen.design, asked.epsilon, columns=chosen.columns)
     rows = reporting_rows(records.table, contract, Draws(0, contract.name, simulated=False))
     codes = encode_clients(records.table, contract, encoding).codes

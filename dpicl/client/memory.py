@@ -2,7 +2,7 @@
 
 A fresh draw for every question would wear the noise off. So a report is durable before it is
 sent, the first one stands, and a record that has changed meanwhile still gets the old one: a
-new answer would tell of the change. All collections of one client add up to no more than the cap.
+new answer would tell of the change. All collections in one memory add up to no more than the cap.
 
 State       one file, mode 0600, of JSON lines: a collection with its cost, or a report with a hash of whose it is
 """
@@ -17,9 +17,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from dpicl.client.reports import Report
 from dpicl.errors import BudgetError, DataError
+from dpicl.files.durable import sync_folder
 
 _BEGINNING = b'{"collection": "'
 
@@ -27,13 +29,11 @@ _BEGINNING = b'{"collection": "'
 class Memory:
     """The reports of one data holder's clients, by collection."""
 
-    def __init__(self, lines: list[dict[str, object]], file: int) -> None:
+    def __init__(self, lines: list[dict[str, Any]], file: int) -> None:
         self._file = file
-        self._costs = {str(line["collection"]): float(str(line["epsilon"])) for line in lines if "epsilon" in line}
+        self._costs: dict[str, float] = {line["collection"]: line["epsilon"] for line in lines if "epsilon" in line}
         self._reports: dict[tuple[str, str], Report] = {
-            (str(line["collection"]), str(line["who"])): line["report"]  # type: ignore[misc]
-            for line in lines
-            if "report" in line
+            (line["collection"], line["who"]): line["report"] for line in lines if "report" in line
         }
 
     @property
@@ -51,7 +51,7 @@ class Memory:
             return
         if self.spent + epsilon > cap * (1 + 1e-12):
             raise BudgetError(f"clients: another collection asks epsilon={epsilon:.6g}, and {self.spent:.6g} of cap {cap:.6g} is spent")
-        self._write({"collection": collection, "epsilon": repr(epsilon)})
+        self._write({"collection": collection, "epsilon": epsilon})
         self._costs[collection] = epsilon
 
     def report(self, collection: str, who: str, draw: Callable[[], Report]) -> Report:
@@ -85,22 +85,13 @@ def open_memory(path: Path) -> Iterator[Memory]:
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         if is_new:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         yield Memory(_whole_lines(path, file), file)
     finally:
         os.close(file)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the new file's name durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _whole_lines(path: Path, file: int) -> list[dict[str, object]]:
+def _whole_lines(path: Path, file: int) -> list[dict[str, Any]]:
     """All lines but one that a killed process broke off: it was never sent, and is cut away."""
     content = path.read_bytes()
     whole, broken_off = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]

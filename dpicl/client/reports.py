@@ -12,7 +12,6 @@ Guarantee   the questionnaire's; adding reports up is post-processing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -35,11 +34,10 @@ def answer(codes: np.ndarray, asked_with: Questionnaire, secret: Stream) -> Repo
     """
     number = secret.below(len(asked_with.questions))
     question = asked_with.questions[number]
-    sizes = [asked_with.sizes[column] for column in question.columns]
-    cell = np.ravel_multi_index(tuple(codes[list(question.columns)].astype(np.int64)), sizes)
+    cell = question.cells_of(codes[np.newaxis])
     if isinstance(question.law, Response):
-        return {"question": number, "answer": int(randomise(np.array([cell]), question.law, secret)[0])}
-    return {"question": number, "bits": np.flatnonzero(report(np.array([cell]), question.law, secret)[0]).tolist()}
+        return {"question": number, "answer": int(randomise(cell, question.law, secret)[0])}
+    return {"question": number, "bits": np.flatnonzero(report(cell, question.law, secret)[0]).tolist()}
 
 
 def tally_reports(reports: Iterable[Report], asked_with: Questionnaire) -> Tally:
@@ -48,26 +46,26 @@ def tally_reports(reports: Iterable[Report], asked_with: Questionnaire) -> Tally
     Raises:
         DataError: a report is no answer to a question of this collection.
     """
-    cells = [prod(asked_with.sizes[column] for column in question.columns) for question in asked_with.questions]
-    asked, counts, wrong = np.zeros(len(cells), dtype=np.int64), [np.zeros(size, dtype=np.int64) for size in cells], 0
+    found, wrong = Tally.empty(asked_with), 0
     for one in reports:
-        named = _cells_of(one, asked_with, cells)
+        named = _cells_of(one, asked_with)
         if named is None:
             wrong += 1
             continue
-        asked[one["question"]] += 1
-        counts[one["question"]][named] += 1
+        found.asked[one["question"]] += 1
+        found.counts[one["question"]][named] += 1
     if wrong:
         raise DataError("reports", "no answer to a question of this collection; expected its contract, design and epsilon", count=wrong)
-    return Tally(asked_with, asked, tuple(counts))
+    return found
 
 
-def _cells_of(one: object, asked_with: Questionnaire, cells: list[int]) -> list[int] | None:
+def _cells_of(one: object, asked_with: Questionnaire) -> list[int] | None:
     """The cells that a report names; None where it is no answer to its question: one cell, or set bits, as the question's law has it."""
     number = one.get("question") if isinstance(one, Mapping) else None
-    if not isinstance(one, Mapping) or not isinstance(number, int) or not 0 <= number < len(cells):
+    if not isinstance(one, Mapping) or not isinstance(number, int) or not 0 <= number < len(asked_with.questions):
         return None
-    named = [one.get("answer")] if isinstance(asked_with.questions[number].law, Response) else one.get("bits")
-    if not isinstance(named, list) or not all(isinstance(cell, int) and 0 <= cell < cells[number] for cell in named):
+    question = asked_with.questions[number]
+    named = [one.get("answer")] if isinstance(question.law, Response) else one.get("bits")
+    if not isinstance(named, list) or not all(isinstance(cell, int) and 0 <= cell < question.cells for cell in named):
         return None
     return named if len(set(named)) == len(named) else None

@@ -16,15 +16,12 @@ Not covered collecting twice from one client: a collection of another design is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from math import prod
 
 import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
-from dpicl.errors import ParameterError
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.methods.common import Cost
 from dpicl.options import LdpVariant
@@ -32,59 +29,14 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.contribution import reporting_rows
 from dpicl.tabular.encode import LocalEncoding, encode_clients
-from dpicl.tabular.estimate import MOST_CELLS
-from dpicl.tabular.observed import Observed, Reported, observed_tally
+from dpicl.tabular.estimate import check_fits
+from dpicl.tabular.observed import Reported
 from dpicl.tabular.questions import Questionnaire, questionnaire
 from dpicl.tabular.tally import Tally, tally
 from dpicl.types import LocalReports, PrivateCodes, PrivateTable
 
-
-@dataclass(frozen=True)
-class Collection:
-    """What the clients sent at one epsilon, every answer on its own, and the public laws they drew from."""
-
-    reports: LocalReports
-    laws: tuple[Response, ...]
-
-    @property
-    def stored(self) -> np.ndarray:
-        """What is released: shape (clients, answers)."""
-        return self.reports.codes
-
-    @property
-    def clients(self) -> int:
-        """How many reported."""
-        return len(self.reports.codes)
-
-    @property
-    def seen(self) -> Reported:
-        """For estimators."""
-        return Reported(self.reports, self.laws)
-
-
-@dataclass(frozen=True)
-class Tallied:
-    """What the clients sent at one epsilon, one question each: only counts are kept."""
-
-    tally: Tally
-
-    @property
-    def stored(self) -> np.ndarray:
-        """What is released: one vector of counts."""
-        return self.tally.stored
-
-    @property
-    def clients(self) -> int:
-        """How many reported."""
-        return self.tally.clients
-
-    @property
-    def seen(self) -> Observed:
-        """For estimators."""
-        return observed_tally(self.tally)
-
-
-Collected = Collection | Tallied
+Collected = Reported | Tally
+"""What the clients sent at one epsilon: every answer on its own, or counts of one question's answers."""
 
 
 def encoding_of(contract: Contract, chosen: LdpVariant) -> LocalEncoding:
@@ -113,22 +65,25 @@ def collect(
     train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
 ) -> dict[Cell, Collected]:
     """Every collection (or some) of the unit; the only step that sees true answers."""
-    rows, found = reporting_rows(train, contract, draws), {}
+    rows, made, found = reporting_rows(train, contract, draws), {}, {}
 
     @cache
     def codes(encoding: LocalEncoding) -> PrivateCodes:
         return PrivateCodes(encode_clients(train, contract, encoding).codes[rows])
 
-    @cache
-    def once(asked: LdpVariant, epsilon: float) -> Collected:
-        encoding = encoding_of(contract, asked)
-        return collect_codes(codes(encoding), encoding, asked, epsilon, draws)
-
     for cell, chosen in release_cells(unit).items():
         if cells is None or cell in cells:
-            asked = chosen.model_copy(update={"estimator": "log-linear"})  # whatever is made of it, a collection is one
-            found[cell] = once(asked, float(cell.epsilon or 0))
+            encoding, epsilon = encoding_of(contract, chosen), _epsilon(cell)
+            same = (encoding, chosen.design, chosen.columns, epsilon)  # whatever is made of it, a collection is one
+            if same not in made:
+                made[same] = collect_codes(codes(encoding), encoding, chosen, epsilon, draws)
+            found[cell] = made[same]
     return found
+
+
+def _epsilon(cell: Cell) -> float:
+    assert cell.epsilon is not None
+    return cell.epsilon
 
 
 def collect_codes(truth: PrivateCodes, encoding: LocalEncoding, chosen: LdpVariant, epsilon: float, draws: Draws) -> Collected:
@@ -136,10 +91,10 @@ def collect_codes(truth: PrivateCodes, encoding: LocalEncoding, chosen: LdpVaria
     if chosen.design == "all-columns":
         laws, secret = laws_for(encoding, epsilon), draws.secret("randomise", f"epsilon={epsilon}")
         reports = [randomise(truth.codes[:, i], law, secret) for i, law in enumerate(laws)]
-        return Collection(LocalReports(np.stack(reports, axis=1)), laws)
+        return Reported(LocalReports(np.stack(reports, axis=1)), laws)
     name = f"{chosen.design},columns={chosen.columns},epsilon={epsilon}"
     asked = questions_for(encoding, chosen, epsilon)
-    return Tallied(tally(truth, asked, chance=draws.public("questions", name), secret=draws.secret("randomise", name)))
+    return tally(truth, asked, chance=draws.public("questions", name), secret=draws.secret("randomise", name))
 
 
 def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, epsilon: float) -> Collected:
@@ -150,8 +105,8 @@ def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, e
     """
     encoding = encoding_of(contract, chosen)
     if chosen.design == "all-columns":
-        return Collection(LocalReports(stored), laws_for(encoding, epsilon))
-    return Tallied(Tally.read(stored, questions_for(encoding, chosen, epsilon)))
+        return Reported(LocalReports(stored), laws_for(encoding, epsilon))
+    return Tally.read(stored, questions_for(encoding, chosen, epsilon))
 
 
 def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
@@ -161,10 +116,8 @@ def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         ParameterError: an estimator takes fewer cells than the contract's attributes make.
     """
     for chosen in release_cells(unit).values():
-        cells, most = prod(encoding_of(contract, chosen).sizes), MOST_CELLS.get(chosen.estimator)
-        if most is not None and cells > most:
-            raise ParameterError("estimator", chosen.estimator, f"tree for {contract.name}: {cells:.3g} cells, at most {most}")
-    return {cell: Cost(client_guarantee(contract, chosen, float(cell.epsilon or 0))) for cell, chosen in release_cells(unit).items()}
+        check_fits(chosen.estimator, encoding_of(contract, chosen).sizes, contract.name)
+    return {cell: Cost(client_guarantee(contract, chosen, _epsilon(cell))) for cell, chosen in release_cells(unit).items()}
 
 
 def client_guarantee(contract: Contract, chosen: LdpVariant, epsilon: float) -> Guarantee:

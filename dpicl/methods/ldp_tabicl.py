@@ -30,11 +30,12 @@ from dpicl.lm.layout import prompt
 from dpicl.lm.requests import Scorer
 from dpicl.methods import tabular_answers as answers
 from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
-from dpicl.methods.ldp_collection import Collected, Collection, collect, encoding_of, release_cells, released_by, releases
+from dpicl.methods.ldp_collection import Collected, collect, encoding_of, release_cells, released_by, releases
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.encode import encode_queries
 from dpicl.tabular.estimate import estimated_rows
+from dpicl.tabular.observed import Reported
 from dpicl.tabular.serialize import local_demonstrations, local_queries
 from dpicl.tabular.shots import picked_rows
 from dpicl.tabular.split import SplitTable
@@ -53,7 +54,7 @@ def reconstruct(collections: Mapping[Cell, Collected], unit: Unit, draws: Draws)
     for cell, collected in collections.items():
         way = chosen[cell]
         chance = draws.public("rows", f"{way.design},{way.columns},{way.estimator},epsilon={cell.epsilon}")
-        found[cell] = estimated_rows(collected.seen, collected.clients, way.estimator, chance)
+        found[cell] = estimated_rows(collected, way.estimator, chance)
     return found
 
 
@@ -77,11 +78,12 @@ def serialise(
         encoding = encoding_of(contract, options.variant(system))
         for cell in unit.cells(system):
             assert cell.epsilon is not None and cell.shots is not None
-            collected = collections[source := released_by(system, cell.epsilon, collections)]
+            source = released_by(system, cell.epsilon, collections)
+            collected = collections[source]
             if system != "raw-rows":
                 codes = reconstructed[source].codes
-            elif isinstance(collected, Collection) and not np.isinf(cell.epsilon):
-                codes = collected.reports.codes
+            elif isinstance(collected, Reported) and np.isfinite(cell.epsilon):
+                codes = collected.stored
             else:
                 continue
             sampled = codes[picked_rows(len(codes), len(asked), cell, draws).ravel()]

@@ -11,7 +11,8 @@ Rows of a model are drawn by a public stream, as many as there are clients and n
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Sequence
+from math import log10, prod
 
 import numpy as np
 
@@ -20,8 +21,9 @@ from dpicl.options import Estimator
 from dpicl.randomness import Stream
 from dpicl.tabular.log_linear import log_linear
 from dpicl.tabular.maximum_likelihood import maximum_likelihood
-from dpicl.tabular.observed import Observed, Reported
+from dpicl.tabular.observed import Reported, observed_tally
 from dpicl.tabular.reconstruct import reconstruct
+from dpicl.tabular.tally import Tally
 from dpicl.tabular.tree import tree
 from dpicl.types import ReleasedRows
 
@@ -31,24 +33,39 @@ MOST_CELLS = {"simplex": 1 << 26, "clip": 1 << 26, "log-linear": 1 << 20, "em": 
 _WHOLE = {"log-linear": log_linear, "em": maximum_likelihood}
 
 
-def estimated_rows(seen: Observed | Reported, clients: int, estimator: Estimator, chance: Stream) -> ReleasedRows:
+def fits(estimator: Estimator, sizes: Sequence[int]) -> bool:
+    """Whether the estimator takes columns of these sizes."""
+    return estimator not in MOST_CELLS or prod(sizes) <= MOST_CELLS[estimator]
+
+
+def check_fits(estimator: Estimator, sizes: Sequence[int], where: str) -> None:
+    """Refuse more cells than the estimator takes.
+
+    Raises:
+        ParameterError: there are more.
+    """
+    if not fits(estimator, sizes):
+        raise ParameterError(
+            "estimator", estimator, f"tree for {where}: about 10^{sum(map(log10, sizes)):.0f} cells, at most {MOST_CELLS[estimator]}"
+        )
+
+
+def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: Stream) -> ReleasedRows:
     """Rows of shape (rows, columns), uint8.
 
     Raises:
         DataError: there are no reports.
         ParameterError: there are too many cells for this estimator.
     """
-    if not clients:
+    if not collected.clients:
         raise DataError("reconstruction", "no reports to reconstruct from", count=0)
-    if isinstance(seen, Reported) and estimator in ("simplex", "clip", "none"):
-        return reconstruct(seen.reports, seen.laws, estimator=estimator)
-    count, generator = max(clients, LEAST_ROWS), chance.generator()
+    if isinstance(collected, Reported) and estimator in ("simplex", "clip", "none"):
+        return reconstruct(collected.reports, collected.laws, estimator=estimator)
+    seen = collected if isinstance(collected, Reported) else observed_tally(collected)
+    count, generator = max(collected.clients, LEAST_ROWS), chance.generator()
     if estimator == "tree":
         return ReleasedRows(tree(seen).rows(count, generator).astype(np.uint8))
-    if prod(seen.sizes) > MOST_CELLS[estimator]:
-        raise ParameterError(
-            "cells", prod(seen.sizes), f"at most {MOST_CELLS[estimator]} for estimator {estimator}; estimator tree takes more"
-        )
+    check_fits(estimator, seen.sizes, "this table")
     shares = _WHOLE[estimator](seen.on(tuple(range(len(seen.sizes)))))
     cells = np.repeat(np.arange(shares.size), generator.multinomial(count, shares.reshape(-1)))
     return ReleasedRows(np.stack(np.unravel_index(cells, seen.sizes), axis=1).astype(np.uint8))

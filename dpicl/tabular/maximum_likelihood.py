@@ -7,8 +7,7 @@ Paper       [ABK13] iterative Bayesian update; [VR08] Varadhan and Roland 2008, 
     (2)  r = M(pi) - pi,  v = M(M(pi)) - M(pi) - r,  a = -|r| / |v|
          pi <- M( max(pi - 2 a r + a^2 v, 0) )                       where that is no less likely, else M(M(pi))
 
-Converged estimates explain the noise: on adult's eight thousand cells at epsilon = 5 their distance
-to the truth is twice that of estimates after a hundred steps. So there is an end, not a tolerance.
+Converged estimates explain the noise too. So there is an end, not a tolerance.
 
 Symbols     pi shares of cells, started from equal ones.
 Not covered many columns: the work is that of all cells.

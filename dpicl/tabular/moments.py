@@ -47,7 +47,9 @@ def analyse(values: np.ndarray, first: int = 0) -> np.ndarray:
 
 
 def _along(matrix: np.ndarray, values: np.ndarray, axis: int) -> np.ndarray:
-    return np.asarray(np.moveaxis(np.tensordot(matrix, values, axes=(1, axis)), 0, axis))
+    parts = values.reshape(-1, values.shape[axis], prod(values.shape[axis + 1 :]))
+    mapped = parts[..., 0] @ matrix.T if parts.shape[2] == 1 else matrix @ parts
+    return mapped.reshape(values.shape)
 
 
 def orders(sizes: Sequence[int]) -> np.ndarray:

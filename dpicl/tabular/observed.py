@@ -15,7 +15,7 @@ Symbols     L = p - q, truth and lie probability of a response.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
@@ -88,43 +88,58 @@ class Observed:
 
     def on(self, columns: Sequence[int]) -> Observed:
         """What is said about some columns alone, which get the numbers 0, 1, 2, ...; reports on none of them are left out."""
-        numbers = {column: number for number, column in enumerate(columns)}
-        found: dict[tuple[int, ...], list[Asked]] = {}
+        numbers = np.full(len(self.sizes), -1)
+        numbers[list(columns)] = np.arange(len(columns))
+        parts = [part for asked, counts, left in self._stacks for part in _parts(numbers[asked], counts, left)]
+        return Observed(tuple(self.sizes[column] for column in columns), tuple(_pooled(parts)))
+
+    @cached_property
+    def _stacks(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Questions under one law together: their columns, shape (questions, axes), their counts, and `left`."""
+        by_law: dict[tuple[tuple[int, ...], bytes], list[Asked]] = {}
         for one in self.asked:
-            kept = [axis for axis, column in enumerate(one.columns) if column in numbers]
-            if kept:
-                part = _part(one, kept, numbers)
-                found.setdefault(part.columns, []).append(part)
-        merged = [pooled for parts in found.values() for pooled in _pooled(parts)]
-        return Observed(tuple(self.sizes[column] for column in columns), tuple(merged))
+            by_law.setdefault((one.left.shape, one.left.tobytes()), []).append(one)
+        return [(np.array([one.columns for one in some]), np.stack([one.counts for one in some]), some[0].left) for some in by_law.values()]
 
 
-def _part(one: Asked, kept: Sequence[int], numbers: dict[int, int]) -> Asked:
-    """One's counts over some of its axes, ordered by their new numbers."""
-    others = tuple(axis for axis in range(len(one.columns)) if axis not in kept)
-    constants = tuple(slice(None) if axis in kept else 0 for axis in range(len(one.columns)))
-    counts, left = one.counts.sum(axis=others), one.left[constants]
-    renamed = [numbers[one.columns[axis]] for axis in kept]
-    order = np.argsort(renamed)
-    return Asked(tuple(sorted(renamed)), counts.transpose(order), left.transpose(order))
+def _parts(numbers: np.ndarray, counts: np.ndarray, left: np.ndarray) -> Iterator[Asked]:
+    """Of questions under one law, what is said of the axes with a new number, -1 being none: those alike are added first."""
+    kinds, kind_of = np.unique(numbers, axis=0, return_inverse=True)
+    for kind, renamed in enumerate(kinds.tolist()):
+        kept = [axis for axis, number in enumerate(renamed) if number >= 0]
+        if kept:
+            others = tuple(axis for axis in range(left.ndim) if axis not in kept)
+            constants = tuple(slice(None) if axis in kept else 0 for axis in range(left.ndim))
+            order = np.argsort([renamed[axis] for axis in kept])
+            summed = counts[kind_of.ravel() == kind].sum(axis=0).sum(axis=others)
+            yield Asked(tuple(sorted(renamed[axis] for axis in kept)), summed.transpose(order), left[constants].transpose(order))
 
 
-def _pooled(parts: Sequence[Asked]) -> list[Asked]:
-    """Counts under the same law add up."""
-    by_law: dict[bytes, Asked] = {}
+def _pooled(parts: Iterable[Asked]) -> list[Asked]:
+    """Counts of the same columns under the same law add up."""
+    found: dict[tuple[tuple[int, ...], bytes], Asked] = {}
     for one in parts:
-        law = one.left.tobytes()
-        counts = one.counts + by_law[law].counts if law in by_law else one.counts
-        by_law[law] = Asked(one.columns, counts, one.left)
-    return list(by_law.values())
+        same = (one.columns, one.left.tobytes())
+        found[same] = Asked(one.columns, one.counts + found[same].counts, one.left) if same in found else one
+    return list(found.values())
 
 
 @dataclass(frozen=True)
 class Reported:
-    """Of clients that report every column on its own: counts are made for those columns only that are looked at."""
+    """Of clients that report every column on its own, under public laws: counts are made for those columns only that are looked at."""
 
     reports: LocalReports
     laws: tuple[Response, ...]
+
+    @property
+    def stored(self) -> np.ndarray:
+        """What is released: shape (clients, columns)."""
+        return self.reports.codes
+
+    @property
+    def clients(self) -> int:
+        """How many reported."""
+        return len(self.reports.codes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -144,12 +159,11 @@ def observed_tally(found: Tally) -> Observed:
     """Of clients that answer one question each; questions that nobody was asked are left out."""
     sizes, asked = found.questionnaire.sizes, []
     for question, clients, counts in zip(found.questionnaire.questions, found.asked.tolist(), found.counts, strict=True):
-        shape = tuple(sizes[column] for column in question.columns)
         if clients:
             restated, kept = _restated(counts, clients, question.law)
-            left = np.full(shape, kept)
-            left[(0,) * len(shape)] = 1.0
-            asked.append(Asked(question.columns, restated.reshape(shape), left))
+            left = np.full(question.sizes, kept)
+            left[(0,) * left.ndim] = 1.0
+            asked.append(Asked(question.columns, restated.reshape(question.sizes), left))
     return Observed(sizes, tuple(asked))
 
 

@@ -22,8 +22,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
-from math import comb, prod
+from math import ceil, comb, prod
 
 import numpy as np
 
@@ -35,8 +36,9 @@ from dpicl.options import Design
 from dpicl.randomness import Stream, stream
 
 CITATIONS = ("wang2017locally",)
-MOST_QUESTIONS = 4096
-"""Of more subsets of columns so many are asked for, drawn once and for all by a public stream."""
+MOST_QUESTIONS, ASKED_TOGETHER = 4096, 16
+"""Of more subsets of columns some are asked for, drawn once and for all by a public stream: so many, or as few as have
+every two columns together in so many subsets on average."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,17 @@ class Question:
     """Columns that are reported together, label last where it is among them, and the law of the report."""
 
     columns: tuple[int, ...]
+    sizes: tuple[int, ...]
     law: Response | Unary
+
+    @property
+    def cells(self) -> int:
+        """Of its columns together."""
+        return prod(self.sizes)
+
+    def cells_of(self, clients: np.ndarray) -> np.ndarray:
+        """The true cell of each client with codes of shape (clients, all columns): shape (clients,)."""
+        return np.asarray(np.ravel_multi_index(tuple(clients[:, list(self.columns)].T.astype(np.int64)), self.sizes))
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,8 @@ class Questionnaire:
         return chance.generator().integers(len(self.questions), size=clients, dtype=np.int64)
 
 
-def questionnaire(sizes: Sequence[int], design: Design, epsilon: float, *, columns: int | None = None) -> Questionnaire:
+@lru_cache(maxsize=256)
+def questionnaire(sizes: tuple[int, ...], design: Design, epsilon: float, *, columns: int | None = None) -> Questionnaire:
     """The questions of a design on columns of these sizes, the label's last.
 
     Args:
@@ -81,11 +94,15 @@ def questionnaire(sizes: Sequence[int], design: Design, epsilon: float, *, colum
     else:
         together = min(columns or best_column_count(sizes, epsilon), label)
         asked = [(*chosen, label) for chosen in _subsets(label, together)]
-    return Questionnaire(tuple(sizes), tuple(Question(one, _law([sizes[column] for column in one], epsilon)) for one in asked))
+    return Questionnaire(sizes, tuple(_question(one, tuple(sizes[column] for column in one), epsilon) for one in asked))
 
 
-def _law(sizes: Sequence[int], epsilon: float) -> Response | Unary:
-    cells = prod(sizes)
+def _question(columns: tuple[int, ...], sizes: tuple[int, ...], epsilon: float) -> Question:
+    return Question(columns, sizes, _law(prod(sizes), epsilon))
+
+
+@lru_cache(maxsize=4096)
+def _law(cells: int, epsilon: float) -> Response | Unary:
     if cells > MAX_CATEGORIES:
         raise ParameterError("cells of a question", cells, f"at most {MAX_CATEGORIES}: fewer columns")
     if epsilon < 50 and cells > 3 * math.exp(epsilon) + 2:
@@ -112,5 +129,5 @@ def _subsets(features: int, together: int) -> list[tuple[int, ...]]:
     if comb(features, together) <= MOST_QUESTIONS:
         return list(combinations(range(features), together))
     chance = stream(0, "questions", f"{features}", f"{together}").generator()
-    found = {tuple(sorted(chance.permutation(features)[:together].tolist())): None for _ in range(MOST_QUESTIONS)}
-    return list(found)
+    count = min(MOST_QUESTIONS, ceil(ASKED_TOGETHER * comb(features, 2) / comb(together, 2)))
+    return list(dict.fromkeys(tuple(sorted(chance.permutation(features)[:together].tolist())) for _ in range(count)))

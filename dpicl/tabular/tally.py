@@ -10,7 +10,6 @@ Guarantee   the questionnaire's, per row. Adding reports up is post-processing: 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
@@ -50,19 +49,20 @@ class Tally:
         Raises:
             DataError: it belongs to another questionnaire.
         """
-        cells = [_cells(question, asked_with) for question in asked_with.questions]
+        cells = [question.cells for question in asked_with.questions]
         if stored.shape != (len(cells) + sum(cells),):
             raise DataError("tally", f"expected {len(cells)} questions with {sum(cells)} cells", count=len(stored))
         asked, counts = stored[: len(cells)], stored[len(cells) :]
         return Tally(asked_with, asked, tuple(np.split(counts, np.cumsum(cells)[:-1])))
 
+    @staticmethod
+    def empty(asked_with: Questionnaire) -> Tally:
+        """Of no client."""
+        return Tally.read(np.zeros(sum(1 + question.cells for question in asked_with.questions), dtype=np.int64), asked_with)
+
     def __add__(self, other: Tally) -> Tally:
         assert self.questionnaire == other.questionnaire
         return Tally.read(self.stored + other.stored, self.questionnaire)
-
-
-def _cells(question: Question, asked_with: Questionnaire) -> int:
-    return prod(asked_with.sizes[column] for column in question.columns)
 
 
 def tally(truth: PrivateCodes, asked_with: Questionnaire, *, chance: Stream, secret: Stream) -> Tally:
@@ -73,22 +73,21 @@ def tally(truth: PrivateCodes, asked_with: Questionnaire, *, chance: Stream, sec
         chance: chooses the questions; nothing depends on its being secret.
         secret: what the reports are randomised with.
     """
-    total = Tally.read(np.zeros(len(asked_with.questions) + sum(_cells(one, asked_with) for one in asked_with.questions), int), asked_with)
+    total = Tally.empty(asked_with)
     for start in range(0, len(truth.codes), _CLIENTS_PER_BLOCK):
         block = truth.codes[start : start + _CLIENTS_PER_BLOCK]
         numbers = asked_with.choose(len(block), chance)
         order = np.argsort(numbers, kind="stable")
         asked = np.bincount(numbers, minlength=len(asked_with.questions))
         parts = np.split(order, np.cumsum(asked)[:-1])
-        counts = [_answer(block[rows], question, asked_with, secret) for rows, question in zip(parts, asked_with.questions, strict=True)]
+        counts = [_answer(block[rows], question, secret) for rows, question in zip(parts, asked_with.questions, strict=True)]
         total += Tally(asked_with, asked, tuple(counts))
     return total
 
 
-def _answer(clients: np.ndarray, question: Question, asked_with: Questionnaire, secret: Stream) -> np.ndarray:
+def _answer(clients: np.ndarray, question: Question, secret: Stream) -> np.ndarray:
     """How many reports of these clients name each cell of a question: shape (cells,)."""
-    sizes, cells = [asked_with.sizes[column] for column in question.columns], _cells(question, asked_with)
-    codes = np.ravel_multi_index(tuple(clients[:, list(question.columns)].T.astype(np.int64)), sizes)
+    codes, cells = question.cells_of(clients), question.cells
     if isinstance(question.law, Response):
         return np.bincount(randomise(codes, question.law, secret), minlength=cells)
     counts, rows = np.zeros(cells, dtype=np.int64), max(1, _BITS_PER_BLOCK // cells)

@@ -18,30 +18,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
 
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from dpicl.tabular.log_linear import log_linear
-from dpicl.tabular.observed import Observed
+from dpicl.tabular.observed import Observed, Reported
 
 CITATIONS = ("friedman1997bayesian",)
 _EDGE = 1.0
 """Added to all mutual informations: a spanning tree of a sparse matrix takes next to nothing for no edge."""
-
-
-class Seen(Protocol):
-    """Reports that can be looked at a few columns at a time."""
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Of all columns, the label last."""
-        ...
-
-    def on(self, columns: tuple[int, ...]) -> Observed:
-        """What is said about these columns alone."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -65,7 +51,7 @@ class Tree:
         return found
 
 
-def tree(seen: Seen) -> Tree:
+def tree(seen: Observed | Reported) -> Tree:
     """Equations (1) to (3)."""
     label = len(seen.sizes) - 1
     features = range(label)
@@ -78,7 +64,7 @@ def tree(seen: Seen) -> Tree:
     return Tree(label, tuple(map(int, order)), parents, {column: _shares(column, parents[column], pairs, seen) for column in parents})
 
 
-def _shares(column: int, parent: int, pairs: Mapping[tuple[int, int], np.ndarray], seen: Seen) -> np.ndarray:
+def _shares(column: int, parent: int, pairs: Mapping[tuple[int, int], np.ndarray], seen: Observed | Reported) -> np.ndarray:
     """Over (parent, column, label); of the root with one level of a parent."""
     if parent == column:
         return log_linear(seen.on((column, len(seen.sizes) - 1)))[np.newaxis]

@@ -93,6 +93,20 @@ def test_collections_of_one_client_add_up_to_no_more_than_the_cap(contract: Path
     assert reports(contract, held(10), "--epsilon", str(0.75 * cap))
 
 
+@pytest.mark.parametrize("cap", ["nan", "inf", "0", "-1"])
+def test_a_cap_that_is_no_number_above_zero_is_refused(contract: Path, cap: str) -> None:
+    refused = run(contract, held(3), "--epsilon", "1", "--cap", cap)
+    assert refused.returncode == 2 and not refused.stdout and "cap" in refused.stderr and "a finite number > 0" in refused.stderr
+
+
+def test_the_smaller_of_both_caps_holds(contract: Path) -> None:
+    content = shop(private=True)
+    content["privacy"]["budget"]["epsilon"] = 5
+    contract.write_text(yaml.safe_dump(content, sort_keys=False))
+    for epsilon, cap, told in (("2", "1", "of cap 1"), ("6", "8", "of cap 5")):
+        assert told in run(contract, held(3), "--epsilon", epsilon, "--cap", cap).stderr
+
+
 def test_a_line_that_a_killed_client_broke_off_was_never_sent(contract: Path) -> None:
     first = reports(contract, held(20), "--epsilon", "1")
     memory = contract.with_name("memory.jsonl")

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from dpicl.errors import BudgetError, LedgerError
-from tasks.releases import open_ledger
+from tasks.quote import quote_units
+from tasks.releases import open_ledger, spending_of
+from tasks.run_folder import read_plan
 from tasks.settings import Settings
 from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
@@ -133,3 +135,22 @@ def test_only_published_bytes_are_read(tmp_path: Path, harm: str, told: str) -> 
     with pytest.raises(LedgerError, match=told):
         here(place, "gdp_tabicl")
     assert len(bought(place, "gdp_tabicl")) == 2
+
+
+def test_ways_that_share_a_collection_are_quoted_and_charged_once(tmp_path: Path) -> None:
+    place, also = place_with(tmp_path), {"em": {"estimator": "em"}, "asked": {"design": "pairs", "estimator": "em"}}
+    options = {"ldp_tabicl": {"estimator": "log-linear", "also": also}}
+    with place.entered():
+        plan = read_plan(make_plan("private", grid("ldp_tabicl", options=options), None))
+        (quoted,) = quote_units(plan.units.values(), Settings.from_environment(), plan.writing_model)
+    assert quoted.releases == 4
+    assert run(place, "ldp_tabicl", options=options) == 0
+    check_once(place, "ldp_tabicl", 4)
+    assert spending_of(place.run("r"), plan.units) == {"shop-clients": (4, 4)}
+
+
+def test_what_was_collected_before_there_were_designs_keeps_its_name(tmp_path: Path) -> None:
+    place = place_with(tmp_path)
+    assert run(place, "ldp_tabicl") == 0
+    names = [set(entry.release.parameters) for entry in bought(place, "ldp_tabicl")]
+    assert names == [{"epsilon", "shots", "sampling_rate", "replicate", "simulated", "encoding"}] * 2

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpicl.accounting.ledger.keys import sync_folder
 from dpicl.errors import LedgerError
+from dpicl.files.durable import sync_folder
 
 
 @dataclass(frozen=True)

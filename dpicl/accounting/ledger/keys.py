@@ -19,6 +19,7 @@ from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import LedgerError, ParameterError
+from dpicl.files.durable import sync_folder
 from dpicl.randomness import system_stream
 
 KEY_BYTES = 32
@@ -55,15 +56,6 @@ def _make_key(path: Path) -> None:
         pass
     finally:
         Path(name).unlink()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make new names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def canonical(content: Any) -> str:
