@@ -76,8 +76,7 @@ def test_only_means_above_the_majority_stand_out(tmp_path):
 def test_baselines_of_another_way_carry_its_name_and_are_measured_on_the_whole_test_part(tmp_path):
     another = [["gdp_tabicl", "lr-pairs", *row[2:]] for row in rows() if row[1] == "lr"]
     html, _ = built(write_run(tmp_path, results=[*rows(), *another]))
-    assert Page(html).row("logistic regression, pairs")[1:] == Page(html).row("logistic regression")[1:]
-    assert Page(html).row("logistic regression, pairs")[-2:] == ["–", "–"]
+    assert Page(html).row("logistic regression, pairs")[1:] == ["0.663 ± 0.055", "0.820 ± 0.026", "–", "–", "–"]
 
 
 def test_an_undefined_metric_is_a_dash(tmp_path):
