@@ -46,7 +46,7 @@ class Stream:
     def words(self, count: int, dtype: type[np.unsignedinteger]) -> np.ndarray:
         """`count` uniform unsigned integers of `dtype`, shape (count,)."""
         words = np.empty(count, dtype=dtype)
-        left = words.view(np.uint8)
+        left = words.view(np.uint8).data
         for start in range(0, len(left), _BLOCK_BYTES):  # what is encrypted stays in the processor's cache
             block = left[start : start + _BLOCK_BYTES]
             self._cipher.update_into(_ZEROS[: len(block)], block)

@@ -156,8 +156,8 @@ def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
     first = words.dtype.type(law.keep - law.lie)
     np.maximum(words, first, out=words)  # a float's maximum takes longer than all the rest
     np.subtract(words, first, out=words)
-    scaled = words.astype(np.float32 if law.bits == 16 else np.float64)
-    scaled *= _factor(law)
+    scaled: np.ndarray = words.astype(np.float32 if law.bits == 16 else np.float64)
+    np.multiply(scaled, _factor(law), out=scaled)
     return scaled.astype(np.uint8 if law.categories <= 128 else np.uint16)
 
 
