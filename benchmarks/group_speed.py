@@ -92,7 +92,7 @@ def measure(figures: Figures) -> None:
     draws = Draws(0, "large", simulated=False)
 
     def ours() -> object:
-        return gdp_tabicl.counted(table, 0, contract, unit, draws, cells=[cell])
+        return gdp_tabicl.counted(table, contract, unit, draws, cells=[cell])
 
     own, pandas, dask_ = best_of((ours, lambda: _aggregates(frame), lambda: dask.compute(*_aggregates(parted), scheduler="synchronous")), 5)
     print(f"subsample, group and aggregate {ROWS:,} x 13: {own:.3f} s, pandas {pandas:.3f} s, Dask DataFrame {dask_:.3f} s")

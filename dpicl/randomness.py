@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -96,6 +96,11 @@ class Draws:
     run_seed: int
     dataset: str
     simulated: bool
+    part: str = ""
+
+    def of_batch(self, number: int) -> Draws:
+        """For one batch of a table: streams of its own, so that it draws the same whichever batches are drawn for before it."""
+        return replace(self, part=f",batch={number}")
 
     def secret(self, stage: str, replicate: str) -> Stream:
         """Randomness that a mechanism's guarantee rests on."""
@@ -103,4 +108,4 @@ class Draws:
 
     def public(self, stage: str, replicate: str) -> Stream:
         """Randomness for post-processing."""
-        return stream(self.run_seed, stage, self.dataset, replicate)
+        return stream(self.run_seed, stage, self.dataset, replicate + self.part)

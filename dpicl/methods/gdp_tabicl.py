@@ -74,16 +74,12 @@ def _drawn(row_count: int, contract: Contract, cell: Cell, stream: Stream) -> np
     return poisson_subsample(row_count, sampling_rate=rate_of(contract, cell), stream=stream)
 
 
-def counted(
-    batch: PrivateTable, number: int, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell]
-) -> dict[Cell, GroupSums]:
+def counted(batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell]) -> dict[Cell, GroupSums]:
     """Steps 1 and 2 on one batch of a table, and the exact sums of step 3; private.
 
-    A batch has its own stream, so that it draws the same whichever are counted before it. The
-    sums of all batches add up to what `released` takes.
+    The sums of all batches add up to what `released` takes. `draws` are the batch's own.
     """
-    streams = {cell: draws.secret("subsample", f"{cell.key},batch={number}") for cell in cells}
-    starts = range(0, max(batch.row_count, 1), _ROWS_PER_BLOCK)
+    streams, starts = {cell: draws.secret("subsample", cell.key) for cell in cells}, range(0, max(batch.row_count, 1), _ROWS_PER_BLOCK)
 
     def of_block(start: int, cell: Cell) -> GroupSums:
         rows = start + _drawn(min(_ROWS_PER_BLOCK, batch.row_count - start), contract, cell, streams[cell])

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,7 +26,7 @@ from dpicl.tabular.convert import to_our_form
 from dpicl.tabular.database import check_address, query_batches
 from dpicl.tabular.parse import typed_table
 from dpicl.tabular.read import canonical_order, read_table, rows_digest
-from dpicl.tabular.survey import BATCH_ROWS, folder_files, survey
+from dpicl.tabular.survey import BATCH_ROWS, WHOLE_ROWS, folder_files, survey
 from dpicl.tabular.visit import BaseUrls, FetchLimits, Progress, Visit
 
 _BUNDLED_COLUMN_COUNT = 10
@@ -52,17 +53,27 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
     return _verified(read_table(path, contract), contract, f"{contract.name}: {path.name}")
 
 
-def _queried(contract: Contract, query: Query) -> pa.Table:
-    """All rows of the query, in canonical order: a database gives them in any order, and the split goes by it."""
-    return in_one(list(query_batches(contract, query, BATCH_ROWS)), contract)
-
-
-def in_one(batches: Sequence[pa.Table], contract: Contract) -> pa.Table:
-    """Batches of a query as the table that they are together.
+def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
+    """The rows of a query as `load_source` gives them; where they are too many to be read whole, batch by batch.
 
     Raises:
-        DataError: there are no rows.
+        SourceError: as `query_batches`.
+        DataError: as `query_batches`.
     """
+    batches, held = query_batches(contract, query, BATCH_ROWS), []
+    for batch in batches:
+        held.append(batch)
+        if len(held) * BATCH_ROWS > WHOLE_ROWS and not contract.privacy.person:
+            return chain(held, batches)
+    return _verified(_in_one(held), contract, f"{contract.name}: query")
+
+
+def _queried(contract: Contract, query: Query) -> pa.Table:
+    return _in_one(list(query_batches(contract, query, BATCH_ROWS)))
+
+
+def _in_one(batches: Sequence[pa.Table]) -> pa.Table:
+    """All batches of a query, in canonical order: a database gives rows in any order, and the split goes by it."""
     if not any(batch.num_rows for batch in batches):
         raise DataError("query", "has no rows; expected at least one without a missing value")
     return canonical_order(pa.concat_tables(batches).combine_chunks())
