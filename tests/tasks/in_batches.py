@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -42,17 +41,19 @@ def _work(environment: Mapping[str, str], pipeline: str, changes: Mapping[str, A
     work(environment, pipeline, changes, run_id, end)
 
 
-def attempt(place: Place, changes: Mapping[str, Any], end: End = "finished", *, pipeline: str = "private", run_id: str = "r") -> int:
+def attempt(
+    place: Place,
+    changes: Mapping[str, Any],
+    end: End = "finished",
+    *,
+    pipeline: str = "private",
+    environment: Mapping[str, str] | None = None,
+) -> int:
     """`work` in a fresh fork; gives its exit code."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    process = context.Process(target=_work, args=(place.environment, pipeline, dict(changes), run_id, end))
+    process = context.Process(target=_work, args=({**place.environment, **(environment or {})}, pipeline, dict(changes), "r", end))
     process.start()
     process.join(120)
     assert process.exitcode is not None, "the stages hang"
     return process.exitcode
-
-
-def places(root: Path) -> list[Path]:
-    """Files of batches that a run has left."""
-    return sorted((root / "private").rglob("*.npz")) + sorted((root / "private").rglob("facts-*.json"))
