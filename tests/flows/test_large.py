@@ -8,11 +8,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dpicl.tabular.survey import WHOLE_ROWS
-from tests.harness import Place, World, content, install, new_place, running_cluster, shop, until
+from tests.harness import SMALL_OPTIONS, Place, World, complaint, content, install, new_place, running_cluster, shop, until
 from tests.library.examples import random_table, small_contract
 from tests.tasks.stages import in_process
 
@@ -79,3 +80,16 @@ def test_workers_killed_while_they_prepare_and_count_change_nothing(world: World
     names = [task["name"] for task in world.task_runs("killed")]
     parts = [name for name in names if name.startswith(("prepare", "count"))]
     assert len(parts) > 15, "some were handed in again"
+
+
+def test_a_large_table_that_breaks_its_contract_ends_in_one_sentence(world: World) -> None:
+    contract = shop("flawed")
+    del contract["source"]["file"]
+    install(world, {**contract, "source": {**contract["source"], "folder": "flawed"}}, "")
+    (world.root / "data" / "flawed").mkdir()
+    table = random_table(small_contract(), ROWS, 0)
+    spoilt = table.set_column(0, "age", pa.array([None] * 7 + table.column("age").to_pylist()[7:], pa.int64()))
+    for number, part in enumerate((table.slice(0, 300_000), spoilt.slice(0, ROWS - 300_000))):
+        pq.write_table(part, world.root / "data" / "flawed" / f"{number}.parquet")
+    refused = world.dpicl("run", "demo", *SMALL_OPTIONS, "--datasets", "flawed", "--run-id", "flawed")
+    assert complaint(refused) == "flawed/1.parquet: column 'age': is empty (7 values)"
