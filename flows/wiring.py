@@ -26,6 +26,7 @@ from tasks.artefacts import RESULTS, remove_private
 from tasks.charge import charge
 from tasks.collect import collect
 from tasks.consult import consult, release_answers
+from tasks.count import count
 from tasks.doorway import StageFailed, doorway
 from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
@@ -63,9 +64,16 @@ def release_gdp(run: str, unit: str) -> None:
     aggregate(run, unit)
 
 
+def release_mst(run: str, unit: str) -> None:
+    """MST-TabICL: count, model rows."""
+    count(run, unit)
+    reconstruct(run, unit)
+
+
 RELEASE: dict[str, Callable[[str, str], None]] = {
     "ldp_tabicl": release_ldp,
     "gdp_tabicl": release_gdp,
+    "mst_tabicl": release_mst,
     "few_shot_generation": release_texts,
     "dp_icl": release_answers,
 }

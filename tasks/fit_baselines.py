@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from dpicl.evaluation import Metrics
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import gdp_tabicl, ldp_tabicl, mst_tabicl
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell
 from tasks.artefacts import BASELINES, read_rows, read_split
@@ -30,4 +30,6 @@ def _measure(folder: UnitFolder) -> dict[Cell, Metrics]:
     split = read_split(folder)
     if folder.unit.method == "ldp_tabicl":
         return ldp_tabicl.baselines(read_rows(folder), split.test, folder.contract, folder.unit)
+    if folder.unit.method == "mst_tabicl":
+        return mst_tabicl.baselines(read_rows(folder), split.test, folder.contract, folder.unit)
     return gdp_tabicl.baselines(split, folder.contract, folder.unit, draws_for(folder.contract, folder.unit.seed))

@@ -84,6 +84,8 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
     chosen, own = getattr(unit.options, unit.method), {"sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate)}
     if unit.method == "ldp_tabicl":
         chosen = release_cells(unit)[cell]
+    if unit.method == "mst_tabicl":
+        own = {}
     if unit.method in WRITING:
         chosen, own = chosen.variant(cell.system), {"writer": writer}
     choices = chosen.model_dump(mode="json", exclude=POST_PROCESSING)

@@ -26,7 +26,6 @@ from fractions import Fraction
 import numpy as np
 
 from dpicl.accounting.amplification import amplify
-from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person, to_replace_one
 from dpicl.baselines import central_baselines
 from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, Result
@@ -34,7 +33,7 @@ from dpicl.lm.layout import prompt
 from dpicl.lm.requests import Scorer
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
+from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, for_unit, results
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular import aggregate as tabular_aggregate
@@ -109,15 +108,7 @@ def _cost(contract: Contract, unit: Unit, cell: Cell) -> Cost:
     groups = partition(contract, cell.shots)
     nominal = tabular_aggregate.guarantee(groups, contract, epsilon=cell.epsilon, options=options_of(unit))
     amplified = amplify(nominal, rate_of(contract, cell))
-    return Cost(_for_unit(nominal, contract), _for_unit(amplified, contract))
-
-
-def _for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:
-    """A guarantee for added or removed rows, stated for the contract's unit and neighbours."""
-    if contract.privacy.person:
-        guarantee = to_person(guarantee, contract.privacy.person.max_rows)
-    replaced = Neighbours(contract.privacy.neighbours) is Neighbours.REPLACE_ONE
-    return to_replace_one(guarantee) if replaced else guarantee
+    return Cost(for_unit(nominal, contract), for_unit(amplified, contract))
 
 
 def serialise(released: Mapping[Cell, ReleasedGroups], queries: QueryTable, contract: Contract) -> dict[Cell, list[str]]:

@@ -9,6 +9,7 @@ DASH = "–"
 METHODS = {
     "ldp_tabicl": "LDP-TabICL",
     "gdp_tabicl": "GDP-TabICL",
+    "mst_tabicl": "MST-TabICL",
     "few_shot_generation": "DP few-shot generation",
     "dp_icl": "DP-ICL",
     "": "shared",
@@ -17,6 +18,9 @@ SYSTEMS = {
     "icl": "in-context",
     "icl-nested": "in-context, nested shots",
     "icl-shared": "in-context, shared shots",
+    "icl-prototype": "in-context, prototypes as shots",
+    "icl-diverse": "in-context, diverse shots",
+    "icl-near": "in-context, shots near the query",
     "icl-calibrated": "in-context, calibrated",
     "raw-rows": "raw randomised rows",
     "random-rows": "real rows at random",
