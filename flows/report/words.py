@@ -48,6 +48,13 @@ def system_name(slug: str) -> str:
     return SYSTEMS.get(slug) or (f"{SYSTEMS[system]}, {way}" if way and system in SYSTEMS else slug)
 
 
+def fitted_name(method: str, system: str) -> str:
+    """What a baseline was fitted on."""
+    way = system.partition("-")[2]
+    on = "the rows, diffprivlib's noise" if method == "gdp_tabicl" else f"rows of {method_name(method)}"
+    return f"{on}, {way}" if way else on
+
+
 def system_order(slug: str) -> int:
     """Known systems first, in the order above."""
     return list(SYSTEMS).index(slug) if slug in SYSTEMS else len(SYSTEMS)
