@@ -26,7 +26,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -148,7 +147,7 @@ class Journal:
         """For the next run."""
         if self._path:
             with self._lock, self._path.open("a") as file:
-                file.write(json.dumps([name, asdict(verdict)]) + "\n")
+                file.write(json.dumps([name, vars(verdict)]) + "\n")
 
 
 def play(
