@@ -1,4 +1,4 @@
-"""MST-TabICL as a flow: ingest, validate, split, count, model rows, serialise, score, evaluate."""
+"""MST-TabICL as a flow: ingest, validate, split, measure counts, model rows, serialise, score, evaluate."""
 
 from __future__ import annotations
 

@@ -26,12 +26,12 @@ from tasks.artefacts import RESULTS, remove_private
 from tasks.charge import charge
 from tasks.collect import collect
 from tasks.consult import consult, release_answers
-from tasks.count import count
 from tasks.doorway import StageFailed, doorway
 from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
 from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
+from tasks.measure import measure
 from tasks.publish import show_checks, show_release, show_results
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
@@ -65,8 +65,8 @@ def release_gdp(run: str, unit: str) -> None:
 
 
 def release_mst(run: str, unit: str) -> None:
-    """MST-TabICL: count, model rows."""
-    count(run, unit)
+    """MST-TabICL: measure counts, model rows."""
+    measure(run, unit)
     reconstruct(run, unit)
 
 

@@ -17,11 +17,11 @@ from tasks.aggregate import aggregate
 from tasks.artefacts import remove_private
 from tasks.charge import charge
 from tasks.consult import consult, release_answers
-from tasks.count import count
 from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
 from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
+from tasks.measure import measure
 from tasks.plan import make_plan
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
@@ -40,7 +40,7 @@ End = Literal["finished", "torn", "placed"]
 RELEASE: Mapping[str, tuple[Task[..., Any], ...]] = {
     "ldp_tabicl": (randomise, reconstruct),
     "gdp_tabicl": (subsample, aggregate),
-    "mst_tabicl": (count, reconstruct),
+    "mst_tabicl": (measure, reconstruct),
     "few_shot_generation": (charge, generate, release_texts),
     "dp_icl": (charge, consult, release_answers),
 }

@@ -13,8 +13,8 @@ from tasks.releases import release_missing
 from tasks.run_folder import UnitFolder
 
 
-@unit_stage("count", COUNTS)
-def count(folder: UnitFolder) -> str:
+@unit_stage("measure", COUNTS)
+def measure(folder: UnitFolder) -> str:
     """Count for every epsilon, unless it is published."""
     check_supported(folder.contract, folder.unit)
 
