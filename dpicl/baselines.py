@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +28,10 @@ from sklearn.naive_bayes import GaussianNB
 from dpicl.contract.models import CategoryColumn, Contract
 from dpicl.evaluation import Metrics, measure
 from dpicl.randomness import Stream
-from dpicl.tabular.encode import UNKNOWN, LocalEncoding, label_codes
+from dpicl.tabular.encode import LocalEncoding, label_codes
 from dpicl.types import EncodedQueries, ReleasedRows, Table
+
+_MOST_CELLS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -91,20 +93,39 @@ def _constant(truth: np.ndarray, label: int) -> Metrics:
     return measure(truth, np.full_like(truth, label), np.zeros(len(truth)))
 
 
-def local_baselines(rows: ReleasedRows, encoding: LocalEncoding, test: EncodedQueries) -> dict[str, Metrics]:
-    """LR* and GNB* of tables II and XII, on every row of the test part.
+def _counted(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct rows in rising order, and how often each occurs; by the number of their cell where cells can be numbered."""
+    if math.prod(sizes) > _MOST_CELLS:
+        return np.unique(codes, axis=0, return_counts=True)
+    cells = np.zeros(len(codes), dtype=np.int64)
+    for column, size in zip(codes.T, sizes, strict=True):
+        cells = cells * size + column
+    counts = np.bincount(cells)
+    distinct = np.flatnonzero(counts)
+    return np.stack(np.unravel_index(distinct, sizes), axis=1), counts[distinct]
+
+
+def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] | int:
+    """LR* and GNB* of released rows; where these are of one class, that label.
 
     Fitted on distinct rows with their counts, which gives the same coefficients faster.
     """
-    distinct, weights = np.unique(rows.codes, axis=0, return_counts=True)
+    distinct, weights = _counted(rows.codes, encoding.sizes)
     levels = encoding.decode(distinct)
     features, labels = local_design(levels, encoding), levels[:, -1]
-    test_features, truth = local_design(test.codes, encoding), test.codes[:, -1]
     if len(np.unique(labels)) < 2:
-        only = _constant(truth, int(max(labels[0], 0)) if labels[0] != UNKNOWN else 0)
-        return {"lr": only, "gnb": only}
+        return max(int(labels[0]), 0)  # an unknown label counts as negative
     models = {"lr": LogisticRegression(max_iter=1000), "gnb": GaussianNB()}
-    return {name: _measured(model.fit(features, labels, sample_weight=weights), test_features, truth) for name, model in models.items()}
+    return {name: model.fit(features, labels, sample_weight=weights) for name, model in models.items()}
+
+
+def local_baselines(rows: ReleasedRows, encoding: LocalEncoding, test: EncodedQueries) -> dict[str, Metrics]:
+    """LR* and GNB* of tables II and XII, on every row of the test part."""
+    test_features, truth = local_design(test.codes, encoding), test.codes[:, -1]
+    models = local_models(rows, encoding)
+    if isinstance(models, int):
+        return dict.fromkeys(("lr", "gnb"), _constant(truth, models))
+    return {name: _measured(model, test_features, truth) for name, model in models.items()}
 
 
 def central_baselines(

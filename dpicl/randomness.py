@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -45,7 +45,12 @@ class Stream:
 
     def words(self, count: int, dtype: type[np.unsignedinteger]) -> np.ndarray:
         """`count` uniform unsigned integers of `dtype`, shape (count,)."""
-        return np.frombuffer(self._cipher.update(bytes(count * np.dtype(dtype).itemsize)), dtype=dtype)
+        words = np.empty(count, dtype=dtype)
+        left = words.view(np.uint8).data
+        for start in range(0, len(left), _BLOCK_BYTES):  # what is encrypted stays in the processor's cache
+            block = left[start : start + _BLOCK_BYTES]
+            self._cipher.update_into(_ZEROS[: len(block)], block)
+        return words
 
     def below(self, bound: int) -> int:
         """An exactly uniform integer in 0..bound-1, for any positive bound."""
@@ -91,6 +96,11 @@ class Draws:
     run_seed: int
     dataset: str
     simulated: bool
+    part: str = ""
+
+    def of_batch(self, number: int) -> Draws:
+        """For one batch of a table: streams of its own, so that it draws the same whichever batches are drawn for before it."""
+        return replace(self, part=f",batch={number}")
 
     def secret(self, stage: str, replicate: str) -> Stream:
         """Randomness that a mechanism's guarantee rests on."""
@@ -98,4 +108,4 @@ class Draws:
 
     def public(self, stage: str, replicate: str) -> Stream:
         """Randomness for post-processing."""
-        return stream(self.run_seed, stage, self.dataset, replicate)
+        return stream(self.run_seed, stage, self.dataset, replicate + self.part)

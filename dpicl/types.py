@@ -20,7 +20,7 @@ LABEL = "label"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows typed by a contract: int64, float64, or dictionary codes in contract order."""
+    """Rows typed by a contract: int64 (or shorter integers), float64, or dictionary codes in contract order."""
 
     data: pa.Table
 
@@ -30,13 +30,17 @@ class Table:
         return int(self.data.num_rows)
 
     def numbers(self, column: str) -> np.ndarray:
-        """Values of a numeric column, shape (rows,), int64 or float64."""
-        return np.asarray(self.data.column(column).combine_chunks().to_numpy(zero_copy_only=False))
+        """Values of a numeric column, shape (rows,): int64 or float64, or shorter integers where they are stored so."""
+        return np.asarray(_one_chunk(self.data.column(column)).to_numpy(zero_copy_only=False))
 
     def codes(self, column: str) -> np.ndarray:
-        """Category codes in contract order, shape (rows,), int64."""
-        chunk = self.data.column(column).combine_chunks()
-        return np.asarray(chunk.indices.to_numpy(zero_copy_only=False)).astype(np.int64)
+        """Category codes in contract order, shape (rows,): int16, or int8 where they are stored so."""
+        return np.asarray(_one_chunk(self.data.column(column)).indices.to_numpy(zero_copy_only=False))
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Without a copy where there is one already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from rich.console import Console
 from rich.table import Table
 
@@ -35,8 +37,17 @@ def data_table(settings: Settings, console: Console) -> None:
     table = Table("data set", "rows from", "at hand", "licence", box=None, header_style="bold")
     for name in settings.contract_names():
         source = settings.contract(name).source
-        ways = {"bundled": source.bundled, "file": source.file, "OpenML": source.openml, "UCI": source.uci}
-        found = bool(source.bundled) or bool(settings.data and source.file and (settings.data / source.file).exists())
+        ways = {
+            "bundled": source.bundled,
+            "file": source.file,
+            "folder": source.folder,
+            "query": source.query,
+            "OpenML": source.openml,
+            "UCI": source.uci,
+        }
+        local = source.file or source.folder
+        found = bool(source.bundled) or bool(settings.data and local and (settings.data / local).exists())
+        found = found or bool(source.query and os.environ.get(source.query.url_env))
         found = found or any(settings.cache.glob(f"{name}*"))
         table.add_row(name, ", ".join(way for way, value in ways.items() if value), "yes" if found else "no", source.licence)
     for name in settings.text_names():

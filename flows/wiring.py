@@ -1,7 +1,7 @@
 """How the stages of a run follow each other, for every flow alike.
 
 The flow's own process prepares tables, charges and makes the releases, one after another; the
-cluster writes, scores and fits. A unit whose worker dies is handed in again; a unit that fails
+cluster reads and counts the batches of large tables, writes, scores and fits. A unit whose worker dies is handed in again; a unit that fails
 leaves the others alone.
 """
 
@@ -23,9 +23,11 @@ from flows.gpus import on_gpus, scoring_workers
 from flows.report import build_report
 from tasks.aggregate import aggregate
 from tasks.artefacts import RESULTS, remove_private
+from tasks.batches import parts_of, prepare_batches
 from tasks.charge import charge
 from tasks.collect import collect
 from tasks.consult import consult, release_answers
+from tasks.count import count
 from tasks.doorway import StageFailed, doorway
 from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
@@ -94,7 +96,7 @@ def run_units(run: str) -> str:
     def hand_in(key: str, written: Sequence[Job] = ()) -> None:
         def steps() -> None:
             _await(key, written)
-            waiting[key] = _hand_in(run, key, RELEASE[plan.units[key].method])
+            waiting[key] = _hand_in(run, key, RELEASE[plan.units[key].method], plan.units[key].dataset)
 
         _guarded(failures, key, steps)
 
@@ -152,6 +154,7 @@ def _guarded(failures: dict[str, Exception], key: str, step: Callable[[], object
 def _prepare(run: str, dataset: str, failures: dict[str, Exception]) -> None:
     def steps() -> None:
         ingest(run, dataset)
+        _share_out(prepare_batches, run, dataset, dataset)
         try:
             validate(run, dataset)
         finally:
@@ -162,7 +165,16 @@ def _prepare(run: str, dataset: str, failures: dict[str, Exception]) -> None:
     _guarded(failures, dataset, steps)
 
 
-def _hand_in(run: str, key: str, release: Callable[[str, str], None]) -> list[Job]:
+def _share_out(stage: Task[..., Any], run: str, dataset: str, owner: str) -> None:
+    """Let the workers do a stage's batches in parts, beside each other; nothing for a table that is whole."""
+    parts = parts_of(run, dataset)
+    _await(owner, [_submit(stage, run, owner, part, parts) for part in range(parts)])
+
+
+def _hand_in(run: str, key: str, release: Callable[[str, str], None], dataset: str) -> list[Job]:
+    if parts_of(run, dataset):
+        charge(run, key)
+        _share_out(count, run, dataset, key)
     release(run, key)
     serialize(run, key)
     show_release(run, key)

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dpicl.methods import gdp_tabicl
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell
+from dpicl.tabular.sums import GroupSums
 from tasks.artefacts import GROUPS, groups_bytes, read_members, read_split, write_groups
+from tasks.batches import Batches
+from tasks.count import sums_of
 from tasks.doorway import unit_stage
 from tasks.releases import release_missing
 from tasks.run_folder import UnitFolder
@@ -18,8 +21,11 @@ def aggregate(folder: UnitFolder) -> str:
     """Average every cell's groups, unless they are published."""
 
     def draw(cells: list[Cell]) -> Mapping[Cell, bytes]:
-        draws, train = draws_for(folder.contract, folder.unit.seed), read_split(folder).train
-        released = gdp_tabicl.aggregate(train, read_members(folder, cells), folder.contract, folder.unit, draws)
+        draws, batches = draws_for(folder.contract, folder.unit.seed), Batches.of(folder)
+        if batches is None:
+            released = gdp_tabicl.aggregate(read_split(folder).train, read_members(folder, cells), folder.contract, folder.unit, draws)
+        else:
+            released = gdp_tabicl.released(sums_of(folder, batches, cells, GroupSums), folder.contract, folder.unit, draws)
         return {cell: groups_bytes(groups) for cell, groups in released.items()}
 
     artefacts = release_missing(folder, draw)

@@ -19,6 +19,7 @@ from dpicl.methods.ldp_collection import Collected, read_collected, release_cell
 from dpicl.pipeline import Cell
 from dpicl.tabular.spanning_tree import NoisyMarginal
 from dpicl.types import Demonstration, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows, SplitTable
+from tasks.batches import Batches
 from tasks.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
 from tasks.run_folder import UnitFolder
 from tasks.settings import Settings
@@ -41,9 +42,14 @@ def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
 def write_split(folder: Path, split: SplitTable, digest: str) -> None:
     """Store the private rows with the digest of their content, and the held-out rows; the positions asked come last."""
     write_table(folder / TRAIN, split.train.data, mode=PRIVATE_MODE)
-    write_table(folder / TEST, split.test.data, mode=PRIVATE_MODE)
+    write_queries(folder, split.test.data, split.asked, digest)
+
+
+def write_queries(folder: Path, test: pa.Table, asked: np.ndarray, digest: str) -> None:
+    """Store the held-out rows, and the digest of the private ones; the positions asked come last."""
+    write_table(folder / TEST, test, mode=PRIVATE_MODE)
     write_json(folder / "private_digest.json", digest, mode=PRIVATE_MODE)
-    write_arrays(folder / ASKED, {"asked": split.asked}, mode=PRIVATE_MODE)
+    write_arrays(folder / ASKED, {"asked": asked}, mode=PRIVATE_MODE)
 
 
 def read_content_digest(unit: UnitFolder) -> str:
@@ -52,10 +58,15 @@ def read_content_digest(unit: UnitFolder) -> str:
 
 
 def read_split(unit: UnitFolder) -> SplitTable:
-    """The rows of a unit's data set."""
-    folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
-    train, test = (read_table(folder / name) for name in (TRAIN, TEST))
-    return SplitTable(PrivateTable(train), QueryTable(test), read_arrays(folder / ASKED)["asked"])
+    """The rows of a unit's data set, all in memory."""
+    folder, batches = table_folder(unit.settings, unit.unit.dataset, unit.run), Batches.of(unit)
+    train = PrivateTable(read_table(folder / TRAIN)) if batches is None else batches.whole_train()
+    return SplitTable(train, read_test(unit), read_arrays(folder / ASKED)["asked"])
+
+
+def read_test(unit: UnitFolder) -> QueryTable:
+    """All held-out rows of a unit's data set; reads no private row."""
+    return QueryTable(read_table(table_folder(unit.settings, unit.unit.dataset, unit.run) / TEST))
 
 
 def read_queries(unit: UnitFolder) -> QueryTable:

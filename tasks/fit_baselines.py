@@ -8,7 +8,7 @@ from dpicl.evaluation import Metrics
 from dpicl.methods import gdp_tabicl, ldp_tabicl, mst_tabicl
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell
-from tasks.artefacts import BASELINES, read_rows, read_split
+from tasks.artefacts import BASELINES, read_rows, read_split, read_test
 from tasks.doorway import unit_stage
 from tasks.files import write_json
 from tasks.releases import WRITING
@@ -27,9 +27,8 @@ def fit_baselines(folder: UnitFolder) -> str:
 def _measure(folder: UnitFolder) -> dict[Cell, Metrics]:
     if folder.unit.method in WRITING:
         return {}
-    split = read_split(folder)
     if folder.unit.method == "ldp_tabicl":
-        return ldp_tabicl.baselines(read_rows(folder), split.test, folder.contract, folder.unit)
+        return ldp_tabicl.baselines(read_rows(folder), read_test(folder), folder.contract, folder.unit)
     if folder.unit.method == "mst_tabicl":
-        return mst_tabicl.baselines(read_rows(folder), split.test, folder.contract, folder.unit)
-    return gdp_tabicl.baselines(split, folder.contract, folder.unit, draws_for(folder.contract, folder.unit.seed))
+        return mst_tabicl.baselines(read_rows(folder), read_test(folder), folder.contract, folder.unit)
+    return gdp_tabicl.baselines(read_split(folder), folder.contract, folder.unit, draws_for(folder.contract, folder.unit.seed))

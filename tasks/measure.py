@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dpicl.methods import mst_tabicl
 from dpicl.methods.common import check_supported, draws_for
 from dpicl.pipeline import Cell
+from dpicl.tabular.spanning_tree import ExactCounts
 from tasks.artefacts import COUNTS, counts_bytes, read_split, write_counts
+from tasks.batches import Batches
+from tasks.count import sums_of
 from tasks.doorway import unit_stage
 from tasks.releases import release_missing
 from tasks.run_folder import UnitFolder
@@ -19,8 +22,11 @@ def measure(folder: UnitFolder) -> str:
     check_supported(folder.contract, folder.unit)
 
     def draw(cells: list[Cell]) -> Mapping[Cell, bytes]:
-        draws, train = draws_for(folder.contract, folder.unit.seed), read_split(folder).train
-        counted = mst_tabicl.count(train, folder.contract, folder.unit, draws, cells=cells)
+        draws, batches = draws_for(folder.contract, folder.unit.seed), Batches.of(folder)
+        if batches is None:
+            counted = mst_tabicl.count(read_split(folder).train, folder.contract, folder.unit, draws, cells=cells)
+        else:
+            counted = mst_tabicl.measured(sums_of(folder, batches, cells, ExactCounts), draws)
         return {cell: counts_bytes(marginals) for cell, marginals in counted.items()}
 
     artefacts = release_missing(folder, draw)

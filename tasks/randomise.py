@@ -8,6 +8,8 @@ from dpicl.methods import ldp_tabicl
 from dpicl.methods.common import check_supported, draws_for
 from dpicl.pipeline import Cell
 from tasks.artefacts import REPORTS, read_split, reports_bytes, write_reports
+from tasks.batches import Batches
+from tasks.count import collections_of
 from tasks.doorway import unit_stage
 from tasks.releases import release_missing
 from tasks.run_folder import UnitFolder
@@ -19,8 +21,11 @@ def randomise(folder: UnitFolder) -> str:
     check_supported(folder.contract, folder.unit)
 
     def draw(cells: list[Cell]) -> Mapping[Cell, bytes]:
-        draws, train = draws_for(folder.contract, folder.unit.seed), read_split(folder).train
-        collected = ldp_tabicl.collect(train, folder.contract, folder.unit, draws, cells=cells)
+        draws, batches = draws_for(folder.contract, folder.unit.seed), Batches.of(folder)
+        if batches is None:
+            collected = ldp_tabicl.collect(read_split(folder).train, folder.contract, folder.unit, draws, cells=cells)
+        else:
+            collected = collections_of(folder, batches, cells)
         return {cell: reports_bytes(one) for cell, one in collected.items()}
 
     artefacts = release_missing(folder, draw)

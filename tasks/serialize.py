@@ -44,13 +44,13 @@ def serialize(folder: UnitFolder) -> str:
 
 
 def _ldp(folder: UnitFolder) -> Serialised:
-    draws, split = draws_for(folder.contract, folder.unit.seed), read_split(folder)
+    draws, queries = draws_for(folder.contract, folder.unit.seed), read_queries(folder)
     collected = read_collections(folder)
-    return _tabular(folder, ldp_tabicl.serialise(read_rows(folder), collected, split.queries, folder.contract, folder.unit, draws))
+    return _tabular(folder, ldp_tabicl.serialise(read_rows(folder), collected, queries, folder.contract, folder.unit, draws))
 
 
 def _gdp(folder: UnitFolder) -> Serialised:
-    return _tabular(folder, gdp_tabicl.serialise(read_groups(folder), read_split(folder).queries, folder.contract))
+    return _tabular(folder, gdp_tabicl.serialise(read_groups(folder), read_queries(folder), folder.contract))
 
 
 def _mst(folder: UnitFolder) -> Serialised:

@@ -8,6 +8,7 @@ from dpicl.methods import gdp_tabicl
 from dpicl.methods.common import check_supported, draws_for
 from dpicl.pipeline import Cell
 from tasks.artefacts import GROUPS, MEMBERS, read_split, write_members
+from tasks.batches import Batches
 from tasks.doorway import unit_stage
 from tasks.releases import UnitReleases, open_ledger
 from tasks.run_folder import UnitFolder
@@ -21,7 +22,8 @@ def subsample(folder: UnitFolder) -> str:
         return "averages are already released"
     with open_ledger(folder.settings) as ledger:
         missing = UnitReleases.of(folder).reserve(ledger)
-    write_members(folder, _draw(folder, missing) if missing else {})
+    counted_in_batches = Batches.of(folder) is not None  # of these `aggregate` gathers sums, and no row's group is kept
+    write_members(folder, _draw(folder, missing) if missing and not counted_in_batches else {})
     return f"{len(missing)} cells to draw"
 
 

@@ -18,7 +18,7 @@ from dpicl.audit.bounds import Trial
 from dpicl.audit.case import AuditCase, Mutant
 from dpicl.randomness import Stream
 from dpicl.tabular import spanning_tree
-from dpicl.tabular.spanning_tree import Shares, measure
+from dpicl.tabular.spanning_tree import ExactCounts, Shares, measure
 from dpicl.types import PrivateCodes
 
 EPSILON, SIZES = 2.0, (2, 2, 2)
@@ -29,7 +29,7 @@ Change = Callable[[Shares], Shares]
 
 def _release(change: Change = lambda shares: shares) -> Trial:
     """No row, and one; the events are that every count of its cells points to it, or to none, by the choice of the pair."""
-    tables = {False: PrivateCodes(np.zeros((0, 3), dtype=np.uint8)), True: PrivateCodes(np.ones((1, 3), dtype=np.uint8))}
+    tables = {which: ExactCounts.of(PrivateCodes(np.ones((int(which), 3), dtype=np.uint8)), SIZES) for which in (False, True)}
     plain = Shares.of
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
@@ -47,9 +47,9 @@ def _release(change: Change = lambda shares: shares) -> Trial:
     )
 
 
-def _seen(table: PrivateCodes, stream: Stream) -> tuple[int, int, int]:
+def _seen(table: ExactCounts, stream: Stream) -> tuple[int, int, int]:
     """Whether a pair was chosen; the least and the largest count of the cells that a row of ones is in."""
-    found = measure(table, SIZES, epsilon=EPSILON, stream=stream)
+    found = measure(table, epsilon=EPSILON, stream=stream)
     counts = [int(one.counts.flat[-1]) for one in found]
     return int(len(found[-1].columns) == 3), min(counts), max(counts)
 

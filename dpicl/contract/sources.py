@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
 from dpicl.contract.base import Category, Frozen, Text
 
@@ -33,12 +33,23 @@ class Origin(Frozen):
     citation: Text
 
 
+class Query(Frozen):
+    """Rows of a database: what is asked, and the environment variable that says where and with which password."""
+
+    url_env: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
+    sql: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
+    """One statement that gives the contract's columns; a limit on the rows should come with an order of them."""
+
+
 class Source(Origin):
     """Origin, licence and checksum; at least one way to get the rows."""
 
     bundled: Literal["breast_cancer"] | None = None
     file: FilePath | None = None
     """CSV, CSV.gz or Parquet; a relative path is looked up below the data folder."""
+    folder: FilePath | None = None
+    """A folder of Parquet files below the data folder; all of them are read, in the order of their names."""
+    query: Query | None = None
     openml: Remote | None = None
     uci: Remote | None = None
     content_sha256: Sha256 | None = None
@@ -50,6 +61,15 @@ class Source(Origin):
 
     @model_validator(mode="after")
     def _some_way(self) -> Source:
-        if not (self.bundled or self.file or self.openml or self.uci):
-            raise ValueError("no way to get the rows; expected one of bundled, file, openml, uci")
+        if not (self.bundled or self.file or self.folder or self.query or self.openml or self.uci):
+            raise ValueError("no way to get the rows; expected one of bundled, file, folder, query, openml, uci")
+        others = [way for way in (self.bundled, self.file, self.folder, self.query, self.openml, self.uci) if way is not None]
+        if (self.folder or self.query) and len(others) > 1:
+            raise ValueError("more than one place for the rows; expected `folder` or `query` alone")
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Ways that came later are left out where they are not used: contracts without them keep their digest."""
+        content: dict[str, Any] = serialise(self)
+        return {name: value for name, value in content.items() if name not in ("folder", "query") or value is not None}

@@ -18,7 +18,7 @@ import pyarrow.parquet as pa_parquet
 from dpicl.errors import DataError
 
 MAX_BYTES = 2 << 30
-_ALWAYS_BYTES, _GROWTH = 16 << 20, 100
+ALWAYS_BYTES, GROWTH = 16 << 20, 100
 _ALWAYS_VALUES, _VALUES_PER_BYTE = 1 << 22, 50
 _BATCH_ROWS = 1 << 16
 
@@ -49,7 +49,12 @@ def read_bytes(path: Path) -> bytes:
 
 def most_bytes(size: int) -> int:
     """What a file of `size` bytes may become."""
-    return min(MAX_BYTES, max(_ALWAYS_BYTES, _GROWTH * size))
+    return min(MAX_BYTES, max(ALWAYS_BYTES, GROWTH * size))
+
+
+def most_values(size: int) -> int:
+    """How many values a file of `size` bytes may hold."""
+    return max(_ALWAYS_VALUES, _VALUES_PER_BYTE * size)
 
 
 def _unpacked(path: Path, packed_size: int) -> bytes:
@@ -57,7 +62,7 @@ def _unpacked(path: Path, packed_size: int) -> bytes:
     with gzip.open(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise DataError(path.name, f"unpacks to more than {limit} bytes; expected at most {_GROWTH} times its size")
+        raise DataError(path.name, f"unpacks to more than {limit} bytes; expected at most {GROWTH} times its size")
     return data
 
 
@@ -84,10 +89,10 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
 
 def _bounded(batches: Iterator[pa.RecordBatch], size: int, where: str) -> Iterator[pa.RecordBatch]:
     """The batches, checked; what they hold is counted, since what a file says of itself may be a lie."""
-    values, bytes_, most_values = 0, 0, max(_ALWAYS_VALUES, _VALUES_PER_BYTE * size)
+    values, bytes_, most = 0, 0, most_values(size)
     for batch in batches:
         values, bytes_ = values + batch.num_rows * batch.num_columns, bytes_ + batch.nbytes
-        if values > most_values or bytes_ > most_bytes(size):
-            raise DataError(where, f"holds more than {most_values} values or {most_bytes(size)} bytes; expected less in a file of its size")
+        if values > most or bytes_ > most_bytes(size):
+            raise DataError(where, f"holds more than {most} values or {most_bytes(size)} bytes; expected less in a file of its size")
         batch.validate(full=True)
         yield batch

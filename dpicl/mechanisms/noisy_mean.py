@@ -73,6 +73,20 @@ class Grid:
         units = np.rint((clipped - self.zero) / self.step).astype(np.int64)
         return np.minimum(np.maximum(units, -self.sensitivity), self.sensitivity)
 
+    def total(self, values: np.ndarray) -> int:
+        """The exact sum of `units`; of whole numbers in short types on whole steps without a copy of them in doubles."""
+        if self._is_whole and values.dtype.kind in "iu" and values.dtype.itemsize <= 4:
+            shortest, longest = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
+            if shortest <= self.high and self.low <= longest:
+                clipped = np.clip(values, max(int(self.low), shortest), min(int(self.high), longest))
+                return int(clipped.sum(dtype=np.int64)) - len(values) * int(self.zero)
+        units = self.units(values)
+        return (int((units >> 32).sum()) << 32) + int((units & 0xFFFFFFFF).sum())
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        return self.step == 1 and all(float(bound).is_integer() and abs(bound) <= 2**53 for bound in (self.low, self.high))
+
 
 def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> float:
     """Equations (1) to (4); the exact mean of clipped values at epsilon = infinity (None).
@@ -85,7 +99,11 @@ def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stre
 def noisy_means(columns: Sequence[np.ndarray], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
     """`noisy_mean` of every column, each at the cost of epsilon; columns may differ in length."""
     counts = [len(column) for column in columns]
-    totals = _exact_sums(grid.units(np.concatenate(columns)), counts)
+    return noised_means(_exact_sums(grid.units(np.concatenate(columns)), counts), counts, grid, epsilon=epsilon, stream=stream)
+
+
+def noised_means(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
+    """`noisy_means` of columns of which the exact sums of units, and the rows, are known already."""
     if epsilon is not None:
         noise = discrete_laplaces(2 * grid.sensitivity / epsilon, len(totals), stream)
         totals = [total + more for total, more in zip(totals, noise, strict=True)]

@@ -23,6 +23,8 @@ from dpicl.errors import ParameterError
 from dpicl.randomness import Stream
 
 CITATIONS = ("li2012sampling", "carey2024dptabicl")
+_ROWS_PER_BLOCK = 1 << 16
+"""What is drawn for so many rows stays in the processor's cache."""
 
 
 def poisson_subsample(row_count: int, *, sampling_rate: Fraction, stream: Stream) -> np.ndarray:
@@ -36,4 +38,6 @@ def poisson_subsample(row_count: int, *, sampling_rate: Fraction, stream: Stream
     if sampling_rate == 1:
         return np.arange(row_count)
     threshold = np.uint64((sampling_rate.numerator << 64) // sampling_rate.denominator)
-    return np.flatnonzero(stream.words(row_count, np.uint64) < threshold)
+    blocks = range(0, row_count, _ROWS_PER_BLOCK)
+    kept = [np.flatnonzero(stream.words(min(_ROWS_PER_BLOCK, row_count - start), np.uint64) < threshold) + start for start in blocks]
+    return np.concatenate(kept) if kept else np.arange(0)

@@ -31,7 +31,7 @@ CITATIONS = ("warner1965randomized", "kairouz2016discrete")
 MAX_CATEGORIES = 1 << 13
 _FEW = 256
 """Codes of up to so many categories are bytes, and sixteen bits may serve."""
-_ROWS_PER_BLOCK = 1 << 15
+_ROWS_PER_BLOCK = 1 << 16
 _TIGHT = 0.999
 
 
@@ -136,41 +136,42 @@ def _report(truth: np.ndarray, law: Response, stream: Stream, reports: np.ndarra
     if law.categories == 2:
         np.bitwise_xor(truth, (words >= law.keep).view(np.uint8), out=reports)
         return
-    shift = _scaled(words, law) if law.bits == 16 else _shift(words.astype(np.int64), law)
+    shift = _scaled(words, law) if law.bits == 32 or _scales(law) else _shift_table(law)[words]
     # Below the categories the subtraction wraps round to a large number, so the smaller is the sum modulo k.
     np.add(truth, shift, out=shift, casting="unsafe")
     np.minimum(shift, shift - shift.dtype.type(law.categories), out=reports, casting="unsafe")
 
 
 def _shift(words: np.ndarray, law: Response) -> np.ndarray:
-    narrow = np.uint8 if law.categories <= 128 else np.uint16
-    return np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie).astype(narrow)
+    return np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie)
 
 
 def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
-    """`_shift` of words of sixteen bits as one multiplication of floats, for laws where that is right for every word."""
-    if not _scales(law):
-        return _shift_table(law)[words]
-    scaled = words.astype(np.float32)
-    scaled -= np.float32(law.keep - law.lie)
-    scaled *= _factor(law)
-    np.maximum(scaled, 0, out=scaled)
+    """`_shift` as one multiplication of floats; uses up `words`.
+
+    Doubles are right for every word of 32 bits: a quotient is at least 1 / lie below the next whole
+    number, and the factor moves one of up to 2^32 / lie by less than 2^-7 / lie. Where floats are right
+    for sixteen bits `_scales` looks up.
+    """
+    first = words.dtype.type(law.keep - law.lie)
+    np.maximum(words, first, out=words)  # a float's maximum takes longer than all the rest
+    np.subtract(words, first, out=words)
+    scaled: np.ndarray = words.astype(np.float32 if law.bits == 16 else np.float64)
+    np.multiply(scaled, _factor(law), out=scaled)
     return scaled.astype(np.uint8 if law.categories <= 128 else np.uint16)
 
 
-def _factor(law: Response) -> np.float32:
+def _factor(law: Response) -> np.floating:
     """A little more than 1 / lie: what a float loses below a whole number is gained back, and no more."""
-    return np.float32((1 + 2**-20) / law.lie)
+    return np.float32((1 + 2**-20) / law.lie) if law.bits == 16 else np.float64((1 + 2**-40) / law.lie)
 
 
 @lru_cache(maxsize=256)
 def _scales(law: Response) -> bool:
     """Whether floats give every word its shift: looked up for all of them, once for a law."""
-    words = np.arange(1 << 16, dtype=np.uint16)
-    scaled = np.maximum((words.astype(np.float32) - np.float32(law.keep - law.lie)) * _factor(law), 0)
-    return bool((scaled.astype(np.uint16) == _shift_table(law)).all())
+    return bool((_scaled(np.arange(1 << 16, dtype=np.uint16), law) == _shift_table(law)).all())
 
 
 @lru_cache(maxsize=64)
 def _shift_table(law: Response) -> np.ndarray:
-    return _shift(np.arange(1 << 16, dtype=np.int64), law)
+    return _shift(np.arange(1 << 16, dtype=np.int64), law).astype(np.uint8 if law.categories <= 128 else np.uint16)

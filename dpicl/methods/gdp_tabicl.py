@@ -35,7 +35,7 @@ from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import tabular_answers as answers
 from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, for_unit, results
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
+from dpicl.randomness import Draws, Stream
 from dpicl.tabular import aggregate as tabular_aggregate
 from dpicl.tabular.aggregate import AggregateOptions
 from dpicl.tabular.contribution import contributing_rows
@@ -43,6 +43,7 @@ from dpicl.tabular.encode import label_codes
 from dpicl.tabular.group import assign, partition
 from dpicl.tabular.serialize import central_demonstrations, central_queries
 from dpicl.tabular.split import SplitTable
+from dpicl.tabular.sums import GroupSums
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroups
 
 CITATIONS = ("carey2024dptabicl",)
@@ -50,22 +51,67 @@ VERSION = 3
 """Raised when the same parameters would give another release."""
 LEFT_OUT = -1
 """Group number of a row that is not in the subsample."""
+_ROWS_PER_BLOCK = 1 << 20
+"""What is taken from so many rows at a time stays in the processor's cache."""
 
 
 def subsample_and_group(
     train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
 ) -> dict[Cell, np.ndarray]:
     """Steps 0 to 2 for every cell (or some): each row's group number or `LEFT_OUT`; private."""
-    groups = {shots: assign(train, contract, shots) for shots in unit.shots}
     bounded = contributing_rows(train, contract, draws)
     members = {}
     for cell in unit.cells("icl") if cells is None else cells:
-        assert cell.shots is not None
-        stream = draws.secret("subsample", cell.key)
-        kept = bounded[poisson_subsample(len(bounded), sampling_rate=rate_of(contract, cell), stream=stream)]
+        rows = bounded[_drawn(len(bounded), contract, cell, draws.secret("subsample", cell.key))]
         members[cell] = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
-        members[cell][kept] = groups[cell.shots][kept]
+        members[cell][rows] = assign(train, contract, shots_of(cell), rows)
     return members
+
+
+def _drawn(row_count: int, contract: Contract, cell: Cell, stream: Stream) -> np.ndarray:
+    """Step 1: positions of the rows that are in, ascending."""
+    return poisson_subsample(row_count, sampling_rate=rate_of(contract, cell), stream=stream)
+
+
+def counted(batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell]) -> dict[Cell, GroupSums]:
+    """Steps 1 and 2 on one batch of a table, and the exact sums of step 3; private.
+
+    The sums of all batches add up to what `released` takes. `draws` are the batch's own.
+    """
+    streams, starts = {cell: draws.secret("subsample", cell.key) for cell in cells}, range(0, max(batch.row_count, 1), _ROWS_PER_BLOCK)
+
+    def of_block(start: int, cell: Cell) -> GroupSums:
+        rows = start + _drawn(min(_ROWS_PER_BLOCK, batch.row_count - start), contract, cell, streams[cell])
+        members, groups = assign(batch, contract, shots_of(cell), rows), partition(contract, shots_of(cell))
+        return tabular_aggregate.exact_sums(batch, rows, members, groups, contract, options=options_of(unit))
+
+    return {cell: GroupSums.added(of_block(start, cell) for start in starts) for cell in cells}
+
+
+def released(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedGroups]:
+    """Step 3 from exact sums of the whole subsample: the only draw of noise."""
+    return {
+        cell: tabular_aggregate.noised(
+            of_cell,
+            partition(contract, shots_of(cell)),
+            contract,
+            epsilon=_epsilon(cell),
+            options=options_of(unit),
+            stream=draws.secret("aggregate", cell.key),
+        )
+        for cell, of_cell in sums.items()
+    }
+
+
+def shots_of(cell: Cell) -> int:
+    """Of a cell that has demonstrations."""
+    assert cell.shots is not None
+    return cell.shots
+
+
+def _epsilon(cell: Cell) -> float:
+    assert cell.epsilon is not None
+    return cell.epsilon
 
 
 def rate_of(contract: Contract, cell: Cell) -> Fraction:

@@ -81,6 +81,15 @@ def collect(
     return found
 
 
+def merged(parts: Sequence[Collected]) -> Collected:
+    """What all clients sent, from what those of every batch sent, in the order of the batches; at least one."""
+    first = parts[0]
+    if isinstance(first, Tally):
+        return sum((part for part in parts[1:] if isinstance(part, Tally)), first)
+    reports = [part.reports.codes for part in parts if isinstance(part, Reported)]
+    return Reported(LocalReports(np.concatenate(reports)), first.laws)
+
+
 def _epsilon(cell: Cell) -> float:
     assert cell.epsilon is not None
     return cell.epsilon

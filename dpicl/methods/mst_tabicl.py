@@ -35,7 +35,7 @@ from dpicl.tabular.contribution import contributing_rows
 from dpicl.tabular.encode import LocalEncoding, encode_clients, encode_queries
 from dpicl.tabular.estimate import LEAST_ROWS
 from dpicl.tabular.graphical_model import graphical_model
-from dpicl.tabular.spanning_tree import NoisyMarginal, guarantee, measure
+from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, guarantee, measure
 from dpicl.tabular.split import SplitTable
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows
 
@@ -43,7 +43,21 @@ CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
 VERSION = 1
 """Raised when the same parameters would give another release."""
 
-__all__ = ["VERSION", "answers", "baselines", "costs", "count", "model_rows", "releases", "run", "serialise", "statement", "truth_of"]
+__all__ = [
+    "VERSION",
+    "answers",
+    "baselines",
+    "costs",
+    "count",
+    "exact_counts",
+    "measured",
+    "model_rows",
+    "releases",
+    "run",
+    "serialise",
+    "statement",
+    "truth_of",
+]
 
 
 def encoding_of(contract: Contract) -> LocalEncoding:
@@ -60,12 +74,20 @@ def count(
     train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
 ) -> dict[Cell, list[NoisyMarginal]]:
     """Steps 0 and 1 for every epsilon (or some): the only ones that see rows."""
+    exact = exact_counts(train, contract, draws)
+    return measured(dict.fromkeys(release_cells(unit) if cells is None else cells, exact), draws)
+
+
+def exact_counts(train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
+    """What step 1 needs to know of the rows; private. Those of all batches of a table add up."""
     encoding = encoding_of(contract)
-    truth = PrivateCodes(encode_clients(train, contract, encoding).codes[contributing_rows(train, contract, draws)])
-    return {
-        cell: measure(truth, encoding.sizes, epsilon=_epsilon(cell), stream=draws.secret("counts", cell.key))
-        for cell in (release_cells(unit) if cells is None else cells)
-    }
+    truth = encode_clients(train, contract, encoding).codes[contributing_rows(train, contract, draws)]
+    return ExactCounts.of(PrivateCodes(truth), encoding.sizes)
+
+
+def measured(exact: Mapping[Cell, ExactCounts], draws: Draws) -> dict[Cell, list[NoisyMarginal]]:
+    """Step 1 from exact counts of the whole table: the only draw of noise."""
+    return {cell: measure(counts, epsilon=_epsilon(cell), stream=draws.secret("counts", cell.key)) for cell, counts in exact.items()}
 
 
 def _epsilon(cell: Cell) -> float:

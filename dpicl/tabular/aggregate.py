@@ -22,8 +22,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -32,12 +31,13 @@ from dpicl.contract.models import CategoryColumn, Contract
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid, Origin
 from dpicl.randomness import Stream
-from dpicl.tabular.encode import label_codes
 from dpicl.tabular.group import Group
+from dpicl.tabular.sums import GroupSums, group_sums
 from dpicl.types import PrivateTable, ReleasedGroup, ReleasedGroups
 
 CITATIONS = ("carey2024dptabicl",)
 Allocation = Literal["paid-columns", "all-columns"]
+Way = TypeVar("Way")
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,34 @@ def aggregate(
     Returns:
         One released group per public key, empty groups included.
     """
-    order = np.argsort(members, kind="stable")
-    bounds = np.searchsorted(members[order], np.arange(len(groups) + 1)).tolist()
+    rows = np.flatnonzero(members >= 0)
+    sums = exact_sums(table, rows, members[rows], groups, contract, options=options)
+    return noised(sums, groups, contract, epsilon=epsilon, options=options, stream=stream)
+
+
+def exact_sums(
+    table: PrivateTable,
+    rows: np.ndarray,
+    members: np.ndarray,
+    groups: tuple[Group, ...],
+    contract: Contract,
+    *,
+    options: AggregateOptions,
+) -> GroupSums:
+    """What `noised` needs to know of the rows at these positions, each in the group that `members` says; private."""
+    numbers = [name for name in contract.features if not isinstance(contract.columns[name], CategoryColumn)]
+    grids = {name: [_open_grid(name, group, contract, options) for group in groups] for name in numbers}
+    return group_sums(table, rows, members, len(groups), contract, grids)
+
+
+def noised(
+    sums: GroupSums, groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions, stream: Stream
+) -> ReleasedGroups:
+    """Equations (1) to (3) on exact sums of whole groups: the only draw of noise."""
     total = noisy_count.exact_epsilon(epsilon)
-    parts = [
-        _Part(group, _share(group, contract, total, options), order[start:end])
-        for group, (start, end) in zip(groups, pairwise(bounds), strict=True)
-    ]
-    columns = {name: _column(table, name, parts, contract, options, stream) for name in contract.features}
-    labels = _labels(label_codes(table, contract), parts, stream)
+    parts = [_Part(group, _share(group, contract, total, options)) for group in groups]
+    columns = {name: _column(sums, name, parts, contract, options, stream) for name in contract.features}
+    labels = _labels(sums, parts, stream)
     averages = [{name: column[i] for name, column in columns.items()} for i in range(len(parts))]
     return ReleasedGroups(
         tuple(ReleasedGroup(part.group.key, values, label) for part, values, label in zip(parts, averages, labels, strict=True))
@@ -100,11 +119,10 @@ def aggregate(
 
 @dataclass(frozen=True)
 class _Part:
-    """A group, what each of its columns is paid, and where its rows are."""
+    """A group, and what each of its columns is paid."""
 
     group: Group
     share: Fraction | None
-    positions: np.ndarray
 
 
 _Codes = tuple[int, ...]
@@ -112,46 +130,54 @@ _Codes = tuple[int, ...]
 
 
 def _column(
-    table: PrivateTable, name: str, parts: Sequence[_Part], contract: Contract, options: AggregateOptions, stream: Stream
+    sums: GroupSums, name: str, parts: Sequence[_Part], contract: Contract, options: AggregateOptions, stream: Stream
 ) -> list[float | str]:
     """Equations (2) and (3), or what is known."""
     known, declared = [_known(name, part.group, contract) for part in parts], contract.columns[name]
     if not isinstance(declared, CategoryColumn):
-        grids = [_grid(name, part.group, contract, options) if value is None else None for value, part in zip(known, parts, strict=True)]
-        means = _averages(table.numbers(name), grids, parts, stream)
+        grids = [_open_grid(name, part.group, contract, options) for part in parts]
+        means = _means(sums, name, grids, parts, stream)
         return [means[i] if value is None else value for i, value in enumerate(known)]
     categories = declared.categories
     open_codes = [
         tuple(map(categories.index, _open_categories(name, part.group, contract))) if value is None else None
         for value, part in zip(known, parts, strict=True)
     ]
-    modes = _averages(table.codes(name), open_codes, parts, stream)
-    return [categories[int(modes[i])] if value is None else value for i, value in enumerate(known)]
+    modes = _modes(sums.histograms[name], open_codes, parts, stream)
+    return [categories[modes[i]] if value is None else value for i, value in enumerate(known)]
 
 
-def _labels(codes: np.ndarray, parts: Sequence[_Part], stream: Stream) -> list[int]:
-    modes = _averages(codes, [(0, 1) if part.group.label is None else None for part in parts], parts, stream)
-    return [int(modes[i]) if part.group.label is None else part.group.label for i, part in enumerate(parts)]
+def _labels(sums: GroupSums, parts: Sequence[_Part], stream: Stream) -> list[int]:
+    modes = _modes(sums.labels, [(0, 1) if part.group.label is None else None for part in parts], parts, stream)
+    return [modes[i] if part.group.label is None else part.group.label for i, part in enumerate(parts)]
 
 
-def _averages(values: np.ndarray, ways: Sequence[Grid | _Codes | None], parts: Sequence[_Part], stream: Stream) -> dict[int, float | int]:
-    """The noisy mean or mode of every part that has a way to it; parts that are treated alike draw their noise together."""
-    alike: dict[tuple[Grid | _Codes, Fraction | None], list[int]] = defaultdict(list)
-    for i, way in enumerate(ways):
-        if way is not None:
-            alike[way, parts[i].share].append(i)
-    averaged: dict[int, float | int] = {}
-    for (way, share), places in alike.items():
-        inside = [values[parts[i].positions] for i in places]
-        averaged |= zip(places, _drawn(inside, way, share, stream), strict=True)
+def _means(sums: GroupSums, name: str, grids: Sequence[Grid | None], parts: Sequence[_Part], stream: Stream) -> dict[int, float]:
+    """The noisy mean of every part that has a grid."""
+    averaged: dict[int, float] = {}
+    for (grid, share), places in _alike(grids, parts).items():
+        totals, counts = [sums.total(name, i) for i in places], [int(sums.rows[i]) for i in places]
+        averaged |= zip(places, noisy_mean.noised_means(totals, counts, grid, epsilon=share, stream=stream), strict=True)
     return averaged
 
 
-def _drawn(groups: Sequence[np.ndarray], way: Grid | _Codes, share: Fraction | None, stream: Stream) -> Sequence[float | int]:
-    if isinstance(way, Grid):
-        return noisy_mean.noisy_means(groups, way, epsilon=share, stream=stream)
-    histograms = [np.bincount(codes, minlength=max(way) + 1)[list(way)].tolist() for codes in groups]
-    return [way[mode] for mode in noisy_count.noisy_modes(histograms, epsilon=share, stream=stream)]
+def _modes(counts: np.ndarray, ways: Sequence[_Codes | None], parts: Sequence[_Part], stream: Stream) -> dict[int, int]:
+    """The noisy mode of every part that has open categories."""
+    elected: dict[int, int] = {}
+    for (codes, share), places in _alike(ways, parts).items():
+        histograms = [counts[i, list(codes)].tolist() for i in places]
+        modes = noisy_count.noisy_modes(histograms, epsilon=share, stream=stream)
+        elected |= zip(places, (codes[mode] for mode in modes), strict=True)
+    return elected
+
+
+def _alike(ways: Sequence[Way | None], parts: Sequence[_Part]) -> dict[tuple[Way, Fraction | None], list[int]]:
+    """Parts by how they are averaged and what they are paid: those that are treated alike draw their noise together."""
+    alike: dict[tuple[Way, Fraction | None], list[int]] = defaultdict(list)
+    for i, way in enumerate(ways):
+        if way is not None:
+            alike[way, parts[i].share].append(i)
+    return alike
 
 
 def _paid(group: Group, contract: Contract) -> list[str]:
@@ -181,6 +207,11 @@ def _known(name: str, group: Group, contract: Contract) -> float | str | None:
 def _open_categories(name: str, group: Group, contract: Contract) -> tuple[str, ...]:
     declared = contract.columns[name]
     return group.categories.get(name, declared.categories) if isinstance(declared, CategoryColumn) else ()
+
+
+def _open_grid(name: str, group: Group, contract: Contract, options: AggregateOptions) -> Grid | None:
+    """How a number column is averaged in a group; None where the key says the number."""
+    return _grid(name, group, contract, options) if _known(name, group, contract) is None else None
 
 
 def _grid(name: str, group: Group, contract: Contract, options: AggregateOptions) -> Grid:

@@ -92,8 +92,11 @@ def _missing(table: pa.Table, rule: Rule, contract: Contract) -> int:
 def _unknown(table: pa.Table, rule: Rule, contract: Contract) -> int:
     declared = contract.columns[str(rule.column)]
     assert isinstance(declared, CategoryColumn)
-    present = table.column(rule.column).cast(pa.string()).drop_null()
-    return int(len(present) - (pc.sum(pc.is_in(present, pa.array(declared.categories))).as_py() or 0))
+    categories, count = pa.array(declared.categories), 0
+    for chunk in table.column(rule.column).chunks:  # every text of the dictionary is looked up once
+        known = pc.is_in(chunk.dictionary, categories).take(chunk.indices.drop_null())
+        count += len(known) - (pc.sum(known).as_py() or 0)
+    return int(count)
 
 
 def _outside(table: pa.Table, rule: Rule, contract: Contract) -> int:

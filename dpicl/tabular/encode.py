@@ -19,19 +19,19 @@ UNKNOWN = -1
 """Level of a one-hot attribute of which no bit is set."""
 
 
-def part_codes(table: Table, column: str, rule: Rule | Word, contract: Contract) -> np.ndarray:
-    """The part of a rule that each row falls into: shape (rows,), int64."""
+def part_codes(table: Table, column: str, rule: Rule | Word, contract: Contract, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+    """The part of a rule that each row (or some, by their positions) falls into: shape (rows,), int64."""
     declared = contract.columns[column]
     if not isinstance(declared, CategoryColumn):
-        return np.searchsorted(np.asarray(rule.cuts), table.numbers(column), side="right")
+        return np.searchsorted(np.asarray(rule.cuts), table.numbers(column)[rows], side="right")
     parts = resolve_parts(rule.parts, declared.categories, column, contract.name)
     part_of = {category: index for index, part in enumerate(parts) for category in part}
-    return np.array([part_of[category] for category in declared.categories])[table.codes(column)]
+    return np.array([part_of[category] for category in declared.categories])[table.codes(column)[rows]]
 
 
-def label_codes(table: Table, contract: Contract) -> np.ndarray:
+def label_codes(table: Table, contract: Contract, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
     """1 for the positive class, else 0: shape (rows,), int64."""
-    return part_codes(table, contract.label.column, contract.label, contract)
+    return part_codes(table, contract.label.column, contract.label, contract, rows)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ Guarantee   none spent: post-processing of epsilon-LDP reports.
     simplex, clip, none    the inverse of the distortion, and the paper's way: `reconstruct`
     log-linear, em, tree   a model of the population, from which rows are drawn
 
-Rows of a model are drawn by a public stream, as many as there are clients and no fewer than
-16,384: a small sample of the model would add an error that no privacy asks for.
+Rows of a model are drawn by a public stream, as many as there are clients, no fewer than
+16,384, where a small sample of the model would add an error that no privacy asks for, and no
+more than a million, of which a larger one would take away next to nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dpicl.tabular.tally import Tally
 from dpicl.tabular.tree import tree
 from dpicl.types import ReleasedRows
 
-LEAST_ROWS = 1 << 14
+LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 20
 MOST_CELLS = {"simplex": 1 << 26, "clip": 1 << 26, "log-linear": 1 << 20, "em": 1 << 20}
 """Of what works on all cells at once; a tree takes any number of columns."""
 _WHOLE = {"log-linear": log_linear, "em": maximum_likelihood}
@@ -62,7 +63,7 @@ def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: St
     if isinstance(collected, Reported) and estimator in ("simplex", "clip", "none"):
         return reconstruct(collected.reports, collected.laws, estimator=estimator)
     seen = collected if isinstance(collected, Reported) else observed_tally(collected)
-    count, generator = max(collected.clients, LEAST_ROWS), chance.generator()
+    count, generator = min(max(collected.clients, LEAST_ROWS), MOST_ROWS), chance.generator()
     if estimator == "tree":
         return ReleasedRows(tree(seen).rows(count, generator).astype(np.uint8))
     check_fits(estimator, seen.sizes, "this table")

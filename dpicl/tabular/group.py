@@ -68,13 +68,12 @@ def _group(contract: Contract, keys: Sequence[tuple[str, Rule]], parts: tuple[in
     return Group(tuple(names), label, bounds, categories)
 
 
-def assign(table: Table, contract: Contract, shots: int) -> np.ndarray:
-    """Position in `partition` of each row's group: shape (rows,), int64."""
-    numbers = np.zeros(table.row_count, dtype=np.int64)
-    if shots == 1:
-        return numbers
-    for key in contract.groups[shots]:
+def assign(table: Table, contract: Contract, shots: int, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+    """Position in `partition` of each row's group (or of some rows', by their positions): shape (rows,), int64."""
+    keys = contract.groups[shots] if shots != 1 else ()
+    numbers = np.zeros(len(range(table.row_count)[rows]) if isinstance(rows, slice) else len(rows), dtype=np.int64)
+    for key in keys:
         column, rule = (contract.label.column, contract.label) if not isinstance(key, GroupKey) else (key.column, key)
-        parts = part_codes(table, column, rule, contract)
+        parts = part_codes(table, column, rule, contract, rows)
         numbers = numbers * rule.part_count + (rule.part_count - 1 - parts if column == contract.label.column else parts)
     return numbers

@@ -1,7 +1,7 @@
 """From columns of text to the types of a contract, or one sentence on what is wrong.
 
 Every source is turned into text first, so that CSV, Parquet and downloads obey one set of
-rules. Messages name columns of the contract and counts. A name that only the file has is
+rules; values that have their type already are taken a quicker way to the same. Messages name columns of the contract and counts. A name that only the file has is
 told by its place: where a line break is lost, the header ends in a row of values.
 """
 
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from dpicl.contract.models import CategoryColumn, Column, Contract, IntegerColumn
 from dpicl.errors import DataError
+from dpicl.tabular.quick import quick_column
 
 _WHOLE = r"^-?\d+(\.0+)?$"
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -72,17 +73,41 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     Raises:
         DataError: the first broken rule, in the contract's order of columns.
     """
-    text = pa.table({name: _as_text(columns.column(name), name, where) for name in contract.read_columns})
-    if contract.source.missing is not None:
-        marked = [pc.equal(column, contract.source.missing) for column in text.columns]
-        text = text.filter(pc.invert(reduce(pc.or_, marked)))
-    if not text.num_rows:
+    typed = typed_rows(columns, contract, where)
+    refuse_no_rows(typed, where)
+    return typed
+
+
+def refuse_no_rows(table: pa.Table, where: str) -> None:
+    """Raises a DataError if there are none."""
+    if not table.num_rows:
         raise DataError(where, "has no rows; expected at least one without a missing value")
-    typed = {name: _parse(text.column(name), column, name, where) for name, column in contract.columns.items()}
+
+
+def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
+    """As `typed_table`, of a part of a source, which may have no rows.
+
+    Raises:
+        DataError: the first broken rule, in the contract's order of columns.
+    """
+    text = _without_missing(columns, contract, where) if contract.source.missing is not None else columns
+    typed = {name: _typed(text.column(name), column, name, where) for name, column in contract.columns.items()}
     if contract.privacy.person:
         name = contract.privacy.person.id_column
-        typed[name] = _persons(text.column(name), name, where)
+        typed[name] = _persons(_as_text(text.column(name), name, where), name, where)
     return pa.table(typed)
+
+
+def _without_missing(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
+    """The rows as text, but those with the marker."""
+    text = pa.table({name: _as_text(columns.column(name), name, where) for name in contract.read_columns})
+    return text.filter(pc.invert(reduce(pc.or_, [pc.equal(column, contract.source.missing) for column in text.columns])))
+
+
+def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
+    """Without a way by text where the values have types that say the same."""
+    quick = quick_column(values, column, _LONGEST_TEXT)
+    return _parse(_as_text(values, name, where), column, name, where) if quick is None else quick
 
 
 def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:

@@ -1,4 +1,4 @@
-"""Where the rows of a contract come from: bundled, a local file, or a cached download.
+"""Where the rows of a contract come from: bundled, a local file or folder, a database, or a cached download.
 
 All ways give the same typed rows: where the contract states `content_sha256`, rows are
 checked against it and put in canonical order, so that one split fits every way.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,12 +19,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from dpicl.contract.models import Contract
-from dpicl.contract.sources import Remote
+from dpicl.contract.sources import Query, Remote
 from dpicl.errors import DataError, SourceError
 from dpicl.files.place import below
 from dpicl.tabular.convert import to_our_form
+from dpicl.tabular.database import check_address, query_batches
 from dpicl.tabular.parse import typed_table
 from dpicl.tabular.read import canonical_order, read_table, rows_digest
+from dpicl.tabular.survey import BATCH_ROWS, WHOLE_ROWS, folder_files, survey
 from dpicl.tabular.visit import BaseUrls, FetchLimits, Progress, Visit
 
 _BUNDLED_COLUMN_COUNT = 10
@@ -39,18 +42,57 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
         DataError: the rows break the contract.
     """
     path = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder)
+    if contract.source.query is not None:
+        return _verified(_queried(contract, contract.source.query), contract, f"{contract.name}: query")
+    if contract.source.folder is not None:
+        found = survey(contract, data_folder)
+        assert found is not None
+        return _verified(found.whole(contract), contract, f"{contract.name}: {contract.source.folder}")
     if path is None:
         return _verified(typed_table(_breast_cancer(), contract, "bundled rows"), contract, f"{contract.name}: bundled rows")
     return _verified(read_table(path, contract), contract, f"{contract.name}: {path.name}")
 
 
+def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
+    """The rows of a query as `load_source` gives them; where they are too many to be read whole, batch by batch.
+
+    Raises:
+        SourceError: as `query_batches`.
+        DataError: as `query_batches`.
+    """
+    batches, held = query_batches(contract, query, BATCH_ROWS), []
+    for batch in batches:
+        held.append(batch)
+        if len(held) * BATCH_ROWS > WHOLE_ROWS and not contract.privacy.person:
+            return chain(held, batches)
+    return _verified(_in_one(held), contract, f"{contract.name}: query")
+
+
+def _queried(contract: Contract, query: Query) -> pa.Table:
+    return _in_one(list(query_batches(contract, query, BATCH_ROWS)))
+
+
+def _in_one(batches: Sequence[pa.Table]) -> pa.Table:
+    """All batches of a query, in canonical order: a database gives rows in any order, and the split goes by it."""
+    if not any(batch.num_rows for batch in batches):
+        raise DataError("query", "has no rows; expected at least one without a missing value")
+    return canonical_order(pa.concat_tables(batches).combine_chunks())
+
+
 def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
-    """The file that holds the rows, unread; None where they come with a package.
+    """The file that holds the rows, unread; None where they come otherwise, and look as if they could.
 
     Raises:
         SourceError: no rows are at hand; the message says what to type.
+        DataError: a folder holds something else than Parquet files.
     """
     if contract.source.bundled is not None:
+        return None
+    if contract.source.query is not None:
+        check_address(contract.source.query, contract.name)
+        return None
+    if contract.source.folder is not None:
+        folder_files(contract, data_folder)
         return None
     path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
     if path is None:

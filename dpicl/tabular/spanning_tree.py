@@ -75,14 +75,44 @@ def guarantee(columns: int, epsilon: float | Fraction) -> Guarantee:
     return compose_sequential([noisy_count.guarantee(shares.first)] * columns + pairs)
 
 
-def measure(truth: PrivateCodes, sizes: Sequence[int], *, epsilon: float | Fraction, stream: Stream) -> list[NoisyMarginal]:
-    """Equations (1) to (4): counts of every column with the label, then those of the chosen pairs.
+@dataclass(frozen=True)
+class ExactCounts:
+    """Private: int64 counts over every column with the label, and every two with it; those of two parts of the rows add up."""
 
-    Args:
-        truth: codes of shape (rows, columns), the label last.
-        sizes: of all columns.
-    """
-    table = _Table(truth.codes, tuple(sizes), stream)
+    sizes: tuple[int, ...]
+    tables: Mapping[tuple[int, ...], np.ndarray]
+
+    @staticmethod
+    def of(truth: PrivateCodes, sizes: Sequence[int]) -> ExactCounts:
+        """Of rows with codes of shape (rows, columns), the label last."""
+        label = len(sizes) - 1
+        columns = [(column, label) for column in range(label)] + [(*pair, label) for pair in combinations(range(label), 2)]
+        return ExactCounts(tuple(sizes), {some: _counts(truth.codes, some, sizes) for some in columns})
+
+    def __add__(self, other: ExactCounts) -> ExactCounts:
+        return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For a file."""
+        return {",".join(map(str, columns)): counts for columns, counts in self.tables.items()}
+
+    @staticmethod
+    def read(arrays: Mapping[str, np.ndarray]) -> ExactCounts:
+        """The counts that `arrays` gave."""
+        tables = {tuple(map(int, name.split(","))): counts for name, counts in arrays.items()}
+        sizes = [counts.shape[0] for columns, counts in sorted(tables.items()) if len(columns) == 2]
+        return ExactCounts((*sizes, tables[0, len(sizes)].shape[1]), tables)
+
+
+def _counts(codes: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
+    shape = tuple(sizes[column] for column in columns)
+    cells = np.ravel_multi_index(tuple(codes[:, column].astype(np.int64) for column in columns), shape)
+    return np.bincount(cells, minlength=prod(shape)).reshape(shape)
+
+
+def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) -> list[NoisyMarginal]:
+    """Equations (1) to (4): noisy counts of every column with the label, then those of the chosen pairs."""
+    table = _Table(exact, stream)
     shares = Shares.of(epsilon, table.features)
     found = table.star(shares.first)
     scores = table.scores(found, shares.second)
@@ -109,25 +139,19 @@ def _rest(shares: Shares, left: int, columns: int) -> Fraction | None:
 
 @dataclass(frozen=True)
 class _Table:
-    """Private codes, and the noise of their counts."""
+    """Private counts, and their noise."""
 
-    codes: np.ndarray
-    sizes: tuple[int, ...]
+    exact: ExactCounts
     stream: Stream
 
     @property
     def features(self) -> int:
-        return len(self.sizes) - 1
-
-    def _exact(self, columns: Sequence[int]) -> np.ndarray:
-        shape = tuple(self.sizes[column] for column in columns)
-        cells = np.ravel_multi_index(tuple(self.codes[:, column].astype(np.int64) for column in columns), shape)
-        return np.bincount(cells, minlength=prod(shape)).reshape(shape)
+        return len(self.exact.sizes) - 1
 
     def counted(self, features: Iterable[int], epsilon: Fraction | None) -> NoisyMarginal:
         """Equations (1) and (4): counts over some columns and the label."""
         columns = (*features, self.features)
-        exact = self._exact(columns)
+        exact = self.exact.tables[columns]
         noisy = noisy_count.noisy_counts(exact.ravel().tolist(), epsilon=epsilon, stream=self.stream)
         return NoisyMarginal(columns, np.array(noisy).reshape(exact.shape), _scale(epsilon))
 
@@ -142,7 +166,7 @@ class _Table:
         found = {}
         for i, j in combinations(range(self.features), 2):
             independent = np.rint(given[i][:, np.newaxis] * given[j] * of_label).astype(np.int64)
-            worth = np.abs(self._exact((i, j, self.features)) - independent).sum()
+            worth = np.abs(self.exact.tables[i, j, self.features] - independent).sum()
             found[i, j] = int(worth) - round(independent.size * _scale(epsilon))
         return found
 

@@ -20,7 +20,7 @@ from dpicl.options import MstOptions, Options
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
 from dpicl.tabular.graphical_model import graphical_model
-from dpicl.tabular.spanning_tree import NoisyMarginal, Shares, _Table, added, guarantee, measure
+from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, Shares, _Table, added, guarantee, measure
 from dpicl.tabular.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
 from tests.library.examples import private_contract, random_table, small_contract
@@ -40,13 +40,26 @@ def population(count: int, seed: int = 0) -> np.ndarray:
     return np.stack([*columns, label], axis=1).astype(np.uint8)
 
 
+def counts(rows: np.ndarray) -> ExactCounts:
+    return ExactCounts.of(PrivateCodes(rows), SIZES)
+
+
+@given(st.integers(0, 50), st.integers(0, 50))
+@settings(max_examples=20, deadline=None)
+def test_counts_of_parts_add_up_and_survive_a_file(count: int, first: int) -> None:
+    rows = population(count)
+    both, read = counts(rows[:first]) + counts(rows[first:]), ExactCounts.read(counts(rows).arrays())
+    assert both.sizes == read.sizes == SIZES
+    assert all(np.array_equal(both.tables[columns], read.tables[columns]) for columns in counts(rows).tables)
+
+
 @given(st.integers(0, 40), st.integers(0, 999))
 @settings(max_examples=60, deadline=None)
 def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = np.stack([rng.integers(size, size=count + 1) for size in SIZES], axis=1).astype(np.uint8)
     star = [NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0) for column in range(4)]
-    more, less = (_Table(codes, SIZES, stream(0, "t", "", "")) for codes in (rows, rows[1:]))
+    more, less = (_Table(counts(codes), stream(0, "t", "", "")) for codes in (rows, rows[1:]))
     with_row, without = more.scores(star, Fraction(1)), less.scores(star, Fraction(1))
     assert all(abs(with_row[pair] - without[pair]) <= 1 for pair in with_row)
     for one, other in zip(more.star(None), less.star(None), strict=True):
@@ -58,9 +71,9 @@ def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(co
 def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(count: int, seed: int, epsilon: float) -> None:
     spent: list[Fraction] = []
 
-    def counted(counts: Any, *, epsilon: Fraction, stream: Any) -> Any:
+    def counted(exact: Any, *, epsilon: Fraction, stream: Any) -> Any:
         spent.append(epsilon)
-        return plain_counts(counts, epsilon=epsilon, stream=stream)
+        return plain_counts(exact, epsilon=epsilon, stream=stream)
 
     def chosen(votes: Any, *, epsilon: Fraction, spread: int, stream: Any) -> Any:
         spent.append(epsilon)
@@ -71,7 +84,7 @@ def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(count: int, seed: in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noisy_count, "noisy_counts", counted)
         patch.setattr(noisy_max, "exponential_max", chosen)
-        measure(PrivateCodes(population(count, seed)), SIZES, epsilon=epsilon, stream=stream(seed, "measure", "", ""))
+        measure(counts(population(count, seed)), epsilon=epsilon, stream=stream(seed, "measure", "", ""))
     assert sum(spent) == Fraction(epsilon)
 
 
@@ -83,7 +96,7 @@ def test_the_guarantee_is_epsilon_for_a_row_more_or_less(columns: int) -> None:
 
 
 def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
-    found = measure(PrivateCodes(population(20_000)), SIZES, epsilon=5.0, stream=stream(0, "measure", "", ""))
+    found = measure(counts(population(20_000)), epsilon=5.0, stream=stream(0, "measure", "", ""))
     pairs = [one.columns[:2] for one in found if len(one.columns) == 3]
     assert (0, 1) in pairs and len(pairs) == len(set(pairs)) <= 3
     seen: list[set[int]] = []
@@ -94,7 +107,7 @@ def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
 
 
 def test_of_a_small_table_no_pair_is_counted_and_columns_are_counted_twice() -> None:
-    found = measure(PrivateCodes(population(5)), SIZES, epsilon=0.5, stream=stream(1, "measure", "", ""))
+    found = measure(counts(population(5)), epsilon=0.5, stream=stream(1, "measure", "", ""))
     assert [one.columns for one in found] == [(column, 4) for column in range(4)] * 2
     merged = added(found)
     assert [one.columns for one in merged] == [(column, 4) for column in range(4)]
@@ -103,7 +116,7 @@ def test_of_a_small_table_no_pair_is_counted_and_columns_are_counted_twice() -> 
 
 def test_a_model_of_exact_counts_draws_the_population_again() -> None:
     rows = population(20_000)
-    model = graphical_model(SIZES, measure(PrivateCodes(rows), SIZES, epsilon=math.inf, stream=stream(0, "measure", "", "")))
+    model = graphical_model(SIZES, measure(counts(rows), epsilon=math.inf, stream=stream(0, "measure", "", "")))
     drawn = model.rows(40_000, np.random.default_rng(0))
     for columns in ((0, 4), (3, 4), (0, 1, 4)):
         shape = [SIZES[column] for column in columns]

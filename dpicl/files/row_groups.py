@@ -1,0 +1,103 @@
+"""Parquet files read by rows: what their footers say, and any range of rows, without holding a whole file.
+
+What a footer says is a claim: it is bounded by the file's size when it is read, and held
+against what comes when the rows are.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+
+from dpicl.errors import DataError
+from dpicl.files.bounded import ALWAYS_BYTES, GROWTH, most_values
+
+_BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Footer:
+    """A file as it was found: its size and time, and the rows of each of its row groups."""
+
+    size: int
+    modified_ns: int
+    groups: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        """Of all row groups."""
+        return sum(self.groups)
+
+
+def read_footer(path: Path, check: Callable[[list[str]], object], where: str) -> Footer:
+    """What a Parquet file says of itself.
+
+    Args:
+        check: is given the names of all columns, and may refuse them.
+
+    Raises:
+        DataError: it is no Parquet file, cannot be read, or claims more rows than a file of its size should hold.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise DataError(where, "is a folder, device or pipe; expected a Parquet file")
+        file = pa_parquet.ParquetFile(path)
+        check(file.schema_arrow.names)
+        metadata = file.metadata
+        groups = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+        columns = metadata.num_columns
+    except OSError as error:
+        raise DataError(where, f"cannot be read ({error.strerror or 'not a complete Parquet file'})") from None
+    except (pa.ArrowException, ValueError, MemoryError):
+        raise DataError(where, "is not a complete Parquet file") from None
+    if min(groups, default=0) < 0 or sum(groups) * columns > most_values(status.st_size):
+        raise DataError(where, f"claims more than {most_values(status.st_size)} values; expected less in a file of its size")
+    return Footer(status.st_size, status.st_mtime_ns, groups)
+
+
+def read_rows(path: Path, footer: Footer, names: list[str], start: int, stop: int, where: str) -> pa.Table:
+    """Rows start to stop of a file, texts as dictionaries: shape (stop - start, columns).
+
+    Raises:
+        DataError: the file is damaged, or is not the one that the footer was read from.
+    """
+    try:
+        status = path.stat()
+        if (status.st_size, status.st_mtime_ns) != (footer.size, footer.modified_ns):
+            raise DataError(where, "was changed while it was being read; expected files that stay as they are")
+        metadata = pa_parquet.read_metadata(path)
+        texts = [part.path for part in map(metadata.schema.column, range(metadata.num_columns)) if part.physical_type == "BYTE_ARRAY"]
+        file = pa_parquet.ParquetFile(path, metadata=metadata, read_dictionary=texts)
+        table = _rows(file, footer, names, start, stop, where)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, MemoryError):
+        raise DataError(where, "is not a complete Parquet file") from None
+    if table.num_rows != stop - start:
+        raise DataError(where, f"holds {table.num_rows} rows where its footer says {stop - start}")
+    return table
+
+
+def _rows(file: pa_parquet.ParquetFile, footer: Footer, names: list[str], start: int, stop: int, where: str) -> pa.Table:
+    """Of the row groups that the range touches, batch by batch; no batch before the range is kept."""
+    ends = list(accumulate(footer.groups))
+    touched = [number for number, end in enumerate(ends) if end > start and end - footer.groups[number] < stop]
+    kept, at = [file.schema_arrow.empty_table().select(names)], ends[touched[0]] - footer.groups[touched[0]] if touched else 0
+    allowed = max(ALWAYS_BYTES, GROWTH * footer.size)
+    for batch in file.iter_batches(_BATCH_ROWS, row_groups=touched, columns=names):
+        inside = batch.slice(max(start - at, 0), max(min(stop - at, batch.num_rows) - max(start - at, 0), 0))
+        at += batch.num_rows
+        allowed -= batch.nbytes
+        if allowed < 0:
+            raise DataError(where, f"unpacks to more than {GROWTH} times its size; expected less")
+        if inside.num_rows:
+            kept.append(pa.Table.from_batches([inside]).select(names))
+        if at >= stop:
+            break
+    return pa.concat_tables(kept[1:] or kept)

@@ -1,0 +1,141 @@
+"""Tables in batches: each is checked, parted and added up on its own, and what is known of all is merged exactly.
+
+Guarantee   none spent: private rows stay private, what is merged are counts and hashes.
+
+The random part that is asked is chosen by the hash of a row, so that a row's place depends on no
+other row, on no order and on no cut; equal rows stand in one part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from dpicl.checks import Rule, Violation
+from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.errors import DataError
+from dpicl.randomness import stream
+from dpicl.tabular.checks import rules_of, violations
+from dpicl.tabular.compact import compact
+from dpicl.tabular.encode import label_codes
+from dpicl.tabular.multiset import added, multiset_digest, row_hashes
+from dpicl.types import Table
+
+_BY_ROWS = ("row_count", "both_labels")
+"""Rules on counts that are met by all batches together."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Counts of one batch or of several: `broken` by a rule's place in `rules_of`, `labels` negative first, `hashes` as uint64 (2,)."""
+
+    rows: int
+    train_rows: int
+    labels: tuple[int, int]
+    broken: Mapping[int, int]
+    hashes: tuple[int, int]
+
+    @staticmethod
+    def added(parts: Iterable[Facts]) -> Facts:
+        """Of all parts."""
+        total = Facts(0, 0, (0, 0), {}, (0, 0))
+        for part in parts:
+            broken = {place: total.broken.get(place, 0) + part.broken.get(place, 0) for place in {*total.broken, *part.broken}}
+            labels, hashes = (
+                tuple(map(sum, zip(*pair, strict=True))) for pair in ((total.labels, part.labels), (total.hashes, part.hashes))
+            )
+            total = Facts(total.rows + part.rows, total.train_rows + part.train_rows, labels, broken, tuple(h % 2**64 for h in hashes))  # type: ignore[arg-type]
+        return total
+
+    def digest(self, contract: Contract) -> str:
+        """Of the rows to protect, as a multiset: 64 hexadecimal digits."""
+        return multiset_digest(np.array(self.hashes, dtype=np.uint64), self.train_rows, contract)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows to protect in short types, held-out rows, and what is known of both."""
+
+    train: pa.Table
+    test: pa.Table
+    facts: Facts
+
+
+def check_batchable(contract: Contract) -> None:
+    """Refuse what can only be known of a whole table.
+
+    Raises:
+        DataError: the contract checks for repeated rows or values, or states a digest of sorted rows.
+    """
+    if any(check.rule == "unique" for check in contract.checks):
+        raise DataError(
+            contract.name, "has a check `unique`, which needs all rows at once; expected none on a table that is read in batches"
+        )
+    if contract.source.content_sha256 is not None:
+        raise DataError(
+            contract.name, "states content_sha256, which needs all rows at once; expected none on a table that is read in batches"
+        )
+
+
+def prepare(table: pa.Table, contract: Contract) -> Batch:
+    """Check and part one batch.
+
+    Args:
+        table: typed as `parse.typed_rows` returns it, shape (rows, columns).
+    """
+    hashes = row_hashes(table, contract)
+    train, test = _parts(table, contract, hashes)
+    protected = np.flatnonzero(train)
+    places = {rule: place for place, rule in enumerate(rules_of(contract))}
+    broken = {places[one.rule]: one.count for one in violations(table, contract) if one.rule.rule not in _BY_ROWS}
+    negative, positive = np.bincount(label_codes(Table(table), contract), minlength=2).tolist()
+    lanes = added(hashes[protected]).tolist()
+    facts = Facts(table.num_rows, len(protected), (negative, positive), broken, (lanes[0], lanes[1]))
+    return Batch(compact(table.take(protected), contract), table.filter(pa.array(test)).combine_chunks(), facts)
+
+
+def _parts(table: pa.Table, contract: Contract, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each row is to protect, and whether it is held out: bool, of shape (rows,) both."""
+    split = contract.split
+    if split.column is None:
+        asked = hashes[:, 0] < np.uint64(int(Fraction(str(split.test_fraction)) * 2**64))
+        return ~asked, asked
+    declared = contract.columns[split.column]
+    assert isinstance(declared, CategoryColumn)
+    codes = Table(table).codes(split.column)
+    train, test = (codes == declared.categories.index(str(part)) for part in (split.train, split.test))
+    return train, test
+
+
+def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]:
+    """The broken rules of a whole table, in the order of `rules_of`."""
+    counted = [Violation(rule, _count(rule, place, facts)) for place, rule in enumerate(rules_of(contract))]
+    return tuple(violation for violation in counted if violation.count)
+
+
+def _count(rule: Rule, place: int, facts: Facts) -> int:
+    at_least = int(rule.at_least or 0)
+    if rule.rule == "row_count":
+        return max(0, at_least - facts.rows)
+    if rule.rule == "both_labels":
+        return sum(count < at_least for count in facts.labels)
+    return facts.broken.get(place, 0)
+
+
+def held_out(parts: Sequence[pa.Table], train_rows: int, contract: Contract) -> tuple[pa.Table, np.ndarray]:
+    """The held-out rows of all batches, and the positions that are asked.
+
+    Raises:
+        DataError: nothing is left to protect or to ask.
+    """
+    test = pa.concat_tables(parts).select(list(contract.columns)).combine_chunks()
+    asked_count = int(test.num_rows * Fraction(str(contract.split.query_fraction)))
+    if not train_rows or not asked_count:
+        told = f"the split leaves {train_rows} rows to protect and {asked_count} to ask, needs at least one of each"
+        raise DataError(contract.name, told)
+    order = stream(0, "split", contract.name, "batches").generator().permutation(test.num_rows)
+    return test, np.sort(order[:asked_count])

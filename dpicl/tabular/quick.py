@@ -1,0 +1,50 @@
+"""Columns that come typed, as Parquet has them: taken as they are where text would give the same.
+
+Whatever is not plainly right (a null, a fraction, an unknown category) is left to the way by
+text, which says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpicl.contract.models import CategoryColumn, Column, IntegerColumn
+
+
+def quick_column(values: pa.ChunkedArray, column: Column, longest_text: int) -> pa.ChunkedArray | None:
+    """The column as int64, float64 or dictionary<int16, string>; None where only text can tell.
+
+    Args:
+        longest_text: bytes of the longest text that a dictionary may hold.
+    """
+    kind = values.type
+    if values.null_count:
+        return None
+    if isinstance(column, CategoryColumn):
+        return _categories(values, column, longest_text) if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type) else None
+    if isinstance(column, IntegerColumn):
+        return values.cast(pa.int64()) if pa.types.is_signed_integer(kind) else None
+    if pa.types.is_signed_integer(kind):
+        return values.cast(pa.int64()).cast(pa.float64(), safe=False)
+    return _reals(values) if pa.types.is_float64(kind) else None
+
+
+def _reals(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    finite = all(bool(np.isfinite(chunk.to_numpy()).all()) for chunk in values.chunks)
+    return pc.add(values, 0.0) if finite else None  # turns -0.0 into 0.0
+
+
+def _categories(values: pa.ChunkedArray, column: CategoryColumn, longest_text: int) -> pa.ChunkedArray | None:
+    """Codes of the dictionary's texts, looked up once for each, then for every row."""
+    categories, chunks = pa.array(column.categories), []
+    for chunk in values.chunks:
+        texts = chunk.dictionary
+        if texts.null_count or pc.any(pc.greater(pc.binary_length(texts), longest_text)).as_py():
+            return None
+        codes = pc.index_in(texts, value_set=categories).take(chunk.indices)
+        if codes.null_count:
+            return None
+        chunks.append(pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), categories))
+    return pa.chunked_array(chunks, pa.dictionary(pa.int16(), pa.string()))
