@@ -18,10 +18,13 @@ Variant = TypeVar("Variant", bound=Frozen)
 
 
 class GdpOptions(Frozen):
-    """Choices of GDP-TabICL; the paper's are `all-columns` and `lower`."""
+    """Choices of GDP-TabICL; the paper's are `all-columns`, `lower` and `before`."""
 
-    allocation: Literal["paid-columns", "all-columns"] = "paid-columns"
+    allocation: Literal["paid-columns", "all-columns", "shared-count"] = "paid-columns"
+    """`shared-count`: the averages of a group divide by one noisy count, and the rest of the budget is for sums."""
     sum_origin: Literal["lower", "centre"] = "centre"
+    spent: Literal["before", "in-all"] = "before"
+    """What epsilon is: of the averages before the subsample amplifies them, or what the account is charged in all."""
 
 
 class FewShotVariant(Frozen):

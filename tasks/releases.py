@@ -42,7 +42,7 @@ from tasks.settings import Settings
 SPENDING = "releases.json"
 POST_PROCESSING = {"estimator", "also_sampled"}
 """Choices that change nothing of a release: it is bought once for all of them."""
-_LATER = {"design": "all-columns", "columns": None}
+_LATER = {"design": "all-columns", "columns": None, "spent": "before"}
 """Choices that came later, as everything was before them: what was released then keeps its name."""
 WRITING = ("few_shot_generation", "dp_icl")
 """Methods in which a model reads private rows."""

@@ -21,6 +21,7 @@ _ALL = (
     releases.subsampled_case(),
     releases.one_column_case(),
     releases.two_columns_case(),
+    releases.shared_count_case(),
     spanning.counts_case(),
     persons.person_case(),
     texts.fresh_case(),

@@ -149,7 +149,10 @@ def test_every_way_to_reconstruct_runs(options: LdpOptions, small_split: Splitte
     assert _run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options))
 
 
-@pytest.mark.parametrize("options", [GdpOptions(), GdpOptions(allocation="all-columns", sum_origin="lower")])
+@pytest.mark.parametrize(
+    "options",
+    [GdpOptions(), GdpOptions(allocation="all-columns", sum_origin="lower"), GdpOptions(allocation="shared-count", spent="in-all")],
+)
 def test_every_way_to_aggregate_runs(options: GdpOptions, small_split: Splitter) -> None:
     assert _run("gdp_tabicl", small_split(), options=Options(gdp_tabicl=options), sampling_rates=(Fraction(1, 3),))
 
