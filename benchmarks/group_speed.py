@@ -27,8 +27,8 @@ NUMBERS = {"age": (17, 90), "hours": (1, 99), "gain": (0, 99_999), "loss": (0, 4
 KEYS = ["c0", "c7", "y"]
 
 
-def large_contract(name: str = "large", **source: Any) -> Contract:
-    """Thirteen columns: eight of categories, four of whole numbers, and the label; eight groups by three keys."""
+def large_content(**source: Any) -> dict[str, Any]:
+    """A contract as YAML has it, thirteen columns: eight of categories, four of whole numbers, and the label; eight groups by three keys."""
     categories = {f"c{i}": {"type": "category", "categories": [f"v{j}" for j in range(size)]} for i, size in enumerate(SIZES)}
     numbers = {column: {"type": "integer", "bounds": list(bounds)} for column, bounds in NUMBERS.items()}
     label = {"y": {"type": "category", "categories": ["no", "yes"]}}
@@ -40,22 +40,24 @@ def large_contract(name: str = "large", **source: Any) -> Contract:
     cut = [
         {"name": column, "column": column, "cuts": [(low + high) // 2], "texts": ["low", "high"]} for column, (low, high) in NUMBERS.items()
     ]
-    return parse_contract(
-        {
-            "version": 1,
-            "name": name,
-            "description": "Made-up rows.",
-            "source": {"title": "t", "licence": "l", "citation": "c", **(source or {"file": "large.csv"})},
-            "privacy": {"budget": {"benchmark": True}, "sampling_rate": str(RATE)},
-            "split": {"test_fraction": 0.001, "query_fraction": 0.01},
-            "columns": {**categories, **numbers, **label},
-            "label": {"column": "y", "parts": [["no"], ["yes"]], "question": "Yes?"},
-            "groups": {2: ["label"], 8: ["label", *({"column": column, "parts": halves} for column in KEYS[:2])]},
-            "local": [*local, *cut],
-            "prompts": {"local": {"text": "{c0}"}, "central": {"text": "{c0} {age} {hours}"}},
-        },
-        f"{name}.yaml",
-    )
+    return {
+        "version": 1,
+        "name": "large",
+        "description": "Made-up rows.",
+        "source": {"title": "t", "licence": "l", "citation": "c", **(source or {"file": "large.csv"})},
+        "privacy": {"budget": {"benchmark": True}, "sampling_rate": str(RATE)},
+        "split": {"test_fraction": 0.001, "query_fraction": 0.01},
+        "columns": {**categories, **numbers, **label},
+        "label": {"column": "y", "parts": [["no"], ["yes"]], "question": "Yes?"},
+        "groups": {2: ["label"], 8: ["label", *({"column": column, "parts": halves} for column in KEYS[:2])]},
+        "local": [*local, *cut],
+        "prompts": {"local": {"text": "{c0}"}, "central": {"text": "{c0} {age} {hours}"}},
+    }
+
+
+def large_contract(**source: Any) -> Contract:
+    """That contract, checked."""
+    return parse_contract(large_content(**source), "large.yaml")
 
 
 def large_table(rows: int, seed: int = 0) -> pa.Table:

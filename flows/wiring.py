@@ -23,7 +23,7 @@ from flows.gpus import on_gpus, scoring_workers
 from flows.report import build_report
 from tasks.aggregate import aggregate
 from tasks.artefacts import RESULTS, remove_private
-from tasks.batches import parts_of, prepare_batches
+from tasks.batches import parts_of
 from tasks.charge import charge
 from tasks.collect import collect
 from tasks.consult import consult, release_answers
@@ -34,6 +34,7 @@ from tasks.fit_baselines import fit_baselines
 from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.measure import measure
+from tasks.prepare import prepare_batches
 from tasks.publish import show_checks, show_release, show_results
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct

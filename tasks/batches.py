@@ -23,7 +23,6 @@ from dpicl.errors import DataError, RunError
 from dpicl.tabular.batches import Facts, check_batchable, prepare
 from dpicl.tabular.survey import Survey
 from dpicl.types import PrivateTable
-from tasks.doorway import doorway, timed
 from tasks.files import PRIVATE_MODE, read_json, read_table, write_json, write_table
 from tasks.run_folder import UnitFolder
 from tasks.settings import Settings
@@ -157,15 +156,3 @@ def parts_of(run: str, dataset: str) -> int:
     """Into how many pieces of work a table's batches are shared out; 0 for a table that is whole."""
     found = Batches.find(Settings.from_environment(), dataset, Path(run))
     return found.parts if found else 0
-
-
-def _prepare(run: str, dataset: str, part: int, parts: int) -> str:
-    found = Batches.find(Settings.from_environment(), dataset, Path(run))
-    assert found is not None
-    with timed(Path(run), dataset, "prepare", f"-{part}"):
-        for number in found.numbers(part, parts):
-            found.prepare(number)
-    return f"{len(found.numbers(part, parts))} batches"
-
-
-prepare_batches = doorway("prepare", "prepare {dataset} {part}", _prepare)

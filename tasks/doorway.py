@@ -31,10 +31,10 @@ RETRIES = 2
 @contextmanager
 def timed(run: Path, owner: str, stage: str, part: str = "") -> Iterator[None]:
     """Keep how long a stage (or a part of it) of a unit or data set took; the last attempt counts."""
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     yield
-    seconds = time.perf_counter() - started
-    write_json(run / "timings" / owner / f"{stage}{part}.json", {"owner": owner, "stage": stage, "seconds": seconds}, replace=True)
+    taken = {"seconds": time.perf_counter() - started, "processor_seconds": time.process_time() - worked}
+    write_json(run / "timings" / owner / f"{stage}{part}.json", {"owner": owner, "stage": stage, **taken}, replace=True)
 
 
 class StageFailed(Exception):

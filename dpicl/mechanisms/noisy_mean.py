@@ -68,7 +68,8 @@ class Grid:
 
     def units(self, values: np.ndarray) -> np.ndarray:
         """Equation (1): int64, of the same shape; NaN counts as the origin."""
-        known = np.where(np.isnan(values), self.zero, values)
+        wide = values.astype(np.int64, copy=False) if values.dtype.kind in "iu" else values
+        known = np.where(np.isnan(wide), self.zero, wide)
         clipped = np.minimum(np.maximum(known, self.low), self.high)
         units = np.rint((clipped - self.zero) / self.step).astype(np.int64)
         return np.minimum(np.maximum(units, -self.sensitivity), self.sensitivity)

@@ -92,5 +92,7 @@ def _answer(clients: np.ndarray, question: Question, secret: Stream) -> np.ndarr
         return np.bincount(randomise(codes, question.law, secret), minlength=cells)
     counts, rows = np.zeros(cells, dtype=np.int64), max(1, _BITS_PER_BLOCK // cells)
     for start in range(0, len(codes), rows):
-        counts += report(codes[start : start + rows], question.law, secret).sum(axis=0)
+        bits = report(codes[start : start + rows], question.law, secret)
+        # As a product of floats, which are exact up to 2^24, so many bits are added up several times as fast.
+        counts += (np.ones(len(bits), dtype=np.float32) @ bits.astype(np.float32)).astype(np.int64)
     return counts

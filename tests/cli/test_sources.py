@@ -1,0 +1,121 @@
+"""`dpicl run` on a database and on a folder: to the report, or to one sentence and exit code 2 that shows no value."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psycopg
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from tests.harness import SMALL_OPTIONS, World, complaint, install, rows, shop, shop_rows
+from tests.leaks import api, files
+from tests.ledger.postgres import Server, running_postgres
+
+SECRET = "zq7secret"
+COLUMNS = "age, spent, colour, member, bought"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Two hundred made-up customers in a table, with a note on each."""
+    with running_postgres(durable=False) as server:
+        server.execute(
+            f"CREATE TABLE shop (id serial, age int, spent numeric, colour text, member text, bought text, note text DEFAULT '{SECRET}')"
+        )
+        copying = f"COPY shop ({COLUMNS}) FROM STDIN WITH (FORMAT csv, HEADER)"
+        with psycopg.connect(server.url(), autocommit=True) as connection, connection.cursor().copy(copying) as copy:
+            copy.write(shop_rows(200))
+        yield server
+
+
+def asking(world: World, name: str, sql: str) -> str:
+    contract = shop(name)
+    contract["source"] = {
+        **{key: value for key, value in contract["source"].items() if key != "file"},
+        "query": {"url_env": "SHOP_DB", "sql": sql},
+    }
+    return install(world, contract, "")
+
+
+def on_folder(world: World, name: str, table: pa.Table) -> Path:
+    contract = shop(name)
+    contract["source"] = {**{key: value for key, value in contract["source"].items() if key != "file"}, "folder": name}
+    install(world, contract, "")
+    folder = world.root / "data" / name
+    folder.mkdir()
+    pq.write_table(table.slice(0, 80), folder / "a.parquet")
+    pq.write_table(table.slice(80), folder / "b.parquet")
+    return folder
+
+
+def run(world: World, name: str, **environment: str) -> Any:
+    return world.dpicl("run", "demo", *SMALL_OPTIONS, "--datasets", name, "--run-id", f"run-{name}", **environment)
+
+
+def test_a_table_of_postgresql_is_run_to_its_report(world: World, server: Server) -> None:
+    done = run(world, asking(world, "asked", f"SELECT {COLUMNS} FROM shop ORDER BY random()"), SHOP_DB=server.url())
+    assert done.returncode == 0, done.stderr
+    assert len(rows(world.run("run-asked") / "results.csv")) > 10
+    wanted = (server.password.encode(), f":{server.port}".encode())
+    told = {**files([world.home, world.root / "prefect"]), **api(world), "out": done.stdout.encode(), "err": done.stderr.encode()}
+    assert [name for name, data in told.items() if any(word in data for word in wanted)] == []
+    held = json.loads((world.run("run-asked") / "validation" / "asked.json").read_text())
+    assert all(row["holds"] for row in held)
+
+
+REFUSED_QUERIES = {
+    "missing": ("SELECT age, spent, colour, member FROM shop", "'bought': is not among the columns"),
+    "more": (f"SELECT {COLUMNS}, note FROM shop", "column 6 of 6 is not in the contract"),
+    "nulls": ("SELECT NULLIF(age, age) AS age, spent, colour, member, bought FROM shop", "'age': is empty (200 values)"),
+    "failing": ("SELECT note::int AS age, spent, colour, member, bought FROM shop", "the database refuses the contract's query"),
+    "bounds": ("SELECT age + 500 AS age, spent, colour, member, bought FROM shop", "breaks in_bounds"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_QUERIES)
+def test_a_bad_query_ends_in_one_sentence(world: World, server: Server, name: str) -> None:
+    sql, expected = REFUSED_QUERIES[name]
+    sentence = complaint(run(world, asking(world, f"bad_{name}", sql), SHOP_DB=server.url()))
+    assert expected in sentence and SECRET not in sentence and server.password not in sentence
+
+
+def test_an_address_that_is_not_set_is_refused_in_the_plan(world: World) -> None:
+    sentence = complaint(run(world, asking(world, "unset", "SELECT 1")))
+    assert sentence.startswith("unset: SHOP_DB is not set") and not world.run("run-unset").exists()
+
+
+def _table() -> pa.Table:
+    return pa_csv.read_csv(io.BytesIO(shop_rows(200).encode()))
+
+
+def _spoilt(column: str, value: Callable[[pd.DataFrame], Any]) -> pa.Table:
+    frame = _table().to_pandas()
+    return pa.Table.from_pandas(frame.assign(**{column: value(frame)}), preserve_index=False)
+
+
+REFUSED_FOLDERS: dict[str, tuple[pa.Table, str]] = {
+    "missing": (_table().drop_columns(["spent"]), "folder_missing/a.parquet: column 'spent': is not among the columns"),
+    "type": (_spoilt("age", lambda frame: SECRET), "folder_type/a.parquet: column 'age': is not a whole number (80 values)"),
+    "bounds": (_spoilt("age", lambda frame: frame["age"] + 500), "column 'age': breaks in_bounds"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_FOLDERS)
+def test_a_bad_folder_ends_in_one_sentence(world: World, name: str) -> None:
+    table, expected = REFUSED_FOLDERS[name]
+    on_folder(world, f"folder_{name}", table)
+    sentence = complaint(run(world, f"folder_{name}"))
+    assert expected in sentence and SECRET not in sentence
+
+
+def test_a_file_that_is_no_parquet_ends_in_one_sentence(world: World) -> None:
+    (on_folder(world, "folder_damaged", _table()) / "b.parquet").write_bytes(SECRET.encode() * 99)
+    assert complaint(run(world, "folder_damaged")) == "folder_damaged/b.parquet: is not a complete Parquet file"

@@ -1,0 +1,59 @@
+"""A run whose table is read in batches of a few rows, stage after stage, in a process that may be killed at any file."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from dpicl.tabular import source, survey
+from tests.harness import Place, install, shop, shop_rows
+from tests.tasks.stages import End, work
+
+BATCH_ROWS, WHOLE_ROWS = 25, 50
+
+
+def small_batches() -> None:
+    """In this process."""
+    for module in (survey, source):
+        module.BATCH_ROWS, module.WHOLE_ROWS = BATCH_ROWS, WHOLE_ROWS  # type: ignore[attr-defined]
+
+
+def install_folder(place: Place, rows: int = 120, *, files: int = 3, private: bool = False, name: str = "shop") -> None:
+    """The made-up table as a folder of Parquet files."""
+    content = shop(name, private=private)
+    del content["source"]["file"]
+    install(place, {**content, "source": {**content["source"], "folder": name}}, "")
+    (place.root / "data" / f"{name}.csv").unlink()
+    table = pa_csv.read_csv(pa.BufferReader(shop_rows(rows).encode()))
+    (place.root / "data" / name).mkdir()
+    for number in range(files):
+        start, stop = number * rows // files, (number + 1) * rows // files
+        pq.write_table(table.slice(start, stop - start), place.root / "data" / name / f"{number:02}.parquet", row_group_size=11)
+
+
+def _work(environment: Mapping[str, str], pipeline: str, changes: Mapping[str, Any], run_id: str, end: End) -> None:
+    small_batches()
+    work(environment, pipeline, changes, run_id, end)
+
+
+def attempt(
+    place: Place,
+    changes: Mapping[str, Any],
+    end: End = "finished",
+    *,
+    pipeline: str = "private",
+    environment: Mapping[str, str] | None = None,
+) -> int:
+    """`work` in a fresh fork; gives its exit code."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    process = context.Process(target=_work, args=({**place.environment, **(environment or {})}, pipeline, dict(changes), "r", end))
+    process.start()
+    process.join(120)
+    assert process.exitcode is not None, "the stages hang"
+    return process.exitcode

@@ -1,0 +1,159 @@
+"""A large table is prepared and counted batch by batch: once each, whoever dies, whatever the cut, and nothing private stays."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from dpicl.errors import RunError
+from dpicl.tabular.survey import Survey
+from tasks.batches import INDEX, Batches, parts_of
+from tasks.charge import charge
+from tasks.count import count
+from tasks.ingest import ingest
+from tasks.plan import make_plan
+from tasks.prepare import prepare_batches
+from tasks.split import split
+from tests.harness import SMALL, Place, content, install, new_place, shop, shop_rows
+from tests.tasks.in_batches import attempt, install_folder, small_batches
+from tests.tasks.test_killed_at_every_file import check_modes, kept, parse_all
+
+WAYS = {"ldp_tabicl": {"also": {"subset": {"design": "subset", "estimator": "log-linear"}}}}
+GRID = {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "baselines": False, "options": WAYS}
+UNITS = {"gdp_tabicl": "gdp_tabicl__shop__seed0", "ldp_tabicl": "ldp_tabicl__shop__seed0"}
+
+
+def folder_place(root: Path, **options: Any) -> Place:
+    place = new_place(root)
+    install_folder(place, **options)
+    return place
+
+
+def results(place: Place) -> dict[str, bytes]:
+    return {name: data for name, data in kept(place.run("r")).items() if name != "plan.json"}
+
+
+@pytest.mark.parametrize("files", [1, 7])
+def test_other_cuts_of_the_files_give_the_same_run(tmp_path: Path, files: int) -> None:
+    cut, other = (folder_place(tmp_path / str(number), files=number) for number in (3, 3 + files))
+    assert [attempt(place, GRID, pipeline="demo") for place in (cut, other)] == [0, 0]
+    assert results(cut) == results(other)
+    assert any(name.endswith("released_groups.json") for name in results(cut))
+
+
+def test_a_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    alone, killed = (folder_place(tmp_path / name, rows=60, files=2) for name in ("alone", "killed"))
+    assert attempt(alone, GRID, pipeline="demo") == 0
+    seen: dict[str, bytes] = {}
+    for deaths in range(200):
+        code = attempt(killed, GRID, "placed", pipeline="demo")
+        parse_all(killed.home)
+        check_modes(killed.home / "private")
+        now = {name: data for name, data in content(killed.home / "private").items() if not name.endswith(".draft")}
+        assert all(now[name] == data for name, data in seen.items() if name in now), f"death {deaths}: a private file changed"
+        seen |= now
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+    assert deaths > 30 and results(killed) == results(alone)
+    assert not [path for path in (killed.home / "private").rglob("*") if path.is_file()]
+    assert {Path(name).name for name in seen} >= {INDEX, "train-00002.parquet", "facts-00000.json", "00001.npz"}
+
+
+@pytest.mark.parametrize("method", UNITS)
+def test_a_private_run_killed_at_every_file_draws_for_each_batch_once(tmp_path: Path, method: str) -> None:
+    """What is drawn from the operating system cannot come out equal by a second draw."""
+    place, seen, deaths = folder_place(tmp_path / "place", rows=60, private=True), {}, 0
+    while (code := attempt(place, {**GRID, "methods": [method]}, "placed")) != 0:
+        assert code == -signal.SIGKILL and (deaths := deaths + 1) < 200
+        now = {str(path): path.read_bytes() for path in (place.home / "private").glob("**/counts/*.npz")}
+        assert all(now.get(name) == data for name, data in seen.items())
+        seen = now
+    assert len(seen) == 3
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Place, str]:
+    """A private table that was ingested in this process, and its run."""
+    import dpicl.tabular.source
+    import dpicl.tabular.survey
+
+    for module in (dpicl.tabular.source, dpicl.tabular.survey):
+        for name in ("BATCH_ROWS", "WHOLE_ROWS"):
+            monkeypatch.setattr(module, name, getattr(module, name))  # put back after the test
+    small_batches()
+    place = folder_place(tmp_path / "place", private=True)
+    with place.entered():
+        run = str(make_plan("private", GRID, "r"))
+        ingest.fn(run, "shop")
+    return place, run
+
+
+def test_workers_do_parts_and_nothing_twice(prepared: tuple[Place, str]) -> None:
+    place, run = prepared
+    with place.entered():
+        assert parts_of(run, "shop") == 5
+        assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == ["3 batches", "2 batches"]
+        before = content(place.home / "private")
+        assert ingest.fn(run, "shop") == "already done" and prepare_batches.fn(run, "shop", 0, 1) == "5 batches"
+        assert content(place.home / "private") == before
+
+
+@pytest.mark.parametrize("method", UNITS)
+def test_nothing_is_counted_before_it_is_charged_and_nothing_twice(prepared: tuple[Place, str], method: str) -> None:
+    place, run = prepared
+    with place.entered():
+        split.fn(run, "shop")
+        with pytest.raises(RunError, match="its releases are not charged"):
+            count.fn(run, UNITS[method], 0, 1)
+        assert not list((place.home / "private").glob("**/counts/*"))
+        charge.fn(run, UNITS[method])
+        count.fn(run, UNITS[method], 1, 2)
+        before = content(place.home / "private")
+        count.fn(run, UNITS[method], 0, 1)
+        after = content(place.home / "private")
+        assert before.items() <= after.items() and len(after) > len(before)
+        check_modes(place.home / "private")
+
+
+def test_a_query_in_batches_gives_the_run_that_files_give(tmp_path: Path) -> None:
+    folder, place = (folder_place(tmp_path / name) for name in ("folder", "query"))
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        pd.read_csv(io.StringIO(shop_rows(120))).to_sql("shop", database)
+    asked = shop()
+    del asked["source"]["file"]
+    asked["source"]["query"] = {"url_env": "SHOP", "sql": 'SELECT age, spent, colour, member, bought FROM shop ORDER BY "index"'}
+    install(place, asked, "")
+    assert attempt(folder, GRID, pipeline="demo") == 0
+    assert attempt(place, GRID, pipeline="demo", environment={"SHOP": f"sqlite:///{tmp_path / 'shop.db'}"}) == 0
+    assert released(folder) == released(place)
+
+
+def released(place: Place) -> dict[str, bytes]:
+    """What units released and answered, whatever the contract's digest."""
+    return {name: data for name, data in results(place).items() if name.startswith("units/")}
+
+
+def test_files_that_change_after_ingestion_are_refused(prepared: tuple[Place, str]) -> None:
+    place, run = prepared
+    path = place.root / "data" / "shop" / "01.parquet"
+    path.write_bytes(path.read_bytes() + b" ")
+    with place.entered(), pytest.raises(Exception, match="shop/01.parquet: was changed while it was being read"):
+        split.fn(run, "shop")
+
+
+def test_batches_of_a_query_that_are_gone_are_not_asked_for_again(prepared: tuple[Place, str]) -> None:
+    place, _ = prepared
+    with place.entered():
+        from tasks.settings import Settings
+
+        found = Batches.find(Settings.from_environment(), "shop", place.run("r"))
+        assert found is not None and isinstance(found.survey, Survey)
+        with pytest.raises(RunError, match="shop: batch 2 of its query is gone; start a new run"):
+            Batches(found.contract, found.place, 5, None).prepare(2)
