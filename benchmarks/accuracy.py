@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from benchmarks import group_speed, local_accuracy, local_speed
+from benchmarks import central_accuracy, group_speed, local_accuracy, local_speed
 from benchmarks.figures import Figures
 
 
 def main() -> None:
     """Measure everything; the slow parts last."""
     figures = Figures()
-    for part in (local_speed, group_speed, local_accuracy):
+    for part in (local_speed, group_speed, central_accuracy, local_accuracy):
         print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
         part.measure(figures)
     figures.finish()

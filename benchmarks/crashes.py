@@ -5,13 +5,16 @@ Dask       twins are tasks of a real cluster, whose workers die; it resubmits th
            gives up a task is handed in again
 ledger     SQLite for all schedules; some of them once more on PostgreSQL
 
-`make chaos SCHEDULES=100` runs that many schedules for every step, and prints where the kills were.
+`make chaos SCHEDULES=100` runs that many schedules for every step, and prints where the kills were. Verdicts are kept in
+`.dpicl/chaos/`: a matrix that takes hours goes on where it was interrupted, as long as the code is the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
+import json
 import logging
 import multiprocessing
 import shutil
@@ -38,6 +41,7 @@ from tests.harness import until
 from tests.ledger.postgres import Server, programs, running_postgres
 
 SIDE_BY_SIDE = 3
+KEPT = Path(".dpicl/chaos")
 _PATIENCE = 30
 MODES = ("threads", "Dask")
 Mutation = Callable[[], None] | None
@@ -128,17 +132,45 @@ def cluster_runner(made: Rig, workers: int = 4) -> Iterator[Runner]:
         yield partial(on_cluster, client)
 
 
+class Journal:
+    """Verdicts of one column of the matrix, one a line; none are kept where there is no file."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path, self._lock, self.known = path, threading.Lock(), dict[str, Verdict]()
+        if path and path.exists():
+            for line in path.read_text().splitlines():
+                name, stored = json.loads(line)
+                counted = {field: Counter(stored[field]) for field in ("kills", "faults")}
+                self.known[name] = Verdict(**{**stored, **counted})
+
+    def keep(self, name: str, verdict: Verdict) -> None:
+        """For the next run."""
+        if self._path:
+            with self._lock, self._path.open("a") as file:
+                file.write(json.dumps([name, vars(verdict)]) + "\n")
+
+
 def play(
-    made: Rig, schedules: Iterable[Schedule], runner: Runner, *, mutate: Mutation = None, url: Callable[[], str] | None = None
+    made: Rig,
+    schedules: Iterable[Schedule],
+    runner: Runner,
+    *,
+    mutate: Mutation = None,
+    url: Callable[[], str] | None = None,
+    journal: Journal | None = None,
 ) -> list[Verdict]:
     """The verdict on every schedule, a few at a time; each in a folder that is removed after it."""
+    kept = journal or Journal()
 
     def one(schedule: Schedule) -> Verdict:
+        if schedule.name in kept.known:
+            return kept.known[schedule.name]
         root = Path(tempfile.mkdtemp(prefix=f"{schedule.name}-", dir=made.place.root))
         verdict = runner(made.start(schedule, root, url() if url else None), mutate)
         if verdict.harm:
             print(f"harm: {schedule}\n      {verdict}", flush=True)
         shutil.rmtree(root, ignore_errors=True)  # a cluster may still repeat a task whose result it lost
+        kept.keep(schedule.name, verdict)
         return verdict
 
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
@@ -170,6 +202,9 @@ def copied_databases(server: Server, made: Rig) -> Callable[[], str]:
 
 def run_matrix(schedules: int, seed: int = 0) -> dict[str, list[Verdict]]:
     """Verdicts by mode and database."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    sources = sorted(path for folder in ("dpicl", "tasks") for path in Path(folder).rglob("*.py"))
+    code = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]
     verdicts: dict[str, list[Verdict]] = {}
     with ExitStack() as stack:
         made = stack.enter_context(rig(stack.enter_context(scratch()) / "place"))
@@ -181,7 +216,9 @@ def run_matrix(schedules: int, seed: int = 0) -> dict[str, list[Verdict]]:
             for backend, count, url in (("SQLite", schedules, None), ("PostgreSQL", few, databases)):
                 if backend == "SQLite" or url:
                     started = time.perf_counter()
-                    verdicts[f"{mode} {backend}"] = found = play(made, draw_schedules(count, seed=seed), runner, url=url)
+                    journal = Journal(KEPT / f"{mode}-{backend}-{count}-{seed}-{code}.jsonl")
+                    found = play(made, draw_schedules(count, seed=seed), runner, url=url, journal=journal)
+                    verdicts[f"{mode} {backend}"] = found
                     print(f"{mode} on {backend}: {len(found)} schedules in {time.perf_counter() - started:.0f} s", flush=True)
     return verdicts
 
@@ -204,6 +241,7 @@ def measure(figures: Figures, schedules: int = 100) -> None:
     """The matrix and its figures."""
     logging.getLogger("dpicl.tasks").setLevel(logging.WARNING)
     verdicts = run_matrix(schedules)
+    shutil.rmtree(KEPT)
     print_kills(verdicts)
     everything = [verdict for found in verdicts.values() for verdict in found]
     figures.exactly("crash-matrix-schedules-without-a-kill", sum(not verdict.kills for verdict in everything), 0)

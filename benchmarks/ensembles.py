@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from benchmarks import ensemble_accounting, ensemble_engine, ensemble_faults
+from benchmarks import ensemble_accounting, ensemble_engine, ensemble_faults, ensemble_sets
 from benchmarks.figures import Figures
 
 
 def main() -> None:
     """Measure everything; the slow parts last."""
     figures = Figures()
-    for part in (ensemble_accounting, ensemble_engine, ensemble_faults):
+    for part in (ensemble_accounting, ensemble_engine, ensemble_faults, ensemble_sets):
         print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
         part.measure(figures)
     figures.finish()

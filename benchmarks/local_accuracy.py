@@ -7,14 +7,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from benchmarks.figures import Figures
+from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
 from dpicl.evaluation import Metrics, majority
 from dpicl.methods import ldp_tabicl
 from dpicl.methods.common import draws_for
 from dpicl.options import LdpOptions, LdpVariant, Options
 from dpicl.pipeline import Cell, Unit
+from dpicl.tabular.encode import LocalEncoding, encode_clients, encode_queries
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, split_table
+from dpicl.types import ReleasedRows
 from tasks.settings import Settings
 
 EIGHT = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
@@ -48,6 +51,14 @@ def _means(contract: Contract, split: SplitTable) -> dict[Cell, tuple[float, flo
     return {cell: (float(np.mean([run[cell].accuracy for run in runs])), float(np.mean([run[cell].auc for run in runs]))) for cell in cells}
 
 
+def _non_private(contract: Contract, split: SplitTable) -> tuple[float, float]:
+    """Accuracy and AUC of logistic regression on the true rows at the contract's levels."""
+    encoding = LocalEncoding.of(contract, "k-ary")
+    truth = ReleasedRows(encode_clients(split.train, contract, encoding).codes)
+    metrics = local_baselines(truth, encoding, encode_queries(split.test, contract))["lr"]
+    return metrics.accuracy, metrics.auc
+
+
 def _print(name: str, most: float, means: Mapping[Cell, tuple[float, float]]) -> None:
     print(f"{name}, majority {most:.3f}")
     for system in dict.fromkeys(cell.system for cell in means):
@@ -61,13 +72,19 @@ def measure(figures: Figures) -> None:
     if settings.data is None:
         print("DPICL_DATA is not set, not measured")
         return
-    found, under = {}, []
+    found, under, bars = {}, [], []
     for name in EIGHT:
         contract = settings.contract(name)
         split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
         found[name], most = _means(contract, split), majority(ldp_tabicl.truth_of(split.test, contract)).accuracy
+        bars.append((most, *_non_private(contract, split)))
         under += [most - found[name][Cell("lr-subset", epsilon)][0] for epsilon in EPSILONS]
         _print(name, most, found[name])
+    mean_most, *mean_non_private = np.mean(bars, axis=0)
+    _print(
+        "mean of all sets", mean_most, {cell: tuple(np.mean([means[cell] for means in found.values()], axis=0)) for cell in found["adult"]}
+    )
+    print("  non-private      " + "/".join(f"{value:.3f}" for value in mean_non_private), flush=True)
     for epsilon, (accuracy, auc) in GOALS.items():
         means = np.mean([means[Cell("lr-subset", epsilon)] for means in found.values()], axis=0)
         figures.at_least(f"local-accuracy-epsilon-{epsilon:g}", float(means[0]), accuracy)

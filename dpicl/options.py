@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import Field, model_validator
 
@@ -11,15 +11,20 @@ from dpicl.contract.base import Frozen
 
 Design = Literal["all-columns", "one-column", "pairs", "subset"]
 Estimator = Literal["simplex", "clip", "none", "em", "log-linear", "tree"]
+Sampling = Literal["nested", "shared", "prototype", "diverse", "near"]
+"""Ways to choose shots among released rows beside the paper's; `tabular.shots` says how."""
 VariantName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
 Variant = TypeVar("Variant", bound=Frozen)
 
 
 class GdpOptions(Frozen):
-    """Choices of GDP-TabICL; the paper's are `all-columns` and `lower`."""
+    """Choices of GDP-TabICL; the paper's are `all-columns`, `lower` and `before`."""
 
-    allocation: Literal["paid-columns", "all-columns"] = "paid-columns"
+    allocation: Literal["paid-columns", "all-columns", "shared-count"] = "paid-columns"
+    """`shared-count`: the averages of a group divide by one noisy count, and the rest of the budget is for sums."""
     sum_origin: Literal["lower", "centre"] = "centre"
+    spent: Literal["before", "in-all"] = "before"
+    """What epsilon is: of the averages before the subsample amplifies them, or what the account is charged in all."""
 
 
 class FewShotVariant(Frozen):
@@ -101,14 +106,14 @@ class LdpVariant(Frozen):
 class LdpOptions(LdpVariant):
     """Choices of LDP-TabICL: one way, and others beside it."""
 
-    also_sampled: tuple[Literal["nested", "shared"], ...] = ()
-    """Ways to draw shots beside the paper's; columns of their own in the report."""
+    also_sampled: tuple[Sampling, ...] = ()
+    """Ways to choose shots beside the paper's; rows of their own in the report."""
     also: dict[VariantName, LdpVariant] = {}
     """More ways by name, each a row of its own in the report; another collection where more than the estimator differs."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> LdpOptions:
-        both = {"icl", "raw-rows", "nested", "shared", "calibrated", "naive"} & set(self.also)
+        both = {"icl", "raw-rows", "calibrated", "naive", *get_args(Sampling)} & set(self.also)
         if both:
             raise ValueError(f"also names {min(both)}, which means something else; expected another name")
         return self
@@ -117,6 +122,13 @@ class LdpOptions(LdpVariant):
         """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
         name = system.removeprefix("icl-")
         return variant_of(self, self.also, LdpVariant, system if name in self.also else "icl")
+
+
+class MstOptions(Frozen):
+    """Choices of MST-TabICL."""
+
+    also_sampled: tuple[Sampling, ...] = ()
+    """Ways to choose shots beside random ones; rows of their own in the report."""
 
 
 class EnsembleVariant(Frozen):
@@ -154,6 +166,7 @@ class Options(Frozen):
 
     ldp_tabicl: LdpOptions = LdpOptions()
     gdp_tabicl: GdpOptions = GdpOptions()
+    mst_tabicl: MstOptions = MstOptions()
     few_shot_generation: FewShotOptions = FewShotOptions()
     dp_icl: EnsembleOptions = EnsembleOptions()
     calibrate: bool = False

@@ -22,7 +22,7 @@ from dpicl.errors import ParameterError
 from dpicl.options import Options
 from dpicl.yaml_file import read_yaml, validate
 
-MethodName = Literal["ldp_tabicl", "gdp_tabicl", "few_shot_generation", "dp_icl"]
+MethodName = Literal["ldp_tabicl", "gdp_tabicl", "mst_tabicl", "few_shot_generation", "dp_icl"]
 
 
 def parse_epsilon(value: object) -> float:
@@ -174,6 +174,8 @@ class Unit:
             return ("icl", *(f"icl-{name}" for name in self.options.dp_icl.also), "few-shot")
         if self.method == "gdp_tabicl":
             return ("icl", *calibration)
+        if self.method == "mst_tabicl":
+            return ("icl", *(f"icl-{name}" for name in self.options.mst_tabicl.also_sampled), *calibration)
         local = self.options.ldp_tabicl
         raw = ("raw-rows",) if local.design == "all-columns" else ()
         return ("icl", *raw, *(f"icl-{name}" for name in (*local.also_sampled, *local.also)), *calibration)

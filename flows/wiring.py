@@ -33,6 +33,7 @@ from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
 from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
+from tasks.measure import measure
 from tasks.prepare import prepare_batches
 from tasks.publish import show_checks, show_release, show_results
 from tasks.randomise import randomise
@@ -66,9 +67,16 @@ def release_gdp(run: str, unit: str) -> None:
     aggregate(run, unit)
 
 
+def release_mst(run: str, unit: str) -> None:
+    """MST-TabICL: measure counts, model rows."""
+    measure(run, unit)
+    reconstruct(run, unit)
+
+
 RELEASE: dict[str, Callable[[str, str], None]] = {
     "ldp_tabicl": release_ldp,
     "gdp_tabicl": release_gdp,
+    "mst_tabicl": release_mst,
     "few_shot_generation": release_texts,
     "dp_icl": release_answers,
 }

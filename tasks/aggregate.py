@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dpicl.methods import gdp_tabicl
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell
+from dpicl.tabular.sums import GroupSums
 from tasks.artefacts import GROUPS, groups_bytes, read_members, read_split, write_groups
 from tasks.batches import Batches
 from tasks.count import sums_of
@@ -24,7 +25,7 @@ def aggregate(folder: UnitFolder) -> str:
         if batches is None:
             released = gdp_tabicl.aggregate(read_split(folder).train, read_members(folder, cells), folder.contract, folder.unit, draws)
         else:
-            released = gdp_tabicl.released(sums_of(folder, batches, cells), folder.contract, folder.unit, draws)
+            released = gdp_tabicl.released(sums_of(folder, batches, cells, GroupSums), folder.contract, folder.unit, draws)
         return {cell: groups_bytes(groups) for cell, groups in released.items()}
 
     artefacts = release_missing(folder, draw)

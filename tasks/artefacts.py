@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpicl.methods import METHODS, mst_tabicl
 from dpicl.methods.common import Cost
 from dpicl.methods.dp_icl import Released
 from dpicl.methods.ldp_collection import Collected, read_collected, release_cells
 from dpicl.pipeline import Cell
+from dpicl.tabular.spanning_tree import NoisyMarginal
 from dpicl.types import Demonstration, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows, SplitTable
 from tasks.batches import Batches
 from tasks.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
@@ -24,6 +26,7 @@ from tasks.settings import Settings
 
 TRAIN, TEST, ASKED = "private_train.parquet", "queries_test.parquet", "queries_asked.npz"
 REPORTS, ROWS, MEMBERS, GROUPS = "released_reports.npz", "released_rows.npz", "private_members.npz", "released_groups.json"
+COUNTS = "released_counts.json"
 TO_WRITE, DRAFTS, TEXTS = "to_write.json", "private_drafts.json", "released_texts.json"
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
 """What a model writes from the instruction alone; how far every unit is whose rows a model reads, for people who wait."""
@@ -97,9 +100,30 @@ def write_rows(unit: UnitFolder, rows: Mapping[Cell, ReleasedRows]) -> None:
 
 
 def read_rows(unit: UnitFolder) -> dict[Cell, ReleasedRows]:
-    """Reconstructed rows of every collection."""
+    """Reconstructed rows of every collection or release."""
     stored = read_arrays(unit.path / ROWS)
-    return {cell: ReleasedRows(stored[cell.key]) for cell in release_cells(unit.unit)}
+    return {cell: ReleasedRows(stored[cell.key]) for cell in METHODS[unit.unit.method].release_cells(unit.unit)}
+
+
+def counts_bytes(marginals: Sequence[NoisyMarginal]) -> bytes:
+    """One release's noisy counts, as an artefact."""
+    rows = [{"columns": list(one.columns), "counts": one.counts.tolist(), "scale": one.scale} for one in marginals]
+    return json.dumps(rows, allow_nan=False).encode()
+
+
+def write_counts(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
+    """The published counts of every release, gathered in one file."""
+    write_json(unit.path / COUNTS, {cell.key: json.loads(content) for cell, content in artefacts.items()})
+
+
+def read_counts(unit: UnitFolder) -> dict[Cell, list[NoisyMarginal]]:
+    """Noisy counts by release."""
+    stored = read_json(unit.path / COUNTS)
+    return {cell: [_marginal(one) for one in stored[cell.key]] for cell in mst_tabicl.release_cells(unit.unit)}
+
+
+def _marginal(stored: Mapping[str, Any]) -> NoisyMarginal:
+    return NoisyMarginal(tuple(stored["columns"]), np.array(stored["counts"]), stored["scale"])
 
 
 def write_members(unit: UnitFolder, members: dict[Cell, np.ndarray]) -> None:

@@ -11,14 +11,16 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from dpicl.errors import RunError
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import gdp_tabicl, ldp_tabicl, mst_tabicl
 from dpicl.methods.common import check_supported, draws_for
 from dpicl.methods.ldp_collection import Collected, merged, read_collected, release_cells
 from dpicl.pipeline import Cell
+from dpicl.tabular.spanning_tree import ExactCounts
 from dpicl.tabular.sums import GroupSums
 from tasks.batches import Batches
 from tasks.charge import charged
@@ -26,6 +28,7 @@ from tasks.doorway import doorway, timed
 from tasks.files import PRIVATE_MODE, read_arrays, write_arrays
 from tasks.run_folder import UnitFolder, open_unit
 
+Sums = TypeVar("Sums", GroupSums, ExactCounts)
 _BETWEEN = "|"
 """Between a cell and the name of one of its arrays."""
 
@@ -43,19 +46,19 @@ def _count(run: str, unit_key: str, part: int, parts: int) -> str:
 count = doorway("count", "count {unit_key} {part}", _count)
 
 
-def sums_of(folder: UnitFolder, batches: Batches, cells: Sequence[Cell]) -> dict[Cell, GroupSums]:
-    """Exact sums of the whole subsample of every cell; counts the batches that nobody has. Call it after they are charged."""
-    return reduce(_both, (_sums(_counts(folder, batches, number, cells), cells) for number in range(batches.count)))
+def sums_of(folder: UnitFolder, batches: Batches, cells: Sequence[Cell], kind: type[Sums]) -> dict[Cell, Sums]:
+    """Exact sums or counts of the whole table for every cell; counts the batches that nobody has. Call it after they are charged."""
+    return reduce(_both, (_sums(_counts(folder, batches, number, cells), cells, kind) for number in range(batches.count)))
 
 
-def _both(these: Mapping[Cell, GroupSums], those: Mapping[Cell, GroupSums]) -> dict[Cell, GroupSums]:
+def _both(these: Mapping[Cell, Sums], those: Mapping[Cell, Sums]) -> dict[Cell, Sums]:
     return {cell: add(sums, those[cell]) for cell, sums in these.items()}
 
 
-def _sums(stored: Mapping[str, np.ndarray], cells: Sequence[Cell]) -> dict[Cell, GroupSums]:
+def _sums(stored: Mapping[str, np.ndarray], cells: Sequence[Cell], kind: type[Sums]) -> dict[Cell, Sums]:
     own = {cell: f"{cell.key}{_BETWEEN}" for cell in cells}
     return {
-        cell: GroupSums.read({name.removeprefix(start): values for name, values in stored.items() if name.startswith(start)})
+        cell: kind.read({name.removeprefix(start): values for name, values in stored.items() if name.startswith(start)})
         for cell, start in own.items()
     }
 
@@ -91,6 +94,9 @@ def _drawn(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[Ce
     train, draws = batches.train(number), draws_for(contract, unit.seed).of_batch(number)
     if unit.method == "ldp_tabicl":
         return {cell.key: one.stored for cell, one in ldp_tabicl.collect(train, contract, unit, draws, cells=cells).items()}
+    if unit.method == "mst_tabicl":
+        arrays = mst_tabicl.exact_counts(train, contract, draws).arrays()
+        return {f"{cell.key}{_BETWEEN}{name}": values for cell in cells for name, values in arrays.items()}
     counted = gdp_tabicl.counted(train, contract, unit, draws, cells=cells)
     return {f"{cell.key}{_BETWEEN}{name}": values for cell, sums in counted.items() for name, values in sums.arrays().items()}
 

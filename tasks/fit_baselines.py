@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from dpicl.evaluation import Metrics
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import gdp_tabicl, ldp_tabicl, mst_tabicl
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell
 from tasks.artefacts import BASELINES, read_rows, read_split, read_test
@@ -29,4 +29,6 @@ def _measure(folder: UnitFolder) -> dict[Cell, Metrics]:
         return {}
     if folder.unit.method == "ldp_tabicl":
         return ldp_tabicl.baselines(read_rows(folder), read_test(folder), folder.contract, folder.unit)
+    if folder.unit.method == "mst_tabicl":
+        return mst_tabicl.baselines(read_rows(folder), read_test(folder), folder.contract, folder.unit)
     return gdp_tabicl.baselines(read_split(folder), folder.contract, folder.unit, draws_for(folder.contract, folder.unit.seed))

@@ -6,6 +6,7 @@ Artifacts are stored in plain by the orchestrator: only released values and coun
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from dpicl.methods.dp_icl import released_cells, told
 from dpicl.methods.few_shot_plan import written_cells
 from dpicl.methods.ldp_collection import encoding_of, release_cells
+from dpicl.options import LdpVariant
 from tasks.artefacts import ANSWERS, GROUPS, ROWS, TEXTS, read_answers, read_groups, read_rows, read_texts
 from tasks.doorway import doorway
 from tasks.files import read_json
@@ -36,9 +38,7 @@ def _show_checks(run: str, dataset: str) -> str:
 
 def _show_release(run: str, unit_key: str) -> str:
     folder = open_unit(run, unit_key)
-    rows = {"ldp_tabicl": _marginal_rows, "gdp_tabicl": _group_rows, "few_shot_generation": _text_rows, "dp_icl": _answer_rows}[
-        folder.unit.method
-    ](folder)
+    rows = _ROWS[folder.unit.method](folder)
     create_table_artifact(key=_slug("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
     return f"{len(rows)} released rows"
 
@@ -73,15 +73,24 @@ def _marginal_rows(folder: UnitFolder) -> list[dict[str, Any]]:
     """Share of every level among the reconstructed rows."""
     if not (folder.path / ROWS).exists():
         return []
-    chosen = release_cells(folder.unit)
+    ways = release_cells(folder.unit) if folder.unit.method == "ldp_tabicl" else {}
     return [
-        {"collection": cell.key, "attribute": name, "level": level, "share": round(float((levels[:, i] == level).mean()), 4)}
+        {"cell": cell.key, "attribute": name, "level": level, "share": round(float((levels[:, i] == level).mean()), 4)}
         for cell, rows in read_rows(folder).items()
-        for encoding in [encoding_of(folder.contract, chosen[cell])]
+        for encoding in [encoding_of(folder.contract, ways.get(cell, LdpVariant()))]
         for levels in [encoding.decode(rows.codes)]
         for i, (name, count) in enumerate(zip(encoding.names, encoding.level_counts, strict=True))
         for level in range(count)
     ]
+
+
+_ROWS: dict[str, Callable[[UnitFolder], list[dict[str, Any]]]] = {
+    "ldp_tabicl": _marginal_rows,
+    "gdp_tabicl": _group_rows,
+    "mst_tabicl": _marginal_rows,
+    "few_shot_generation": _text_rows,
+    "dp_icl": _answer_rows,
+}
 
 
 def _show_results(run: str) -> str:

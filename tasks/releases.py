@@ -42,7 +42,7 @@ from tasks.settings import Settings
 SPENDING = "releases.json"
 POST_PROCESSING = {"estimator", "also_sampled"}
 """Choices that change nothing of a release: it is bought once for all of them."""
-_LATER = {"design": "all-columns", "columns": None}
+_LATER = {"design": "all-columns", "columns": None, "spent": "before"}
 """Choices that came later, as everything was before them: what was released then keeps its name."""
 WRITING = ("few_shot_generation", "dp_icl")
 """Methods in which a model reads private rows."""
@@ -84,6 +84,8 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
     chosen, own = getattr(unit.options, unit.method), {"sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate)}
     if unit.method == "ldp_tabicl":
         chosen = release_cells(unit)[cell]
+    if unit.method == "mst_tabicl":
+        own = {}
     if unit.method in WRITING:
         chosen, own = chosen.variant(cell.system), {"writer": writer}
     choices = chosen.model_dump(mode="json", exclude=POST_PROCESSING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl, ldp_tabicl, text_answers
+from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl, ldp_tabicl, mst_tabicl, text_answers
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import told
 from dpicl.methods.tabular_answers import with_content_free
@@ -53,6 +53,11 @@ def _gdp(folder: UnitFolder) -> Serialised:
     return _tabular(folder, gdp_tabicl.serialise(read_groups(folder), read_queries(folder), folder.contract))
 
 
+def _mst(folder: UnitFolder) -> Serialised:
+    draws, queries = draws_for(folder.contract, folder.unit.seed), read_queries(folder)
+    return _tabular(folder, mst_tabicl.serialise(read_rows(folder), queries, folder.contract, folder.unit, draws))
+
+
 def _tabular(folder: UnitFolder, prompts: dict[Cell, list[str]]) -> Serialised:
     examples = {cell.key: texts[0].split("\n")[:-1] for cell, texts in prompts.items() if cell.system == "icl"}
     return with_content_free(prompts, folder.contract, folder.unit), examples
@@ -82,6 +87,7 @@ def _ensembles(folder: UnitFolder) -> Serialised:
 _SERIALISE: dict[str, Callable[[UnitFolder], Serialised]] = {
     "ldp_tabicl": _ldp,
     "gdp_tabicl": _gdp,
+    "mst_tabicl": _mst,
     "few_shot_generation": _few_shot,
     "dp_icl": _ensembles,
 }

@@ -42,6 +42,21 @@ def amplified_epsilon(epsilon: float, sampling_rate: float | Fraction) -> float:
     return epsilon + math.log(q + (1 - q) * math.exp(-epsilon))
 
 
+def epsilon_before(amplified: float, sampling_rate: float | Fraction) -> float:
+    """The epsilon that equation (1) brings down to `amplified`; never one that it brings down to more.
+
+    Raises:
+        ParameterError: epsilon is negative or NaN, or the rate is outside (0, 1].
+    """
+    amplified_epsilon(amplified, sampling_rate)  # refuses what it takes neither
+    q = float(sampling_rate)
+    small = amplified < _LARGEST_EXPONENT
+    found = math.log1p(math.expm1(amplified) / q) if small else amplified - math.log(q) + math.log1p((q - 1) * math.exp(-amplified))
+    while math.isfinite(found) and amplified_epsilon(found, q) > amplified:
+        found = math.nextafter(found, 0)
+    return found
+
+
 def amplify(guarantee: Guarantee, sampling_rate: Fraction) -> Guarantee:
     """The guarantee of the same mechanism run on a Poisson subsample.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.audit import counts, ensembles, keywords, local, means, noise, persons, placement, releases, texts
+from dpicl.audit import counts, ensembles, keywords, local, means, noise, persons, placement, releases, spanning, texts
 from dpicl.audit.case import AuditCase
 from dpicl.errors import ParameterError
 
@@ -21,6 +21,8 @@ _ALL = (
     releases.subsampled_case(),
     releases.one_column_case(),
     releases.two_columns_case(),
+    releases.shared_count_case(),
+    spanning.counts_case(),
     persons.person_case(),
     texts.fresh_case(),
     texts.fixed_case(),

@@ -57,12 +57,12 @@ def in_runs(count: int, release: Callable[[], Sequence[Any]]) -> np.ndarray:
     return np.array(list(islice(released, count)))
 
 
-def _release(columns: Sequence[str], epsilon: float) -> Trial:
+def _release(columns: Sequence[str], epsilon: float, options: AggregateOptions = AggregateOptions()) -> Trial:  # noqa: B008 - frozen
     """All groups of whole releases."""
     contract = numbers({name: LARGEST[name] for name in columns})
     few = in_every_group(contract, dict.fromkeys(columns, VALUE), ROWS)
     one = in_every_group(contract, {name: BEYOND * LARGEST[name] for name in columns}, 1)
-    tables, groups, options = {False: few, True: joined(few, one)}, partition(contract, SHOTS), AggregateOptions()
+    tables, groups = {False: few, True: joined(few, one)}, partition(contract, SHOTS)
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         table, members = tables[which], assign(tables[which], contract, SHOTS)
@@ -126,6 +126,24 @@ def two_columns_case() -> AuditCase:
             Mutant("shifted-bounds", "the second column's noise is for the first column's bounds", _averages("ab", [a, shifted], shares)),
             Mutant("no-clip", "the second column is not clipped to its bounds", _averages("ab", unclipped, shares)),
         ),
+    )
+
+
+def shared_count_case() -> AuditCase:
+    """A release of two numbers whose averages divide by one count."""
+    shared = AggregateOptions("shared-count")
+    return AuditCase(
+        "gdp-release-shared-count",
+        "whole central release of two numbers over one count",
+        2.0,
+        Neighbours.ADD_OR_REMOVE_ONE,
+        "row",
+        _release("ab", 2.0, shared),
+        (
+            less_noise(_release("ab", 2.0 * float(LESS_NOISE), shared)),
+            Mutant("unpaid-count", "the sums have all of epsilon, and the count as much as each", _release("ab", 3.0, shared)),
+        ),
+        share=4,
     )
 
 

@@ -112,6 +112,14 @@ def noised_means(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, ep
     return [_mean(total, count, grid) for total, count in zip(totals, counts, strict=True)]
 
 
+def means_over(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
+    """Equations (2) and (4) with all of epsilon for the sum, over noisy counts that are paid for elsewhere."""
+    if epsilon is not None:
+        noise = discrete_laplaces(grid.sensitivity / epsilon, len(totals), stream)
+        totals = [total + more for total, more in zip(totals, noise, strict=True)]
+    return [_mean(total, count, grid) for total, count in zip(totals, counts, strict=True)]
+
+
 def _mean(total: int, count: int, grid: Grid) -> float:
     """Equation (4)."""
     largest = grid.sensitivity * max(count, 1)
@@ -125,6 +133,13 @@ def _exact_sums(units: np.ndarray, counts: Sequence[int]) -> list[int]:
     np.add.at(upper, owners, units >> 32)
     np.add.at(lower, owners, units & 0xFFFFFFFF)
     return [(high << 32) + low for high, low in zip(upper.tolist(), lower.tolist(), strict=True)]
+
+
+def sum_guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
+    """The cost of one mean of `means_over`: equation (2)."""
+    cost = math.inf if epsilon is None else float(epsilon)
+    event = Event("noisy-sum", (("epsilon", cost), ("sum_sensitivity", grid.sensitivity)))
+    return Guarantee(cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, unit, event)
 
 
 def guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:

@@ -2,11 +2,12 @@
 
 from types import ModuleType
 
-from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl, ldp_tabicl
+from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl, ldp_tabicl, mst_tabicl
 
 METHODS: dict[str, ModuleType] = {
     "ldp_tabicl": ldp_tabicl,
     "gdp_tabicl": gdp_tabicl,
+    "mst_tabicl": mst_tabicl,
     "few_shot_generation": few_shot_generation,
     "dp_icl": dp_icl,
 }

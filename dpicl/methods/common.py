@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person, to_replace_one
 from dpicl.contract.declared import Declared
+from dpicl.contract.models import Contract
 from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics, Result
 from dpicl.pipeline import Cell, Unit
@@ -54,6 +55,14 @@ def check_supported(contract: Declared, unit: Unit) -> None:
         raise PrivacyError(f"{contract.name}: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it")
     if unit.baselines and unit.method == "gdp_tabicl":
         raise PrivacyError(f"{contract.name}: central baselines read the rows again and are charged to no budget; run with baselines off")
+
+
+def for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:
+    """A guarantee for added or removed rows, stated for the contract's unit and neighbours."""
+    if contract.privacy.person:
+        guarantee = to_person(guarantee, contract.privacy.person.max_rows)
+    replaced = Neighbours(contract.privacy.neighbours) is Neighbours.REPLACE_ONE
+    return to_replace_one(guarantee) if replaced else guarantee
 
 
 def results(unit: Unit, measured: Mapping[Cell, Metrics], costs: Mapping[Cell, Cost]) -> list[Result]:

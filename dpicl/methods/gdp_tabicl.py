@@ -25,16 +25,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.accounting.amplification import amplify
-from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person, to_replace_one
+from dpicl.accounting.amplification import amplify, epsilon_before
 from dpicl.baselines import central_baselines
 from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, Result
 from dpicl.lm.layout import prompt
 from dpicl.lm.requests import Scorer
+from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
+from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, for_unit, results
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular import aggregate as tabular_aggregate
@@ -96,7 +96,7 @@ def released(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, dra
             of_cell,
             partition(contract, shots_of(cell)),
             contract,
-            epsilon=_epsilon(cell),
+            epsilon=epsilon_of(contract, unit, cell),
             options=options_of(unit),
             stream=draws.secret("aggregate", cell.key),
         )
@@ -110,9 +110,13 @@ def shots_of(cell: Cell) -> int:
     return cell.shots
 
 
-def _epsilon(cell: Cell) -> float:
+def epsilon_of(contract: Contract, unit: Unit, cell: Cell) -> float:
+    """Of the averages, before amplification; with `spent: in-all`, so that the cell's own is what is charged."""
     assert cell.epsilon is not None
-    return cell.epsilon
+    if unit.options.gdp_tabicl.spent == "before":
+        return cell.epsilon
+    times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
+    return epsilon_before(cell.epsilon / times, rate_of(contract, cell))
 
 
 def rate_of(contract: Contract, cell: Cell) -> Fraction:
@@ -132,13 +136,13 @@ def aggregate(
     """Step 3 for every cell that `members` has."""
     released = {}
     for cell in members:
-        assert cell.shots is not None and cell.epsilon is not None
+        assert cell.shots is not None
         released[cell] = tabular_aggregate.aggregate(
             train,
             members[cell],
             partition(contract, cell.shots),
             contract,
-            epsilon=cell.epsilon,
+            epsilon=epsilon_of(contract, unit, cell),
             options=options_of(unit),
             stream=draws.secret("aggregate", cell.key),
         )
@@ -151,19 +155,11 @@ def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
 
 
 def _cost(contract: Contract, unit: Unit, cell: Cell) -> Cost:
-    assert cell.shots is not None and cell.epsilon is not None
+    assert cell.shots is not None
     groups = partition(contract, cell.shots)
-    nominal = tabular_aggregate.guarantee(groups, contract, epsilon=cell.epsilon, options=options_of(unit))
+    nominal = tabular_aggregate.guarantee(groups, contract, epsilon=epsilon_of(contract, unit, cell), options=options_of(unit))
     amplified = amplify(nominal, rate_of(contract, cell))
-    return Cost(_for_unit(nominal, contract), _for_unit(amplified, contract))
-
-
-def _for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:
-    """A guarantee for added or removed rows, stated for the contract's unit and neighbours."""
-    if contract.privacy.person:
-        guarantee = to_person(guarantee, contract.privacy.person.max_rows)
-    replaced = Neighbours(contract.privacy.neighbours) is Neighbours.REPLACE_ONE
-    return to_replace_one(guarantee) if replaced else guarantee
+    return Cost(for_unit(nominal, contract), for_unit(amplified, contract))
 
 
 def serialise(released: Mapping[Cell, ReleasedGroups], queries: QueryTable, contract: Contract) -> dict[Cell, list[str]]:

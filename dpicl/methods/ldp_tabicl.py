@@ -26,18 +26,15 @@ import numpy as np
 from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, Result
-from dpicl.lm.layout import prompt
 from dpicl.lm.requests import Scorer
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
+from dpicl.methods.common import Cost, check_supported, draws_for, results
 from dpicl.methods.ldp_collection import Collected, collect, encoding_of, release_cells, released_by, releases
+from dpicl.methods.row_prompts import row_prompts, truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.encode import encode_queries
 from dpicl.tabular.estimate import estimated_rows
-from dpicl.tabular.observed import Reported
-from dpicl.tabular.serialize import local_demonstrations, local_queries
-from dpicl.tabular.shots import picked_rows
 from dpicl.tabular.split import SplitTable
 from dpicl.types import QueryTable, ReleasedRows
 
@@ -71,25 +68,15 @@ def serialise(
     Beside the method's own cells stand zero-shot prompts and, at every finite epsilon,
     prompts of raw randomised rows, which show what reconstruction is worth.
     """
-    asked = local_queries(encode_queries(queries, contract), contract)
-    prompts: dict[Cell, list[str]] = {ZERO_SHOT: asked}
-    options = unit.options.ldp_tabicl
-    for system in (system for system in unit.systems if system != "content-free"):
-        encoding = encoding_of(contract, options.variant(system))
-        for cell in unit.cells(system):
-            assert cell.epsilon is not None and cell.shots is not None
-            source = released_by(system, cell.epsilon, collections)
-            collected = collections[source]
-            if system != "raw-rows":
-                codes = reconstructed[source].codes
-            elif isinstance(collected, Reported) and np.isfinite(cell.epsilon):
-                codes = collected.stored
-            else:
-                continue
-            sampled = codes[picked_rows(len(codes), len(asked), cell, draws).ravel()]
-            texts = local_demonstrations(ReleasedRows(sampled), encoding.decode, contract)
-            prompts[cell] = [prompt(texts[i * cell.shots : (i + 1) * cell.shots], query) for i, query in enumerate(asked)]
-    return prompts
+    pools = {}
+    for cell in unit.asked_cells():
+        assert cell.epsilon is not None
+        source = released_by(cell.system, cell.epsilon, collections)
+        raw = cell.system == "raw-rows"
+        if cell.system != "content-free" and not (raw and np.isinf(cell.epsilon)):
+            codes = collections[source].stored if raw else reconstructed[source].codes
+            pools[cell] = codes, encoding_of(contract, unit.options.ldp_tabicl.variant(cell.system))
+    return row_prompts(pools, queries, contract, draws)
 
 
 def baselines(reconstructed: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:
@@ -113,11 +100,6 @@ def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
 def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
     """The guarantee of one cell as a sentence."""
     return f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
-
-
-def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
-    """Labels of the queries, shape (queries,)."""
-    return np.asarray(encode_queries(queries, contract).codes[:, -1])
 
 
 def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:

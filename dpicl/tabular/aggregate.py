@@ -11,6 +11,8 @@ Paper       DP-TabICL algorithm 2 and section V-E, mended (see the mechanisms).
     (2)  category or label: argmax of a noisy histogram over the public categories
     (3)  number: noisy mean on the contract's bounds, narrowed by the group's predicate
 
+    (4)  `shared-count`: one noisy count of the group, and (3) from a noisy sum over it; the count is one of the C
+
 Symbols     C leaves out what the predicate already says; `all-columns` is the paper's
             split, which pays for those columns too.
 Not covered correlations between columns of a group; columns are averaged one by one.
@@ -20,7 +22,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, TypeVar
 
@@ -36,7 +38,7 @@ from dpicl.tabular.sums import GroupSums, group_sums
 from dpicl.types import PrivateTable, ReleasedGroup, ReleasedGroups
 
 CITATIONS = ("carey2024dptabicl",)
-Allocation = Literal["paid-columns", "all-columns"]
+Allocation = Literal["paid-columns", "all-columns", "shared-count"]
 Way = TypeVar("Way")
 
 
@@ -57,11 +59,10 @@ def guarantee(groups: tuple[Group, ...], contract: Contract, *, epsilon: float, 
 def _group_guarantee(group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions) -> Guarantee:
     histograms = [name for name in _paid(group, contract) if isinstance(contract.columns[name], CategoryColumn)]
     means = [name for name in _paid(group, contract) if name not in histograms]
-    costs = [noisy_count.guarantee(share) for _ in histograms] + [
-        noisy_mean.guarantee(_grid(name, group, contract, options), share) for name in means
-    ]
-    if group.label is None:
-        costs.append(noisy_count.guarantee(share))
+    shared = options.allocation == "shared-count"
+    of_mean = noisy_mean.sum_guarantee if shared else noisy_mean.guarantee
+    counts = len(histograms) + (group.label is None) + (shared and bool(means))
+    costs = [noisy_count.guarantee(share)] * counts + [of_mean(_grid(name, group, contract, options), share) for name in means]
     return compose_sequential(costs) if costs else Guarantee(0.0, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", Event("public-key"))
 
 
@@ -109,6 +110,8 @@ def noised(
     """Equations (1) to (3) on exact sums of whole groups: the only draw of noise."""
     total = noisy_count.exact_epsilon(epsilon)
     parts = [_Part(group, _share(group, contract, total, options)) for group in groups]
+    if options.allocation == "shared-count":
+        sums = replace(sums, rows=_noisy_rows(sums, parts, contract, stream))
     columns = {name: _column(sums, name, parts, contract, options, stream) for name in contract.features}
     labels = _labels(sums, parts, stream)
     averages = [{name: column[i] for name, column in columns.items()} for i in range(len(parts))]
@@ -125,6 +128,15 @@ class _Part:
     share: Fraction | None
 
 
+def _noisy_rows(sums: GroupSums, parts: Sequence[_Part], contract: Contract, stream: Stream) -> np.ndarray:
+    """The count of equation (4), of every group that has a number to average; 0 for others: shape (groups,)."""
+    asked = [any(not isinstance(contract.columns[name], CategoryColumn) for name in _paid(part.group, contract)) for part in parts]
+    found = np.zeros(len(parts), dtype=np.int64)
+    for (_, share), places in _alike([True if one else None for one in asked], parts).items():
+        found[places] = noisy_count.noisy_counts([int(sums.rows[i]) for i in places], epsilon=share, stream=stream)
+    return found
+
+
 _Codes = tuple[int, ...]
 """The categories that a group's predicate leaves open, as numbers."""
 
@@ -136,7 +148,7 @@ def _column(
     known, declared = [_known(name, part.group, contract) for part in parts], contract.columns[name]
     if not isinstance(declared, CategoryColumn):
         grids = [_open_grid(name, part.group, contract, options) for part in parts]
-        means = _means(sums, name, grids, parts, stream)
+        means = _means(sums, name, grids, parts, stream, shared=options.allocation == "shared-count")
         return [means[i] if value is None else value for i, value in enumerate(known)]
     categories = declared.categories
     open_codes = [
@@ -152,12 +164,15 @@ def _labels(sums: GroupSums, parts: Sequence[_Part], stream: Stream) -> list[int
     return [modes[i] if part.group.label is None else part.group.label for i, part in enumerate(parts)]
 
 
-def _means(sums: GroupSums, name: str, grids: Sequence[Grid | None], parts: Sequence[_Part], stream: Stream) -> dict[int, float]:
-    """The noisy mean of every part that has a grid."""
+def _means(
+    sums: GroupSums, name: str, grids: Sequence[Grid | None], parts: Sequence[_Part], stream: Stream, *, shared: bool
+) -> dict[int, float]:
+    """The noisy mean of every part that has a grid; over rows that are noisy already where the count is shared."""
+    averages = noisy_mean.means_over if shared else noisy_mean.noised_means
     averaged: dict[int, float] = {}
     for (grid, share), places in _alike(grids, parts).items():
         totals, counts = [sums.total(name, i) for i in places], [int(sums.rows[i]) for i in places]
-        averaged |= zip(places, noisy_mean.noised_means(totals, counts, grid, epsilon=share, stream=stream), strict=True)
+        averaged |= zip(places, averages(totals, counts, grid, epsilon=share, stream=stream), strict=True)
     return averaged
 
 
@@ -190,7 +205,9 @@ def _share(group: Group, contract: Contract, total: Fraction | None, options: Ag
     if options.allocation == "all-columns":
         columns = len(contract.features) + 1
     else:
-        columns = len(_paid(group, contract)) + (group.label is None)
+        paid = _paid(group, contract)
+        shared = options.allocation == "shared-count" and any(not isinstance(contract.columns[name], CategoryColumn) for name in paid)
+        columns = len(paid) + (group.label is None) + shared
     return None if total is None else total / max(columns, 1)
 
 

@@ -1,11 +1,15 @@
-"""Which reconstructed rows demonstrate for which query: post-processing, at no cost.
+"""Which released rows demonstrate for which query: post-processing by public rules, at no cost.
 
-    icl         k rows for each query, drawn afresh: the paper's way
-    icl-nested  the same, but fewer shots are the beginning of more: k = 1 in 2 in 4 in 8
-    icl-shared  50 draws of k rows, taken in turn by the queries
+    icl            k rows for each query, drawn afresh: the paper's way
+    icl-nested     the same, but fewer shots are the beginning of more: k = 1 in 2 in 4 in 8
+    icl-shared     50 draws of k rows, taken in turn by the queries
+    icl-prototype  k rows for all queries, labels in turn: those that all rows of their label are nearest to
+    icl-diverse    k rows for all queries, labels in turn: of each label the first prototype, then the farthest from all before
+    icl-near       for each query the k rows nearest to it, the nearest last
 
-The last two let a scoring engine read shared beginnings once; they are columns of their own
-in a report, because they change how answers vary together.
+Nearness is the number of equal columns. The last three choose among 2,048 rows drawn at random.
+
+Paper       `near` [LSZDCC22] Liu et al. 2022 (arXiv 2101.06804); `diverse` [G85] Gonzalez 1985.
 """
 
 from __future__ import annotations
@@ -16,27 +20,67 @@ from dpicl.errors import DataError
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
 
-SHARED_SETS = 50
+CITATIONS = ("liu2022what", "gonzalez1985clustering")
+SHARED_SETS, POOL = 50, 2048
 _MOST_SHOTS = 64
 
 
-def picked_rows(row_count: int, query_count: int, cell: Cell, draws: Draws) -> np.ndarray:
-    """Positions of the rows that demonstrate, distinct for each query: int64 of shape (queries, k).
+def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws) -> np.ndarray:
+    """Positions of the rows that demonstrate: int64 of shape (queries, k).
+
+    Args:
+        rows: levels of released rows, shape (rows, columns), the label last.
+        queries: levels of the queries; their last column, the truth, is not looked at.
 
     Raises:
         DataError: fewer rows than shots.
     """
-    shots = cell.shots or 0
+    shots, row_count, query_count = cell.shots or 0, len(rows), len(queries)
     if row_count < shots:
-        raise DataError("LDP-TabICL", f"too few rows to draw {shots} shots from", count=row_count)
+        raise DataError("demonstrations", f"too few rows to draw {shots} shots from", count=row_count)
     if cell.system == "icl-nested":
         every = Cell(cell.system, cell.epsilon, None, cell.sampling_rate)
         return _draws(row_count, query_count, min(_MOST_SHOTS, row_count), every, draws)[:, :shots]
     if cell.system == "icl-shared":
         return _draws(row_count, SHARED_SETS, shots, cell, draws)[np.arange(query_count) % SHARED_SETS]
+    if cell.system in ("icl-prototype", "icl-diverse", "icl-near"):
+        pool = _draws(row_count, 1, min(POOL, row_count), Cell(cell.system, cell.epsilon), draws)[0]
+        if cell.system == "icl-near":
+            return pool[_nearest(rows[pool, :-1], queries[:, :-1], shots)]
+        return np.tile(pool[_typical(rows[pool], shots, diverse=cell.system == "icl-diverse")], (query_count, 1))
     return _draws(row_count, query_count, shots, cell, draws)
 
 
 def _draws(row_count: int, count: int, shots: int, cell: Cell, draws: Draws) -> np.ndarray:
     rng = draws.public("sample", cell.key).generator()
     return np.array([rng.choice(row_count, shots, replace=False, shuffle=True) for _ in range(count)]).reshape(count, shots)
+
+
+def _nearest(pool: np.ndarray, queries: np.ndarray, shots: int) -> np.ndarray:
+    """Shape (queries, k), the nearest last; of equals those that were drawn first."""
+    apart = np.stack([(pool != query).sum(axis=1) for query in queries])
+    return np.argsort(apart, axis=1, kind="stable")[:, :shots][:, ::-1]
+
+
+def _typical(pool: np.ndarray, shots: int, *, diverse: bool) -> np.ndarray:
+    """Shape (k,): of both labels in turn, the more frequent first, and from the start again where there are no more."""
+    labels = [np.flatnonzero(pool[:, -1] == label) for label in np.unique(pool[:, -1])]
+    ranked = [members[_ranked(pool[members, :-1], shots, diverse=diverse)] for members in sorted(labels, key=len, reverse=True)]
+    turns = [one[place] for place in range(shots) for one in ranked if place < len(one)]
+    return np.resize(turns, shots)
+
+
+def _ranked(rows: np.ndarray, count: int, *, diverse: bool) -> np.ndarray:
+    """Positions of at most `count` different rows, the most typical first."""
+    distinct, first, weights = np.unique(rows, axis=0, return_index=True, return_counts=True)
+    apart = np.stack([(distinct != one).sum(axis=1) for one in distinct])
+    chosen = [int((weights @ apart).argmin())]
+    while len(chosen) < min(count, len(distinct)):
+        nearest = apart[:, chosen].min(axis=1)
+        if diverse:
+            chosen.append(int(np.lexsort((weights, nearest))[-1]))
+        else:
+            gains = weights @ np.maximum(nearest[:, np.newaxis] - apart, 0)
+            gains[chosen] = -1
+            chosen.append(int(gains.argmax()))
+    return first[chosen]

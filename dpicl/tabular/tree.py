@@ -59,16 +59,34 @@ def tree(seen: Observed | Reported) -> Tree:
     bonds = np.zeros((label, label))
     for (i, j), shares in pairs.items():
         bonds[i, j] = -(_EDGE + max(0.0, _conditional_information(shares)))
-    order, before = breadth_first_order(minimum_spanning_tree(bonds), 0, directed=False)
-    parents = {int(column): int(before[column]) if before[column] >= 0 else int(column) for column in order}
-    return Tree(label, tuple(map(int, order)), parents, {column: _shares(column, parents[column], pairs, seen) for column in parents})
+    chosen = {(int(i), int(j)): pairs[int(i), int(j)] for i, j in np.argwhere(minimum_spanning_tree(bonds).toarray())}
+    return rooted(label, chosen, {0: log_linear(seen.on((0, label)))})
 
 
-def _shares(column: int, parent: int, pairs: Mapping[tuple[int, int], np.ndarray], seen: Observed | Reported) -> np.ndarray:
-    """Over (parent, column, label); of the root with one level of a parent."""
+def rooted(label: int, pairs: Mapping[tuple[int, int], np.ndarray], alone: Mapping[int, np.ndarray]) -> Tree:
+    """Pairs of columns that make a forest as an order from roots on.
+
+    Args:
+        pairs: shares over (i, j, label).
+        alone: shares over (column, label), at least of the first column of every tree.
+    """
+    bonds = np.zeros((label, label))
+    for pair in pairs:
+        bonds[pair] = 1
+    parents: dict[int, int] = {}
+    for start in range(label):
+        if start not in parents:
+            order, before = breadth_first_order(bonds, start, directed=False)
+            parents |= {int(column): int(before[column]) if before[column] >= 0 else int(column) for column in order}
+    shares = {column: _shares(column, parent, pairs, alone) for column, parent in parents.items()}
+    return Tree(label, tuple(parents), parents, shares)
+
+
+def _shares(column: int, parent: int, pairs: Mapping[tuple[int, int], np.ndarray], alone: Mapping[int, np.ndarray]) -> np.ndarray:
+    """Over (parent, column, label); of a root with one level of a parent."""
     if parent == column:
-        return log_linear(seen.on((column, len(seen.sizes) - 1)))[np.newaxis]
-    return pairs[parent, column] if parent < column else pairs[column, parent].swapaxes(0, 1)
+        return alone[column][np.newaxis]
+    return pairs[parent, column] if (parent, column) in pairs else pairs[column, parent].swapaxes(0, 1)
 
 
 def _conditional_information(shares: np.ndarray) -> float:

@@ -49,6 +49,26 @@ def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
     return _panels(part, draw, metric, f"{METRICS[metric]} against epsilon, {_method(part)}, one panel per data set")
 
 
+def fitted_figure(results: pd.DataFrame) -> str:
+    """Accuracy of logistic regression on what every method and way released, one panel per data set; empty where there is one only."""
+    fitted = results[results["system"].str.match(r"lr(?!-naive)") | (results["system"] == "majority")]
+    series = list(fitted.loc[fitted["system"] != "majority", ["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
+    if len(series) < 2:
+        return ""
+    place = epsilon_places(fitted["epsilon"].dropna().unique())
+
+    def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
+        for i, (method, system) in enumerate(series):
+            values = of_dataset[(of_dataset["method"] == method) & (of_dataset["system"] == system)].set_index("epsilon")["accuracy"]
+            colour, marker = SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
+            _epsilon_line(axes, values, place, words.fitted_name(method, system), colour, marker=marker, shift=i)
+        _levels(axes, of_dataset, "accuracy")
+        axes.set_xticks(list(place.values()), [words.epsilon(epsilon) for epsilon in place])
+        axes.set_xlabel("ε")
+
+    return _panels(fitted, draw, "accuracy", "Accuracy of logistic regression against epsilon, by what it was fitted on")
+
+
 def rate_figure(part: pd.DataFrame, metric: str) -> str:
     """A metric of one method against the sampling rate, one panel per data set, as the paper's figure 2."""
 

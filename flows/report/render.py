@@ -15,7 +15,7 @@ from flows.report.costs import costs
 from flows.report.guarantees import guarantee_table, relevant_errata
 from flows.report.load import Demonstrations, Run, load_run
 from flows.report.paper import Paper
-from flows.report.plots import epsilon_figure, rate_figure, time_figure
+from flows.report.plots import epsilon_figure, fitted_figure, rate_figure, time_figure
 from flows.report.tables import METRICS, has_several_rates, metric_tables, of_texts
 from tasks.csv_file import harmless
 
@@ -107,7 +107,7 @@ def _figures(run: Run) -> dict[str, Any]:
         draw, metric = rate_figure if has_several_rates(part) else epsilon_figure, "rouge1" if texts else "accuracy"
         figures.append((method, has_several_rates(part), words.MEASURES[metric], Markup(draw(part, metric))))
     bars = Markup(time_figure(costs(run.timings, None))) if len(run.timings) else ""
-    return {"figures": figures, "time_figure": bars}
+    return {"figures": figures, "time_figure": bars, "fitted_figure": Markup(fitted_figure(run.results))}
 
 
 def _environment(*, html: bool) -> jinja2.Environment:

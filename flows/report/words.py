@@ -9,6 +9,7 @@ DASH = "–"
 METHODS = {
     "ldp_tabicl": "LDP-TabICL",
     "gdp_tabicl": "GDP-TabICL",
+    "mst_tabicl": "MST-TabICL",
     "few_shot_generation": "DP few-shot generation",
     "dp_icl": "DP-ICL",
     "": "shared",
@@ -17,6 +18,9 @@ SYSTEMS = {
     "icl": "in-context",
     "icl-nested": "in-context, nested shots",
     "icl-shared": "in-context, shared shots",
+    "icl-prototype": "in-context, prototypes as shots",
+    "icl-diverse": "in-context, diverse shots",
+    "icl-near": "in-context, shots near the query",
     "icl-calibrated": "in-context, calibrated",
     "raw-rows": "raw randomised rows",
     "random-rows": "real rows at random",
@@ -42,6 +46,13 @@ def system_name(slug: str) -> str:
     """A system in words; ways that a pipeline names itself carry the name behind the system's."""
     system, _, way = slug.partition("-")
     return SYSTEMS.get(slug) or (f"{SYSTEMS[system]}, {way}" if way and system in SYSTEMS else slug)
+
+
+def fitted_name(method: str, system: str) -> str:
+    """What a baseline was fitted on."""
+    way = system.partition("-")[2]
+    on = "the rows, diffprivlib's noise" if method == "gdp_tabicl" else f"rows of {method_name(method)}"
+    return f"{on}, {way}" if way else on
 
 
 def system_order(slug: str) -> int:

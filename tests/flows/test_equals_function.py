@@ -24,6 +24,7 @@ from flows.dp_icl import dp_icl
 from flows.few_shot_generation import few_shot_generation
 from flows.gdp_tabicl import gdp_tabicl
 from flows.ldp_tabicl import ldp_tabicl
+from flows.mst_tabicl import mst_tabicl
 from tasks.corpus import public_corpus
 from tasks.run_folder import read_plan
 from tasks.settings import Settings
@@ -148,7 +149,7 @@ def test_ensembles_with_the_tiny_model_equal_the_function(world: World) -> None:
     assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
 
 
-@pytest.mark.parametrize("flow", [ldp_tabicl, gdp_tabicl], ids=lambda flow: flow.name)
+@pytest.mark.parametrize("flow", [ldp_tabicl, gdp_tabicl, mst_tabicl], ids=lambda flow: flow.name)
 def test_a_method_s_flow_with_the_tiny_model_equals_the_function(world: World, flow: Any) -> None:
     with world.entered():
         runner = DaskTaskRunner(address=world.scheduler)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.accounting.amplification import amplified_epsilon, amplify
+from dpicl.accounting.amplification import amplified_epsilon, amplify, epsilon_before
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.published import AmplifiedEpsilon, table_v
@@ -33,6 +33,12 @@ def test_table_v_as_corrected(cell: AmplifiedEpsilon) -> None:
 
 def test_table_v_is_whole() -> None:
     assert len(table_v()) == 40
+
+
+@given(epsilons, rates)
+def test_what_is_charged_in_all_is_met_from_below_and_nearly(epsilon: float, rate: float) -> None:
+    reached = amplified_epsilon(epsilon_before(epsilon, rate), rate)
+    assert reached <= epsilon and reached == pytest.approx(epsilon, rel=1e-9)
 
 
 @given(epsilons, rates)

@@ -149,7 +149,10 @@ def test_every_way_to_reconstruct_runs(options: LdpOptions, small_split: Splitte
     assert _run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options))
 
 
-@pytest.mark.parametrize("options", [GdpOptions(), GdpOptions(allocation="all-columns", sum_origin="lower")])
+@pytest.mark.parametrize(
+    "options",
+    [GdpOptions(), GdpOptions(allocation="all-columns", sum_origin="lower"), GdpOptions(allocation="shared-count", spent="in-all")],
+)
 def test_every_way_to_aggregate_runs(options: GdpOptions, small_split: Splitter) -> None:
     assert _run("gdp_tabicl", small_split(), options=Options(gdp_tabicl=options), sampling_rates=(Fraction(1, 3),))
 
@@ -199,7 +202,7 @@ def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) 
 
 
 def test_fewer_rows_than_shots_are_refused(small_split: Splitter) -> None:
-    with pytest.raises(DataError, match=r"LDP-TabICL: too few rows to draw 16 shots from \(8 values\)"):
+    with pytest.raises(DataError, match=r"demonstrations: too few rows to draw 16 shots from \(8 values\)"):
         _run("ldp_tabicl", small_split(row_count=10), shots=(16,))
 
 

@@ -21,6 +21,7 @@ from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
 from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
+from tasks.measure import measure
 from tasks.plan import make_plan
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
@@ -39,6 +40,7 @@ End = Literal["finished", "torn", "placed"]
 RELEASE: Mapping[str, tuple[Task[..., Any], ...]] = {
     "ldp_tabicl": (randomise, reconstruct),
     "gdp_tabicl": (subsample, aggregate),
+    "mst_tabicl": (measure, reconstruct),
     "few_shot_generation": (charge, generate, release_texts),
     "dp_icl": (charge, consult, release_answers),
 }

@@ -99,6 +99,7 @@ def test_a_benchmark_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_pa
 RELEASED = {
     "ldp_tabicl": "released_reports.npz",
     "gdp_tabicl": "released_groups.json",
+    "mst_tabicl": "released_counts.json",
     "few_shot_generation": "released_texts.json",
     "dp_icl": "released_answers.json",
 }
