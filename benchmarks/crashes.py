@@ -203,7 +203,8 @@ def copied_databases(server: Server, made: Rig) -> Callable[[], str]:
 def run_matrix(schedules: int, seed: int = 0) -> dict[str, list[Verdict]]:
     """Verdicts by mode and database."""
     KEPT.mkdir(parents=True, exist_ok=True)
-    sources = sorted(path for folder in ("dpicl", "tasks") for path in Path(folder).rglob("*.py"))
+    folders = ("benchmarks", "dpicl", "flows", "tasks", "tests")
+    sources = [Path("requirements.lock"), *sorted(path for folder in folders for path in Path(folder).rglob("*.py"))]
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]
     verdicts: dict[str, list[Verdict]] = {}
     with ExitStack() as stack:

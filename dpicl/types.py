@@ -93,7 +93,7 @@ class LocalReports:
 
 @dataclass(frozen=True)
 class ReleasedRows:
-    """Synthetic rows: codes of shape (rows, attributes), post-processing of reports."""
+    """Synthetic rows: codes of shape (rows, attributes), post-processing of reports or noisy counts."""
 
     codes: np.ndarray
 

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpicl.contract import Contract
+from dpicl.contract.load import contract_digest
 from dpicl.errors import DataError, RunError
 from dpicl.tabular.batches import Facts, check_batchable, prepare
 from dpicl.tabular.survey import Survey
@@ -42,11 +43,17 @@ class Batches:
 
     @staticmethod
     def find(settings: Settings, dataset: str, run: Path) -> Batches | None:
-        """The batches of a table that was ingested so; None where it is whole."""
+        """The batches of a table that was ingested so; None where it is whole.
+
+        Raises:
+            RunError: the contract is another one than that which they were checked and parted by.
+        """
         path = settings.private(dataset, run.name) / INDEX
         if not path.exists():
             return None
         content, contract = read_json(path), settings.contract(dataset)
+        if content["contract"] != contract_digest(contract):
+            raise RunError(f"{dataset}: its rows were prepared under another contract; start a new run")
         found = None if content["files"] is None else Survey.read(content["files"], Path(content["folder"]))
         return Batches(contract, settings.private(dataset, run.name, content["place"]), content["count"], found)
 
@@ -121,7 +128,7 @@ def begin(found: Survey, contract: Contract, folder: Path) -> str:
     """
     check_batchable(contract)
     count = found.batches(contract)
-    _write_index(folder, {"count": count, "place": "batches", "folder": str(found.folder), "files": found.as_json()})
+    _write_index(folder, contract, {"count": count, "place": "batches", "folder": str(found.folder), "files": found.as_json()})
     return f"{found.rows} rows in {count} batches"
 
 
@@ -140,7 +147,7 @@ def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settin
             Batches(contract, mine, 0, None).keep(count - 1, table)
         if not rows:
             raise DataError("query", "has no rows; expected at least one without a missing value")
-        _write_index(folder, {"count": count, "place": name, "folder": "", "files": None})
+        _write_index(folder, contract, {"count": count, "place": name, "folder": "", "files": None})
     finally:
         index = read_json(folder / INDEX) if (folder / INDEX).exists() else {}
         if index.get("place") != name:
@@ -148,8 +155,8 @@ def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settin
     return f"{rows} rows in {count} batches"
 
 
-def _write_index(folder: Path, content: dict[str, Any]) -> None:
-    write_json(folder / INDEX, content, mode=PRIVATE_MODE)
+def _write_index(folder: Path, contract: Contract, content: dict[str, Any]) -> None:
+    write_json(folder / INDEX, {"contract": contract_digest(contract), **content}, mode=PRIVATE_MODE)
 
 
 def parts_of(run: str, dataset: str) -> int:

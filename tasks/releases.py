@@ -42,8 +42,8 @@ from tasks.settings import Settings
 SPENDING = "releases.json"
 POST_PROCESSING = {"estimator", "also_sampled"}
 """Choices that change nothing of a release: it is bought once for all of them."""
-_LATER = {"design": "all-columns", "columns": None, "spent": "before"}
-"""Choices that came later, as everything was before them: what was released then keeps its name."""
+_LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"})
+"""Choices that came later, as everything was before them: where all of a set are so, the release keeps its name."""
 WRITING = ("few_shot_generation", "dp_icl")
 """Methods in which a model reads private rows."""
 
@@ -89,13 +89,16 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
     if unit.method in WRITING:
         chosen, own = chosen.variant(cell.system), {"writer": writer}
     choices = chosen.model_dump(mode="json", exclude=POST_PROCESSING)
+    for before in _LATER:
+        if before.items() <= choices.items():
+            choices = {name: choice for name, choice in choices.items() if name not in before}
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,
         **own,
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
-        **{name: choice for name, choice in choices.items() if name not in _LATER or choice != _LATER[name]},
+        **choices,
     }
 
 

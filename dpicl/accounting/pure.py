@@ -53,6 +53,7 @@ LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
     "public-key": (None, lambda event: 0.0),
     "discrete-laplace": (ADD, _stated),
     "noisy-mean": (ADD, _stated),
+    "noisy-sum": (ADD, _stated),
     "noisy-max": (None, _stated),
     "joint-exponential": (None, _stated),
     "sparse-vector": (ADD, _stated),

@@ -31,7 +31,7 @@ class Memory:
 
     def __init__(self, lines: list[dict[str, Any]], file: int) -> None:
         self._file = file
-        self._costs: dict[str, float] = {line["collection"]: line["epsilon"] for line in lines if "epsilon" in line}
+        self._costs = {str(line["collection"]): float(line["epsilon"]) for line in lines if "epsilon" in line}
         self._reports: dict[tuple[str, str], Report] = {
             (line["collection"], line["who"]): line["report"] for line in lines if "report" in line
         }
@@ -97,7 +97,9 @@ def _whole_lines(path: Path, file: int) -> list[dict[str, Any]]:
     whole, broken_off = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
     try:
         lines = [json.loads(line) for line in whole.splitlines()]
-        if not all(line["collection"] for line in lines) or not (_BEGINNING.startswith(broken_off) or broken_off.startswith(_BEGINNING)):
+        if not all(line["collection"] and float(line.get("epsilon", 0)) >= 0 for line in lines) or not (
+            _BEGINNING.startswith(broken_off) or broken_off.startswith(_BEGINNING)
+        ):
             raise ValueError
         os.ftruncate(file, len(whole))
         return lines

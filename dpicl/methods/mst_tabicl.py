@@ -21,9 +21,11 @@ Not covered queries, which are sent as they are; every (epsilon, seed) is a rele
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 
 from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
+from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics, Result
 from dpicl.lm.requests import Scorer
 from dpicl.methods import tabular_answers as answers
@@ -126,9 +128,14 @@ def baselines(drawn: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Co
 
 
 def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-    """What this unit spends: one release per epsilon."""
-    columns = len(encoding_of(contract).sizes) - 1
-    return {cell: Cost(for_unit(guarantee(columns, _epsilon(cell)), contract)) for cell in release_cells(unit)}
+    """What this unit spends: one release per epsilon.
+
+    Raises:
+        ParameterError: what fits the model is not installed.
+    """
+    if find_spec("mbi") is None:
+        raise ParameterError("methods", "mst_tabicl", "package mbi for it: pip install 'dpicl[models]'")
+    return {cell: Cost(for_unit(guarantee(_epsilon(cell)), contract)) for cell in release_cells(unit)}
 
 
 def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:

@@ -69,8 +69,10 @@ def check_batchable(contract: Contract) -> None:
     """Refuse what can only be known of a whole table.
 
     Raises:
-        DataError: the contract checks for repeated rows or values, or states a digest of sorted rows.
+        DataError: the contract checks for repeated rows or values, states a digest of sorted rows, or protects persons.
     """
+    if contract.privacy.person:
+        raise DataError(contract.name, "protects persons, whose rows must be seen together; expected a table that is read whole")
     if any(check.rule == "unique" for check in contract.checks):
         raise DataError(
             contract.name, "has a check `unique`, which needs all rows at once; expected none on a table that is read in batches"

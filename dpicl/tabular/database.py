@@ -79,7 +79,7 @@ def _asked(query: Query, dataset: str) -> Iterator[Any]:
     try:
         engine = create_engine(address, **settings)
         connection = engine.connect()
-    except (SQLAlchemyError, ModuleNotFoundError, TypeError, ValueError) as error:
+    except (SQLAlchemyError, ImportError, TypeError, ValueError) as error:
         raise SourceError(f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)})") from None
     try:
         options = {"stream_results": True, "max_row_buffer": _FETCHED_ROWS, "no_parameters": True, "postgresql_readonly": True}

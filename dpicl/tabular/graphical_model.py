@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.errors import ParameterError
 from dpicl.tabular.spanning_tree import NoisyMarginal, added
 from dpicl.tabular.tree import Tree, rooted
 
@@ -49,11 +48,8 @@ def _fitted(sizes: Sequence[int], counted: Sequence[NoisyMarginal]) -> Any:
     """`mbi`'s model, whose attributes are the columns' numbers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of its 32 bits, before they can be 64
-        try:
-            import jax
-            import mbi
-        except ImportError:
-            raise ParameterError("method", "mst_tabicl", "package mbi: pip install dpicl[models]") from None
+        import jax
+        import mbi
 
     jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
     measured = [

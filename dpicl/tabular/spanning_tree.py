@@ -21,6 +21,7 @@ Not covered persons (the caller pays for their rows); running time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,7 +30,8 @@ from math import prod
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Guarantee, Neighbours, compose_sequential
+from dpicl.accounting.events import pure
+from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.randomness import Stream
 from dpicl.types import PrivateCodes
@@ -67,12 +69,11 @@ class Shares:
         return Shares(total * FIRST / columns, total * CHOICE / (columns - 1), total * SECOND / (columns - 1))
 
 
-def guarantee(columns: int, epsilon: float | Fraction) -> Guarantee:
-    """What `measure` costs on a table of so many columns beside the label."""
-    shares = Shares.of(epsilon, columns)
-    chosen = noisy_max.exponential_guarantee(shares.choice, spread=_SPREAD, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
-    pairs = [chosen, noisy_count.guarantee(shares.second)] * (columns - 1)
-    return compose_sequential([noisy_count.guarantee(shares.first)] * columns + pairs)
+def guarantee(epsilon: float | Fraction) -> Guarantee:
+    """What `measure` costs, whatever it chooses: one event, since which steps there are depends on the rows."""
+    total = noisy_count.exact_epsilon(epsilon)
+    cost = math.inf if total is None else float(total)
+    return Guarantee(cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", pure(cost))
 
 
 @dataclass(frozen=True)

@@ -86,21 +86,16 @@ class Survey:
 
 
 def survey(contract: Contract, data_folder: Path | None) -> Survey | None:
-    """What the contract's Parquet file or folder holds, by the footers; None where the rows come otherwise.
+    """What the contract's folder of Parquet files holds, by the footers; None where the rows come otherwise: a file is read whole.
 
     Raises:
         SourceError: the folder is not there, or holds no Parquet file.
         DataError: a file is no Parquet file, or has other columns than the contract.
     """
-    if data_folder is None or not _is_parquet(contract):
+    if data_folder is None or contract.source.folder is None:
         return None
-    names = folder_files(contract, data_folder) if contract.source.folder else [str(contract.source.file)]
-    files = [(name, _footer(below(data_folder, name, contract.name), contract, name)) for name in names]
-    return Survey(data_folder, tuple(files)) if contract.source.folder or files[0][1].rows > WHOLE_ROWS else None
-
-
-def _is_parquet(contract: Contract) -> bool:
-    return contract.source.folder is not None or (contract.source.file or "").endswith(_SUFFIX)
+    names = folder_files(contract, data_folder)
+    return Survey(data_folder, tuple((name, _footer(below(data_folder, name, contract.name), contract, name)) for name in names))
 
 
 def _footer(path: Path, contract: Contract, name: str) -> Footer:

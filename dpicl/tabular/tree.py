@@ -1,6 +1,6 @@
 """A tree of columns below the label: a model of tables with many columns, from three columns at a time.
 
-Guarantee   none spent: post-processing of epsilon-LDP reports.
+Guarantee   none spent: post-processing of what was released.
 Paper       [FGG97] Friedman, Geiger and Goldszmidt 1997 (tree-augmented naive Bayes); [CL68] Chow and Liu.
 
     (1)  pi_ij = log-linear estimate over columns i, j and the label y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -151,6 +152,14 @@ def test_bits_answer_a_question_over_many_cells_and_a_cell_does_not(contract: Pa
     ):
         with pytest.raises(DataError):
             tally_reports([wrong], made)
+
+
+def test_a_memory_with_costs_as_text_is_read(contract: Path) -> None:
+    first = reports(contract, held(5), "--epsilon", "1")
+    memory = contract.with_name("memory.jsonl")
+    memory.write_text(re.sub(r'"epsilon": ([0-9.]+)', r'"epsilon": "\1"', memory.read_text()))
+    assert '"epsilon": "' in memory.read_text() and reports(contract, held(5), "--epsilon", "1") == first
+    assert "of cap 1.5 is spent" in run(contract, held(5), "--epsilon", "0.75", "--cap", "1.5").stderr
 
 
 def test_a_file_that_is_no_memory_is_left_alone(contract: Path) -> None:

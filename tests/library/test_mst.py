@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.accountant import compose, price
+from dpicl.accounting.events import gaussian
+from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.lm import HashScorer
 from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.methods import mst_tabicl
@@ -20,7 +22,7 @@ from dpicl.options import MstOptions, Options
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
 from dpicl.tabular.graphical_model import graphical_model
-from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, Shares, _Table, added, guarantee, measure
+from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, Shares, _rest, _Table, added, guarantee, measure
 from dpicl.tabular.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
 from tests.library.examples import private_contract, random_table, small_contract
@@ -88,11 +90,27 @@ def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(count: int, seed: in
     assert sum(spent) == Fraction(epsilon)
 
 
-@pytest.mark.parametrize("columns", [1, 2, 13])
-def test_the_guarantee_is_epsilon_for_a_row_more_or_less(columns: int) -> None:
-    stated = guarantee(columns, 2.0)
-    assert stated.epsilon == pytest.approx(2.0, rel=1e-12) and stated.delta == 0 and stated.neighbours is Neighbours.ADD_OR_REMOVE_ONE
-    assert guarantee(columns, math.inf).epsilon == math.inf and Shares.of(math.inf, columns).first is None
+def test_the_guarantee_is_epsilon_for_a_row_more_or_less() -> None:
+    stated = guarantee(2.0)
+    assert stated.epsilon == 2.0 and stated.delta == 0 and stated.neighbours is Neighbours.ADD_OR_REMOVE_ONE
+    assert guarantee(math.inf).epsilon == math.inf and Shares.of(math.inf, 3).first is None
+
+
+def test_beside_gaussian_noise_no_path_costs_more_than_is_priced() -> None:
+    """A filter's steps depend on the rows; it is priced as one mechanism, not as the steps of one path."""
+
+    def priced(*steps: Guarantee) -> float:
+        return compose([beside, *steps], delta=2e-6).epsilon
+
+    def step(share: Fraction | None) -> Guarantee:
+        return noisy_count.guarantee(share)
+
+    columns, noise = 12, gaussian(sigma=2.0)
+    beside = price(noise, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-6)
+    shares = Shares.of(2.0, columns)
+    stops = [*[step(shares.first)] * columns, step(shares.choice), *[step(_rest(shares, columns - 1, columns))] * columns]
+    goes_on = [*[step(shares.first)] * columns, *[step(shares.choice), step(shares.second)] * (columns - 1)]
+    assert priced(guarantee(2.0)) >= max(priced(*stops), priced(*goes_on))
 
 
 def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:

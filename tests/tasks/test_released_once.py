@@ -149,8 +149,21 @@ def test_ways_that_share_a_collection_are_quoted_and_charged_once(tmp_path: Path
     assert spending_of(place.run("r"), plan.units) == {"shop-clients": (4, 4)}
 
 
-def test_what_was_collected_before_there_were_designs_keeps_its_name(tmp_path: Path) -> None:
+OLD_NAMES = {"epsilon", "shots", "sampling_rate", "replicate", "simulated"}
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "names"),
+    [
+        ("ldp_tabicl", {}, {"encoding"}),
+        ("ldp_tabicl", {"design": "subset", "estimator": "em"}, {"encoding", "design", "columns"}),
+        ("gdp_tabicl", {}, {"allocation", "sum_origin"}),
+        ("gdp_tabicl", {"allocation": "shared-count", "spent": "in-all"}, {"allocation", "sum_origin", "spent"}),
+    ],
+)
+def test_every_way_can_be_charged_and_what_there_was_before_it_keeps_its_name(
+    tmp_path: Path, method: str, options: dict[str, Any], names: set[str]
+) -> None:
     place = place_with(tmp_path)
-    assert run(place, "ldp_tabicl") == 0
-    names = [set(entry.release.parameters) for entry in bought(place, "ldp_tabicl")]
-    assert names == [{"epsilon", "shots", "sampling_rate", "replicate", "simulated", "encoding"}] * 2
+    assert run(place, method, options={method: options}) == 0
+    assert [set(entry.release.parameters) for entry in bought(place, method)] == [OLD_NAMES | names] * 2
