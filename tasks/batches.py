@@ -103,6 +103,7 @@ class Batches:
     def keep(self, number: int, table: pa.Table) -> None:
         """Check, part and store a batch."""
         made = prepare(table, self.contract)
+        check_open(self.place)
         write_table(self._file("train", number), made.train, mode=PRIVATE_MODE)
         write_table(self._file("test", number), made.test, mode=PRIVATE_MODE)
         write_json(self._facts_file(number), asdict(made.facts), mode=PRIVATE_MODE)
@@ -118,6 +119,16 @@ class Batches:
 
     def _facts_file(self, number: int) -> Path:
         return self.place / f"facts-{number:05}.json"
+
+
+def check_open(folder: Path) -> None:
+    """Of a folder of private files that was made for a run: a worker that comes late must not make it again.
+
+    Raises:
+        RunError: the run has ended, and its private files are gone.
+    """
+    if not folder.exists():
+        raise RunError(f"{folder.name}: the run has ended meanwhile; nothing private is kept of it")
 
 
 def begin(found: Survey, contract: Contract, folder: Path) -> str:

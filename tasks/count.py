@@ -22,7 +22,7 @@ from dpicl.methods.ldp_collection import Collected, merged, read_collected, rele
 from dpicl.pipeline import Cell
 from dpicl.tabular.spanning_tree import ExactCounts
 from dpicl.tabular.sums import GroupSums
-from tasks.batches import Batches
+from tasks.batches import Batches, check_open
 from tasks.charge import charged
 from tasks.doorway import doorway, timed
 from tasks.files import PRIVATE_MODE, read_arrays, write_arrays
@@ -86,7 +86,9 @@ def _count_batch(folder: UnitFolder, batches: Batches, number: int, cells: Seque
     path = _file(folder, number)
     if not path.exists():
         check_supported(folder.contract, folder.unit)
-        write_arrays(path, _drawn(folder, batches, number, cells), mode=PRIVATE_MODE)
+        drawn = _drawn(folder, batches, number, cells)
+        check_open(path.parent)
+        write_arrays(path, drawn, mode=PRIVATE_MODE)
 
 
 def _drawn(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[Cell]) -> dict[str, np.ndarray]:

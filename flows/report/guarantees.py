@@ -79,8 +79,9 @@ def _cell(stated: StatedGuarantee, *, compare: bool) -> EpsilonCell:
 
 
 def _printed(stated: StatedGuarantee) -> float | None:
-    """Table V belongs to GDP-TabICL, amplified, under add-or-remove-one."""
-    if stated.method != "gdp_tabicl" or stated.amplified_epsilon is None or stated.neighbours != "add-or-remove-one":
+    """Table V belongs to GDP-TabICL, amplified from what was asked for, under add-or-remove-one."""
+    spends_more = stated.epsilon > stated.asked * (1 + 1e-9)
+    if stated.method != "gdp_tabicl" or stated.amplified_epsilon is None or stated.neighbours != "add-or-remove-one" or spends_more:
         return None
     cells = {(row.dataset, row.epsilon): row.printed for row in table_v()}
     return cells.get((stated.dataset, stated.asked))

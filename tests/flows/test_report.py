@@ -152,6 +152,12 @@ def test_a_doubled_cost_stands_in_the_column_that_was_asked_for_and_not_beside_t
     assert "| GDP-TabICL | calhousing | 0.590 | 0 | replace-one | row |" in table
 
 
+def test_epsilon_as_what_is_charged_in_all_does_not_stand_beside_table_v(tmp_path):
+    in_all = GUARANTEES[0] | {"epsilon": 2.9, "nominal_epsilon": 1.0, "amplified_epsilon": 1.0}
+    html, markdown = built(write_run(tmp_path, guarantees=[in_all]))
+    assert "| GDP-TabICL | calhousing | 1.000 | 0 |" in markdown and 'class="differs"' not in html
+
+
 def test_each_sampling_rate_has_its_own_guarantee_and_none_stands_beside_table_v(tmp_path):
     by_rate = [GUARANTEES[0] | {"sampling_rate": rate, "amplified_epsilon": value} for rate, value in (("1/100", 0.017), ("1/2", 0.62))]
     _, markdown = built(write_run(tmp_path, guarantees=by_rate))

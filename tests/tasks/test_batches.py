@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import signal
 import sqlite3
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 
 from dpicl.errors import RunError
 from dpicl.tabular.survey import Survey
@@ -157,3 +159,26 @@ def test_batches_of_a_query_that_are_gone_are_not_asked_for_again(prepared: tupl
         assert found is not None and isinstance(found.survey, Survey)
         with pytest.raises(RunError, match="shop: batch 2 of its query is gone; start a new run"):
             Batches(found.contract, found.place, 5, None).prepare(2)
+
+
+def test_batches_are_of_one_contract(prepared: tuple[Place, str]) -> None:
+    place, run = prepared
+    changed = shop(private=True)
+    changed["columns"]["age"]["bounds"] = [0, 130]
+    changed["source"] = yaml.safe_load((place.root / "contracts" / "shop.yaml").read_text())["source"]
+    (place.root / "contracts" / "shop.yaml").write_text(yaml.safe_dump(changed, sort_keys=False))
+    with place.entered(), pytest.raises(RunError, match="shop: its rows were prepared under another contract; start a new run"):
+        parts_of(run, "shop")
+
+
+def test_a_worker_that_comes_after_the_run_leaves_nothing_private(prepared: tuple[Place, str]) -> None:
+    place, _ = prepared
+    with place.entered():
+        from tasks.settings import Settings
+
+        found = Batches.find(Settings.from_environment(), "shop", place.run("r"))
+        assert found is not None
+        shutil.rmtree(place.home / "private")
+        with pytest.raises(RunError, match="the run has ended meanwhile"):
+            found.prepare(0)
+    assert not list((place.home / "private").rglob("*.parquet"))
