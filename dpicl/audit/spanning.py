@@ -75,4 +75,5 @@ def counts_case() -> AuditCase:
             Mutant("whole-budget-each", "every count spends the whole epsilon", _release(lambda _: Shares(*[Fraction(EPSILON)] * 3))),
         ),
         share=RUNS_SHARE,
+        near=0.5,
     )

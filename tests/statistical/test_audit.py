@@ -40,7 +40,7 @@ def results() -> Results:
 def test_the_bound_is_near_but_not_above_what_is_stated_and_every_mutant_is_caught(results: Results, name: str) -> None:
     result = results[name]
     stated = result.case.stated_epsilon
-    assert 0.75 * stated < result.epsilon_at_least <= stated
+    assert result.case.near * stated < result.epsilon_at_least <= stated
     assert [mutant.name for mutant in result.mutants if not mutant.caught] == []
     assert result.mutants
 
