@@ -61,8 +61,12 @@ def _group_guarantee(group: Group, contract: Contract, share: Fraction | None, o
     means = [name for name in _paid(group, contract) if name not in histograms]
     shared = options.allocation == "shared-count"
     of_mean = noisy_mean.sum_guarantee if shared else noisy_mean.guarantee
-    counts = len(histograms) + (group.label is None) + (shared and bool(means))
-    costs = [noisy_count.guarantee(share)] * counts + [of_mean(_grid(name, group, contract, options), share) for name in means]
+    counts = (group.label is None) + (shared and bool(means))
+    costs = [
+        *[noisy_count.guarantee(share)] * len(histograms),
+        *[of_mean(_grid(name, group, contract, options), share) for name in means],
+        *[noisy_count.guarantee(share)] * counts,  # in this order they were always written down, and a release's price stands
+    ]
     return compose_sequential(costs) if costs else Guarantee(0.0, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", Event("public-key"))
 
 
