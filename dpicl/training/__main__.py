@@ -1,0 +1,59 @@
+"""`python -m dpicl.training --preset cpu --out FOLDER`: train the bundled model, or go on with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from dpicl.lm.loading import choose_device
+from dpicl.training.checkpoint import State, read_state
+from dpicl.training.export import export
+from dpicl.training.held_out import evaluate
+from dpicl.training.presets import PRESETS, preset_of
+from dpicl.training.trainer import Limits, Round, begin, is_begun, open_learner, train
+
+
+def main() -> None:
+    """Read the command line, train, evaluate on held-out tasks and export."""
+    asked = _arguments()
+    if asked.threads:
+        torch.set_num_threads(asked.threads)
+    device = choose_device(asked.device)
+    if not (asked.resume and is_begun(asked.out)):
+        begin(preset_of(asked.preset), asked.out, seed=asked.seed, weights=asked.weights)
+    steps = read_state(asked.out).step + asked.steps if asked.steps else None
+    with tqdm(unit="tok", unit_scale=True, initial=read_state(asked.out).tokens) as bar:
+
+        def told(state: State, seen: Round) -> None:
+            bar.update(state.tokens - bar.n)
+            bar.set_postfix_str(f"level {seen.level}, right {seen.accuracy:.3f} (vote {seen.vote_accuracy:.3f}), loss {seen.loss:.3f}")
+
+        state = train(asked.out, device, Limits(asked.minutes, steps), told)
+    learner, _ = open_learner(asked.out, device)
+    learner.model.load_state_dict(learner.mean)
+    figures = evaluate(learner.model, asked.out, preset_of(state.preset).held_out_tasks, device)
+    export(learner.model, asked.out, asked.out / "model", state, figures, device)
+    tqdm.write(json.dumps([asdict(figure) for figure in figures], indent=1))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m dpicl.training", description=__doc__)
+    parser.add_argument("--preset", choices=sorted(PRESETS), default="cpu")
+    parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints, log and the exported model")
+    parser.add_argument("--minutes", type=float, help="stop after so long; without it, or --steps, never")
+    parser.add_argument("--steps", type=int, help="stop after so many more steps")
+    parser.add_argument("--resume", action="store_true", help="go on at the folder's checkpoint if there is one")
+    parser.add_argument("--weights", type=Path, help="begin with the weights of this model folder, such as the shipped one")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--threads", type=int, help="of torch, on a CPU")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Training: rounds of steps on new tasks, a look at the curriculum after each, a checkpoint every minute or so.
+
+A round is what resumes: its tasks follow from seed, step and level, and the place in the curriculum
+changes between rounds only. A training that was killed goes on at its last checkpoint and ends with the same
+weights, bit for bit on one machine, as one that never stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from dpicl.training.batches import Generators, Job, StepBatches, generators
+from dpicl.training.checkpoint import FILE, Learner, State, learner_of, load_checkpoint, read_state, save_checkpoint
+from dpicl.training.model import loss_of, new_model
+from dpicl.training.presets import Preset, preset_of
+from dpicl.training.tokenizer import TOKENIZER_FILE, load_tokenizer, save_tokenizer
+
+LOG = "log.jsonl"
+_WARM_UP, _CONSTANT = 40, 8000
+"""Steps to the full learning rate, and after which it falls with the root of the step."""
+_SAVE_EVERY_SECONDS = 75.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends, whichever comes first; None is never."""
+
+    minutes: float | None = None
+    steps: int | None = None
+
+    def reached(self, state: State, began: float) -> bool:
+        """Whether it is time."""
+        late = self.minutes is not None and time.monotonic() - began >= 60 * self.minutes
+        return late or (self.steps is not None and state.step >= self.steps)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round showed, as the log keeps it; accuracies are over answers whose label's rival was shown before."""
+
+    step: int
+    tokens: int
+    level: int
+    loss: float
+    accuracy: float
+    vote_accuracy: float
+    tokens_per_second: float
+    seconds: float
+
+
+def begin(preset: Preset, out: Path, *, seed: int, weights: Path | None = None) -> None:
+    """Write the tokenizer and the first checkpoint, from nothing or from the weights of a model of this preset."""
+    out.mkdir(parents=True, exist_ok=True)
+    save_tokenizer(preset, out, seed=seed, like=weights)
+    model = new_model(preset, load_tokenizer(out), seed=seed)
+    if weights is not None:
+        model.load_state_dict(type(model).from_pretrained(weights, dtype=torch.float32).state_dict())
+    save_checkpoint(out, learner_of(model, preset.learning_rate), State(preset.name, seed))
+
+
+def open_learner(out: Path, device: torch.device) -> tuple[Learner, State]:
+    """The learner of a folder's checkpoint, and where it stands."""
+    state = read_state(out)
+    preset = preset_of(state.preset)
+    model: Any = new_model(preset, load_tokenizer(out), seed=state.seed)
+    learner = learner_of(model.to(device), preset.learning_rate)
+    load_checkpoint(out, learner)
+    return learner, state
+
+
+def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State, Round], None]) -> State:
+    """Go on from the folder's checkpoint until a limit is reached.
+
+    Args:
+        out: folder that `begin` has written to.
+        device: where to compute.
+        limits: looked at after every round.
+        told: hears of every round.
+    """
+    learner, state = open_learner(out, device)
+    preset, began, saved = preset_of(state.preset), time.monotonic(), time.monotonic()
+    with generators(preset.generators) as source:
+        while not limits.reached(state, began):
+            state, seen = _round(learner, state, preset, source, out, device)
+            ended = limits.reached(state, began)
+            if ended or time.monotonic() - saved > _SAVE_EVERY_SECONDS:
+                save_checkpoint(out, learner, state)
+                saved = time.monotonic()
+            with (out / LOG).open("a", encoding="utf-8") as log:
+                log.write(json.dumps(asdict(seen)) + "\n")
+            told(state, seen)
+    return state
+
+
+def _round(learner: Learner, state: State, preset: Preset, source: Generators, out: Path, device: torch.device) -> tuple[State, Round]:
+    began, first = time.monotonic(), state
+    loss = right = voted = told = 0.0
+    last = state.step + preset.round_steps
+    jobs = [Job(state.seed, step, state.progress.reached, preset.step_tokens, out / TOKENIZER_FILE) for step in range(state.step, last)]
+    for made in source.steps(jobs):
+        step = _step(learner, made, preset, state.seed, device)
+        loss, right, voted, told = loss + step.loss, right + step.right, voted + step.voted, told + step.told
+        state = replace(
+            state,
+            step=state.step + 1,
+            tokens=state.tokens + step.tokens,
+            answers=state.answers + step.answers,
+            progress=state.progress.after(made.level, step.told, step.right, step.voted),
+        )
+    seconds = time.monotonic() - began
+    state = replace(state, seconds=state.seconds + seconds, progress=state.progress.judged())
+    speed = (state.tokens - first.tokens) / seconds
+    shown = Round(state.step, state.tokens, first.progress.reached, loss / len(jobs), right / told, voted / told, speed, state.seconds)
+    return state, shown
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Sums over one step; `told` counts answers whose label's rival was shown before."""
+
+    loss: float
+    tokens: int
+    answers: int
+    told: int
+    right: int
+    voted: int
+
+
+def _step(learner: Learner, made: StepBatches, preset: Preset, seed: int, device: torch.device) -> _Step:
+    _set_rate(learner.optimiser, preset.learning_rate, made.step)
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + made.step)
+    answers = sum(len(batch.targets) for batch in made.batches)
+    learner.optimiser.zero_grad(set_to_none=True)
+    total, right = 0.0, 0
+    for batch in made.batches:
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            loss, good = loss_of(learner.model, batch, device, generator)
+        (loss / answers).backward()  # type: ignore[no-untyped-call]
+        total, right = total + float(loss.detach()), right + good
+    clip_grad_norm_(learner.model.parameters(), 1.0)
+    learner.optimiser.step()
+    learner.follow(made.step)
+    told = [batch.others >= 0 for batch in made.batches]
+    return _Step(
+        loss=total / answers,
+        tokens=sum(int(batch.lengths.sum()) for batch in made.batches),
+        answers=answers,
+        told=sum(int(seen.sum()) for seen in told),
+        right=right,
+        voted=sum(int(batch.voted[seen].sum()) for batch, seen in zip(made.batches, told, strict=True)),
+    )
+
+
+def _set_rate(optimiser: torch.optim.AdamW, peak: float, step: int) -> None:
+    rate = peak * min(1.0, (step + 1) / _WARM_UP) * min(1.0, (_CONSTANT / (step + 1)) ** 0.5)
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def is_begun(out: Path) -> bool:
+    """Whether the folder holds a checkpoint."""
+    return (out / FILE).is_file()

@@ -1,0 +1,128 @@
+"""Synthetic tables of the bundled model: what decides their labels, how prompts put them, and which words they use."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from dpicl.lm.layout import prompt
+from dpicl.randomness import stream
+from dpicl.tabular.serialize import local_queries
+from dpicl.training import rendering
+from dpicl.training.curriculum import LEVELS, Progress
+from dpicl.training.encoding import IGNORED, encode_task, prompt_of
+from dpicl.training.presets import preset_of
+from dpicl.training.start import Marks
+from dpicl.training.structure import FAMILIES, Shape, population
+from dpicl.training.tasks import make_task
+from dpicl.training.tokenizer import train_tokenizer
+from dpicl.training.vote import vote
+from dpicl.training.wording import wording
+from dpicl.training.words import WORDS
+from dpicl.types import EncodedQueries
+from tests.library.examples import CONTRACTS
+
+
+def rng(name: str) -> np.random.Generator:
+    return stream(0, "test", "bundled", name).generator()
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(preset_of("smoke"), seed=0).backend_tokenizer
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_labels_follow_relevant_columns_only(family: str) -> None:
+    """The best single column tells labels apart where it is relevant, and no better than chance where it is not."""
+    said: dict[bool, list[float]] = {True: [], False: []}
+    for index in range(60):
+        drawn = population(rng(f"{family}{index}"), Shape(5, 0.4, 0.0), family, positive=0.5)
+        if 0 < drawn.labels.sum() < len(drawn.labels):
+            for column in range(5):
+                said[bool(drawn.relevant[column])].append(abs(np.corrcoef(drawn.values[:, column], drawn.labels)[0, 1]))
+    assert np.mean(said[True]) > 0.35
+    # Columns with common causes go with the label though they do not decide it.
+    assert np.mean(said[False]) < (0.3 if family in ("linear", "rules") else 0.08)
+
+
+def test_no_direction_of_a_column_and_no_label_is_preferred() -> None:
+    signs, labels = [], []
+    for index in range(300):
+        drawn = population(rng(f"sign{index}"), Shape(1, 1.0, 0.1), FAMILIES[index % 3], positive=0.5)
+        signs.append(np.sign(np.corrcoef(drawn.values[:, 0], drawn.labels)[0, 1]))
+        labels.append(drawn.labels.mean())
+    assert abs(np.nanmean(signs)) < 0.15
+    assert abs(np.mean(labels) - 0.5) < 0.03
+
+
+def test_local_prompts_are_the_product_serialisers() -> None:
+    chance = rng("local")
+    columns = [
+        rendering.PartsColumn(np.array([0, 1, 1]), ("less than 3", "3 or more")),
+        rendering.PartsColumn(np.array([1, 0, 1]), ("no", "yes")),
+    ]
+    said = wording(chance, tuple(columns), wordy=0.5)
+    labels = np.array([1, 0, 1])
+    rows = rendering.local_rows(columns, said, labels)
+    asked = local_queries(EncodedQueries(np.array([[1, 1, 1]])), rendering.local_contract(columns, said))
+    assert prompt(rows[:2], asked[0]) + " Yes" == "\n".join(rows)
+
+
+@pytest.mark.parametrize("kind", ["local", "central", "groups", "plain"])
+def test_tokens_are_those_of_the_whole_prompt(kind, tokenizer: Tokenizer) -> None:
+    for index in range(5):
+        task = make_task(rng(f"{kind}{index}"), LEVELS[-1], shots=4, kind=kind)
+        encoded = encode_task(tokenizer, task)
+        assert encoded.tokens.tolist() == tokenizer.encode(prompt_of(task)).ids
+        after = [tokenizer.decode([int(token)]).strip() for token in encoded.targets]
+        assert after == [row.rpartition(" ")[2][: len(text)] for row, text in zip(np.array(task.rows)[task.asked], after, strict=True)]
+
+
+def test_answers_are_single_tokens_after_one_cue(tokenizer: Tokenizer) -> None:
+    ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in (" Yes", " No", " Yes or No? Answer:", "\n")]
+    assert [len(found) for found in ids] == [1, 1, 1, 1]
+    assert Marks(0, ids[3][0], ids[2][0]) == Marks(tokenizer.token_to_id("<s>"), ids[3][0], ids[2][0])
+    assert len(tokenizer.encode("4179", add_special_tokens=False).ids) == 4
+
+
+def test_rivals_count_once_both_labels_were_shown(tokenizer: Tokenizer) -> None:
+    for index in range(10):
+        task = make_task(rng(f"rival{index}"), LEVELS[1], shots=6, kind="local")
+        encoded, known = encode_task(tokenizer, task), []
+        for row in np.flatnonzero(task.asked):
+            known.append(len(set(task.labels[:row].tolist())) == 2)
+        assert (encoded.others != IGNORED).tolist() == known
+
+
+def test_a_vote_finds_the_row_that_is_alike() -> None:
+    features, labels = np.eye(3)[[0, 1, 2, 0, 1]], np.array([1, 0, 0, 1, 0])
+    assert (vote(features, labels)[3:] > 0.5).tolist() == [True, False]
+    assert vote(features, labels)[0] == 0.5
+
+
+def test_levels_open_one_by_one_when_the_vote_is_reached() -> None:
+    assert Progress().after(1, 10_000, 10_000, 0).judged() == Progress()
+    assert Progress().after(0, 100, 100, 0).judged().reached == 0
+    assert Progress().after(0, 10_000, 8_000, 9_000).judged() == Progress(0)
+    assert Progress().after(0, 10_000, 9_000, 9_000).judged() == Progress(1)
+    last = len(LEVELS) - 1
+    assert Progress(last).after(last, 10_000, 10_000, 0).judged().reached == last
+
+
+def _evaluation_words() -> set[str]:
+    """Words of column names, attributes and categories of every shipped contract."""
+    named: list[str] = []
+    for contract in CONTRACTS.values():
+        named += [contract.name, *contract.columns, *(attribute.name for attribute in contract.local)]
+        named += [category for column in contract.columns.values() for category in getattr(column, "categories", ())]
+    parted = re.sub(r"([a-z])([A-Z])", r"\1 \2", " ".join(named))
+    return set(re.findall("[a-z]+", parted.lower()))
+
+
+def test_no_word_of_an_evaluation_set_names_anything() -> None:
+    assert len(WORDS) > 1000
+    assert _evaluation_words() & set(WORDS) == set()

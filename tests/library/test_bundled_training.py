@@ -1,0 +1,126 @@
+"""Training of the bundled model: it learns, goes on where it was killed, and ships a model that the product loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from dpicl.errors import ModelError, ParameterError
+from dpicl.lm.transformers_backend import TransformersScorer
+from dpicl.randomness import stream
+from dpicl.training import export as exporting
+from dpicl.training.checkpoint import FILE, State, read_state
+from dpicl.training.curriculum import LEVELS
+from dpicl.training.encoding import batch_of, encode_task, prompt_of
+from dpicl.training.export import ALL_MIB, RECORD, SHARD_MIB, export
+from dpicl.training.held_out import Figure, scores
+from dpicl.training.model import loss_of, new_model
+from dpicl.training.presets import PRESETS, preset_of
+from dpicl.training.tasks import make_task
+from dpicl.training.tokenizer import load_tokenizer
+from dpicl.training.trainer import Limits, begin, open_learner, train
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads of a small model wait for each other where other work runs beside it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("training")
+    begin(preset_of("smoke"), folder, seed=3)
+    return folder
+
+
+def copied(begun: Path, folder: Path) -> Path:
+    folder.mkdir()
+    for path in begun.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def go_on(folder: Path, steps: int) -> State:
+    return train(folder, CPU, Limits(steps=steps), lambda *_: None)
+
+
+def test_a_resumed_training_ends_with_the_same_weights(begun: Path, tmp_path: Path) -> None:
+    whole, parted = copied(begun, tmp_path / "whole"), copied(begun, tmp_path / "parted")
+    ended = go_on(whole, 4)
+    go_on(parted, 2)
+    again = go_on(parted, 4)
+    assert (ended.step, ended.tokens, ended.progress) == (again.step, again.tokens, again.progress) == (4, ended.tokens, ended.progress)
+    first, second = load_file(whole / FILE), load_file(parted / FILE)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_killed_save_leaves_the_old_checkpoint(begun: Path, tmp_path: Path) -> None:
+    folder = copied(begun, tmp_path / "killed")
+    (folder / f"{FILE}.part").write_bytes(b"half a file")
+    assert read_state(folder).step == 0
+    assert go_on(folder, 2).step == 2
+    with pytest.raises(ModelError, match="begun"):
+        read_state(tmp_path)
+
+
+def test_the_loss_falls_on_tables_of_one_column(begun: Path) -> None:
+    tokenizer, rng = load_tokenizer(begun), stream(0, "test", "bundled", "loss").generator()
+    model = new_model(preset_of("smoke"), tokenizer, seed=0)
+    batch = batch_of([encode_task(tokenizer, make_task(rng, LEVELS[0], shots=4, kind="local")) for _ in range(4)])
+    optimiser, generator = torch.optim.AdamW(model.parameters(), 3e-3), torch.Generator().manual_seed(0)
+    losses = []
+    for _ in range(15):
+        optimiser.zero_grad()
+        loss, right = loss_of(model, batch, CPU, generator)
+        (loss / len(batch.targets)).backward()
+        optimiser.step()
+        losses.append(float(loss.detach()) / len(batch.targets))
+        assert 0 <= right <= len(batch.targets)
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_the_exported_folder_scores_as_the_trained_model(begun: Path, tmp_path: Path) -> None:
+    learner, state = open_learner(begun, CPU)
+    figures = [Figure("local", 6, 0.7, 0.8, 0.75)]
+    rng = stream(0, "test", "bundled", "export").generator()
+    tasks = [make_task(rng, LEVELS[1], shots=2, kind="local") for _ in range(3)]
+    home = export(learner.model, begun, tmp_path / "model", state, figures, CPU)
+    expected = scores(learner.model.float(), begun, tasks, CPU)
+    scorer = TransformersScorer(str(home), device="cpu")
+    said = scorer.score([prompt_of(task) for task in tasks], (" No", " Yes"))
+    assert scorer.description.trained
+    np.testing.assert_allclose(said[:, 1] - said[:, 0], expected, atol=2e-3)
+    assert '"tokens": 0' in (home / RECORD).read_text("utf-8")
+    assert "| local, 6 tasks | 0.700 | 0.800 | 0.750 |" in (home / "README.md").read_text("utf-8")
+
+
+def test_weights_too_large_for_a_repository_are_refused(begun: Path, tmp_path: Path, monkeypatch) -> None:
+    learner, state = open_learner(begun, CPU)
+    monkeypatch.setattr(exporting, "ALL_MIB", 0)
+    with pytest.raises(ModelError, match="expected 0 and 16 at most"):
+        export(learner.model, begun, tmp_path / "model", state, [Figure("local", 6, 0.7, 0.8, 0.75)], CPU)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_every_preset_fits_a_repository(name: str) -> None:
+    preset = PRESETS[name]
+    attention = 4 * preset.hidden * preset.heads * preset.head_width
+    count = 2 * preset.vocabulary * preset.hidden + preset.layers * (attention + 3 * preset.hidden * preset.inner)
+    assert 2 * count < ALL_MIB * 2**20
+    assert 2 * preset.vocabulary * preset.hidden < SHARD_MIB * 2**20
+    assert preset.hidden % 3 == preset.hidden % preset.heads == 0
+    with pytest.raises(ParameterError, match="preset"):
+        preset_of("huge")
