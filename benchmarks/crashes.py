@@ -138,7 +138,9 @@ class Journal:
     def __init__(self, path: Path | None = None) -> None:
         self._path, self._lock, self.known = path, threading.Lock(), dict[str, Verdict]()
         if path and path.exists():
-            for line in path.read_text().splitlines():
+            whole = path.read_text().rpartition("\n")[0]
+            path.write_text(whole + "\n" * bool(whole))  # a line without an end was cut off
+            for line in whole.splitlines():
                 name, stored = json.loads(line)
                 counted = {field: Counter(stored[field]) for field in ("kills", "faults")}
                 self.known[name] = Verdict(**{**stored, **counted})

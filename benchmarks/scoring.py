@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, DynamicCache
 
 from benchmarks import endpoint
 from benchmarks.figures import Figures
+from benchmarks.plain_tables import plain_tables
 from benchmarks.random_llama import VOCABULARY, random_llama
 from dpicl.lm.padded_reader import read_padded
 from dpicl.lm.prefix_tree import grow_tree
@@ -176,7 +177,7 @@ def main() -> None:
     """Measure everything; the slow parts last."""
     torch.set_num_threads(1)
     figures, wanted = Figures(), sys.argv[1:]
-    for part in (local_prompts, overhead, central_prompts, endpoint.measure):
+    for part in (plain_tables, local_prompts, overhead, central_prompts, endpoint.measure):
         if not wanted or part.__name__ in wanted:
             print(f"measuring {part.__name__} …", flush=True)
             part(figures)

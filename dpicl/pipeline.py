@@ -75,6 +75,8 @@ class Pipeline(Frozen):
     seeds: tuple[Seed, ...] = (0,)
     sampling_rates: tuple[Rate, ...] = ()
     """Rates to compare; empty takes each contract's own."""
+    queries: Annotated[int, Field(ge=1)] | None = None
+    """At most so many held-out rows of a table are put to the model, the same ones in every cell; None takes the contract's share."""
     model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
     writer: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     """The model that reads private texts, always one that may see them; None takes `model`."""
@@ -94,6 +96,8 @@ class Pipeline(Frozen):
     def _grid_is_whole(self) -> Pipeline:
         if self.kind == "grid" and not (self.methods and self.shots and self.seeds):
             raise ValueError("a grid lacks methods, shots or seeds; expected at least one of each")
+        if self.queries is not None and set(self.methods) & {"few_shot_generation", "dp_icl"}:
+            raise ValueError("queries is for methods on tables; expected none, since a contract of texts states its own")
         for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates"):
             values = getattr(self, name)
             if len(set(values)) != len(values):

@@ -148,6 +148,18 @@ def _end(head: bytes) -> float:
     return float(_HEAD.unpack(head)[1])
 
 
+def is_free(path: Path) -> bool:
+    """Whether nobody holds the lock of a file; nobody does where there is no file."""
+    if not path.exists():
+        return True
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock of a file, which is made where it is not there; others wait."""

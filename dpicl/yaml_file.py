@@ -95,6 +95,15 @@ def read_yaml(path: Path) -> Any:
     Raises:
         DeclarationError: the file is missing, too large, not UTF-8 or not valid YAML.
     """
+    return parse_yaml(read_declaration(path), path.name)
+
+
+def read_declaration(path: Path) -> bytes:
+    """What a declaration file holds, unread.
+
+    Raises:
+        DeclarationError: the file is missing or too large.
+    """
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -107,14 +116,23 @@ def read_yaml(path: Path) -> Any:
         raise DeclarationError(path.name, "", "is no path", "a name without NUL") from None
     if len(raw) > MAX_BYTES:
         raise DeclarationError(path.name, "", f"has {max(status.st_size, len(raw))} bytes", f"at most {MAX_BYTES}")
+    return raw
+
+
+def parse_yaml(raw: bytes, file: str) -> Any:
+    """What a declaration file of this name says.
+
+    Raises:
+        DeclarationError: it is not UTF-8 or not valid YAML.
+    """
     try:
         return yaml.load(raw.decode("utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader, hardened
     except UnicodeDecodeError:
-        raise DeclarationError(path.name, "", "is not UTF-8", "text in UTF-8") from None
+        raise DeclarationError(file, "", "is not UTF-8", "text in UTF-8") from None
     except yaml.YAMLError as error:
-        raise DeclarationError(path.name, *_yaml_problem(error)) from None
+        raise DeclarationError(file, *_yaml_problem(error)) from None
     except (ValueError, OverflowError):
-        raise DeclarationError(path.name, "", "cannot be parsed", "plain, flat YAML") from None
+        raise DeclarationError(file, "", "cannot be parsed", "plain, flat YAML") from None
 
 
 def _yaml_problem(error: yaml.YAMLError) -> tuple[str, str]:

@@ -44,11 +44,13 @@ def queries_from(query: str | None, file: str | None) -> list[str]:
         ParameterError: there is none, or the file cannot be read.
     """
     if (query is None) == (file is None):
-        raise ParameterError("query", "both" if query else "none", "a query, or --file FILE with one query a line, `-` for standard input")
+        raise ParameterError(
+            "query", "both" if query else "none", "a query, or --queries FILE with one query a line, `-` for standard input"
+        )
     try:
         text = query or (sys.stdin.read() if file == "-" else Path(str(file)).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError("file", str(file), f"a text file that can be read ({type(error).__name__})") from None
+        raise ParameterError("queries", str(file), f"a text file that can be read ({type(error).__name__})") from None
     found = [plain_text(line) for line in text.splitlines() if line.strip()]
     if not found:
         raise ParameterError("query", "nothing", "at least one query that is not empty")

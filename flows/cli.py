@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -12,6 +13,7 @@ from rich.table import Table
 from typer.exceptions import TyperException
 
 from dpicl.errors import DpiclError
+from flows.cli_data import MANY, contract_app, data_app, split_values
 from tasks.settings import Settings
 
 app = typer.Typer(
@@ -20,18 +22,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-contract_app = typer.Typer(help="Check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
-data_app = typer.Typer(help="List and fetch the data sets that the contracts name.", no_args_is_help=True)
 app.add_typer(contract_app, name="contract")
 app.add_typer(data_app, name="data")
 console = Console(markup=False, emoji=False)
 
 INTERRUPTED = 130
-MANY = "several values parted by commas"
-
-
-def _split(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 @app.command("list")
@@ -60,6 +55,7 @@ def run(
     shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations: {MANY}.")] = None,
     seeds: Annotated[str | None, typer.Option(help=f"Seeds: {MANY}.")] = None,
     sampling_rates: Annotated[str | None, typer.Option(help=f"Rates of the subsample in (0, 1]: {MANY}.")] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="At most so many held-out rows of a table are put to the model.")] = None,
     model: Annotated[
         str | None, typer.Option(help="Name in pipelines.yaml, folder, hub id org/name[@revision], or a server's URL#MODEL.")
     ] = None,
@@ -83,8 +79,8 @@ def run(
         "seeds": seeds,
         "sampling_rates": sampling_rates,
     }
-    changes: dict[str, Any] = {name: _split(text) for name, text in wanted.items() if text is not None}
-    changes |= {name: value for name, value in (("model", model), ("writer", writer)) if value is not None}
+    changes: dict[str, Any] = {name: split_values(text) for name, text in wanted.items() if text is not None}
+    changes |= {name: value for name, value in (("queries", queries), ("model", model), ("writer", writer)) if value is not None}
     if resume is not None:
         if pipeline or changes or run_id:
             raise DpiclError("--resume takes the run's own plan: leave the pipeline and all other options out")
@@ -124,28 +120,64 @@ def budget(account: Annotated[str | None, typer.Argument(help="Name of an accoun
 
 
 @app.command()
+def protect(
+    contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
+    out: Annotated[Path, typer.Option(help="A new file for the demonstrations.")],
+    method: Annotated[str, typer.Option(help="gdp_tabicl, mst_tabicl or ldp_tabicl.")] = "gdp_tabicl",
+    epsilon: Annotated[str, typer.Option(help="What the release may cost.")] = "1",
+    shots: Annotated[int, typer.Option(min=1, max=64, help="Demonstrations.")] = 4,
+    form: Annotated[str, typer.Option("--as", help="jsonl (text and answer), chat (messages) or prompt (plain text).")] = "jsonl",
+) -> None:
+    """Release demonstrations of a table to a file; asks no model. Done again on the same rows it costs nothing."""
+    from flows.environment import prepare_environment
+
+    prepare_environment(console_level="CRITICAL")
+    from flows.protect import print_protected
+    from tasks.doorway import StageFailed, clean_errors
+
+    try:
+        clean_errors("protect", print_protected)(contract, method, epsilon=epsilon, shots=shots, out=out, form=form, console=console)
+    except StageFailed as error:
+        print(f"dpicl: {error}; done again it is not charged again", file=sys.stderr)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        print("dpicl: interrupted; done again it is not charged again", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
+@app.command()
 def ask(
     query: Annotated[str | None, typer.Argument(help="A query.")] = None,
     account: Annotated[str, typer.Option(help="Whose private texts answer: the name of a contract over texts.")] = "docstrings",
-    file: Annotated[str | None, typer.Option(help="A file with one query a line; `-` is standard input.")] = None,
+    queries: Annotated[
+        str | None, typer.Option(help="A file with one query a line; with --demos, of rows in CSV or .jsonl. `-` is standard input.")
+    ] = None,
+    demos: Annotated[Path | None, typer.Option(help="Answer by these demonstrations of `dpicl protect`, at no cost.")] = None,
     epsilon: Annotated[str, typer.Option(help="What all queries together may cost.")] = "1",
-    count: Annotated[int, typer.Option("--queries", min=1, max=100_000, help="How many queries are charged for at the first.")] = 100,
+    count: Annotated[int, typer.Option(min=1, max=100_000, help="How many queries are charged for at the first.")] = 100,
     shots: Annotated[int, typer.Option(min=1, max=64, help="Private rows in a prompt.")] = 4,
-    model: Annotated[str, typer.Option(help="A model that may see the rows.")] = "tiny",
+    model: Annotated[str | None, typer.Option(help="A model that may see the rows; with --demos, any.")] = None,
     aggregation: Annotated[str | None, typer.Option(help="How answers become one; the contract's if left out.")] = None,
     subsets: Annotated[int | None, typer.Option(help="Prompts for each query; the contract's if left out.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Charge for as many queries more where all are answered.")] = False,
 ) -> None:
-    """Answer queries from private texts, under one charge for a number of them; a query asked again is free."""
+    """Answer by released demonstrations, or from private texts under one charge for a number of queries; asked again it is free."""
+    from flows.ask_demos import answer_rows
     from flows.ask_view import answer_all, queries_from, wish_for
     from tasks.doorway import StageFailed, clean_errors
 
-    settings, queries = Settings.from_environment(), queries_from(query, file)
-    options = {"aggregation": aggregation, "subsets": subsets}
-    wish = wish_for(account, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings)
+    settings = Settings.from_environment()
     told = Console(markup=False, emoji=False, stderr=True)
+    if demos is not None:
+        if query is not None or queries is None or model is None:
+            raise DpiclError("--demos answers rows of a file by a model: name them with --queries (`-` for standard input) and --model")
+        answering = partial(clean_errors("ask", answer_rows), demos, queries, model, settings)
+    else:
+        asked, options = queries_from(query, queries), {"aggregation": aggregation, "subsets": subsets}
+        wish = wish_for(account, epsilon=epsilon, shots=shots, count=count, model=model or "tiny", options=options, settings=settings)
+        answering = partial(clean_errors("ask", answer_all), wish, asked, settings, again=again)
     try:
-        clean_errors("ask", answer_all)(wish, queries, settings, again=again, answers=console, told=told)
+        answering(answers=console, told=told)
     except StageFailed as error:
         told.print(f"dpicl: {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
@@ -188,45 +220,6 @@ def serve() -> None:
     from flows.deployments import serve_pipelines
 
     serve_pipelines(Settings.from_environment(), console)
-
-
-@contract_app.command("check")
-def check(file: Annotated[Path, typer.Argument(help="A contract file.")]) -> None:
-    """Check one contract file."""
-    from dpicl.contract import load_contract
-    from flows.contract_view import contract_line
-
-    console.print(f"{file.name}: ok: {contract_line(load_contract(file))}", highlight=False)
-
-
-@contract_app.command("show")
-def show(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
-    """Show what a contract says about a data set."""
-    from flows.contract_view import contract_table
-
-    contract_table(Settings.from_environment().declared(name), console)
-
-
-@data_app.command("list")
-def list_data() -> None:
-    """Show the data sets, and which of them are at hand."""
-    from flows.contract_view import data_table
-
-    data_table(Settings.from_environment(), console)
-
-
-@data_app.command("fetch")
-def fetch(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
-    """Fetch a data set from OpenML or UCI into the cache, checked against its digest."""
-    from dpicl.contract import Contract
-    from dpicl.tabular.source import fetch as fetch_source
-
-    settings = Settings.from_environment()
-    contract = settings.declared(name)
-    if not isinstance(contract, Contract):
-        raise DpiclError(f"{name}: texts are not fetched; put the files that its contract names below DPICL_DATA")
-    path = fetch_source(contract, settings.cache)
-    console.print(f"{name}: {path}", highlight=False, soft_wrap=True)
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """How the stages of a run follow each other, for every flow alike.
 
 The flow's own process prepares tables, charges and makes the releases, one after another; the
-cluster reads and counts the batches of large tables, writes, scores and fits. A unit whose worker dies is handed in again; a unit that fails
-leaves the others alone.
+cluster reads and counts the batches of large tables, writes, scores and fits. A unit whose
+worker dies is handed in again; a unit that fails leaves the others alone.
 """
 
 from __future__ import annotations
@@ -55,31 +55,14 @@ collect_run = doorway("collect", "collect", collect)
 write_report = doorway("report", "report", lambda run: str(build_report(Path(run))[0].name))
 
 
-def release_ldp(run: str, unit: str) -> None:
-    """LDP-TabICL: randomise at the client, reconstruct."""
-    randomise(run, unit)
-    reconstruct(run, unit)
-
-
-def release_gdp(run: str, unit: str) -> None:
-    """GDP-TabICL: subsample and group, aggregate."""
-    subsample(run, unit)
-    aggregate(run, unit)
-
-
-def release_mst(run: str, unit: str) -> None:
-    """MST-TabICL: measure counts, model rows."""
-    measure(run, unit)
-    reconstruct(run, unit)
-
-
-RELEASE: dict[str, Callable[[str, str], None]] = {
-    "ldp_tabicl": release_ldp,
-    "gdp_tabicl": release_gdp,
-    "mst_tabicl": release_mst,
-    "few_shot_generation": release_texts,
-    "dp_icl": release_answers,
+RELEASE: dict[str, tuple[Task[..., Any], ...]] = {
+    "ldp_tabicl": (randomise, reconstruct),
+    "gdp_tabicl": (subsample, aggregate),
+    "mst_tabicl": (measure, reconstruct),
+    "few_shot_generation": (release_texts,),
+    "dp_icl": (release_answers,),
 }
+"""The stages that release, by method."""
 
 
 def run_units(run: str) -> str:
@@ -172,12 +155,12 @@ def _share_out(stage: Task[..., Any], run: str, dataset: str, owner: str) -> Non
     _await(owner, [_submit(stage, run, owner, part, parts) for part in range(parts)])
 
 
-def _hand_in(run: str, key: str, release: Callable[[str, str], None], dataset: str) -> list[Job]:
+def _hand_in(run: str, key: str, release: Sequence[Task[..., Any]], dataset: str) -> list[Job]:
     if parts_of(run, dataset):
         charge(run, key)
         _share_out(count, run, dataset, key)
-    release(run, key)
-    serialize(run, key)
+    for stage in (*release, serialize):
+        stage(run, key)
     show_release(run, key)
     return [_submit(fit_baselines, run, key), *(_submit(score, run, key, part) for part in range(PARTS))]
 

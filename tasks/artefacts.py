@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.methods import METHODS, mst_tabicl
-from dpicl.methods.common import Cost
+from dpicl.methods.common import Cost, asked_epsilon
 from dpicl.methods.dp_icl import Released
 from dpicl.methods.ldp_collection import Collected, read_collected, release_cells
 from dpicl.pipeline import Cell
@@ -91,7 +91,7 @@ def write_reports(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
 def read_collections(unit: UnitFolder) -> dict[Cell, Collected]:
     """The clients' reports, with the public laws they were drawn from."""
     stored, cells = read_arrays(unit.path / REPORTS), release_cells(unit.unit)
-    return {cell: read_collected(stored[cell.key], unit.contract, chosen, float(cell.epsilon or 0)) for cell, chosen in cells.items()}
+    return {cell: read_collected(stored[cell.key], unit.contract, chosen, asked_epsilon(cell)) for cell, chosen in cells.items()}
 
 
 def write_rows(unit: UnitFolder, rows: Mapping[Cell, ReleasedRows]) -> None:

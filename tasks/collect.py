@@ -14,15 +14,16 @@ from typing import Any
 import dpicl
 from dpicl.contract import Contract, Declared
 from dpicl.contract.load import contract_digest
-from dpicl.evaluation import results_frame_columns
+from dpicl.evaluation import majority, results_frame_columns
 from dpicl.methods import METHODS
 from dpicl.pipeline import Unit
-from tasks.artefacts import RESULTS, cost_json
+from dpicl.tabular.encode import label_codes
+from tasks.artefacts import RESULTS, TEST, cost_json, read_test, table_folder
 from tasks.csv_file import write_csv
 from tasks.files import read_json, write_json
 from tasks.models import TOLD, scorer_of
 from tasks.releases import account_of, open_ledger, spending_of
-from tasks.run_folder import Plan, read_plan
+from tasks.run_folder import Plan, UnitFolder, read_plan
 from tasks.settings import Settings, power_watts
 
 PACKAGES = ("numpy", "pyarrow", "scikit-learn", "diffprivlib", "prefect", "dask", "great-expectations", "torch", "transformers")
@@ -33,6 +34,7 @@ NOT_PROTECTED = (
 )
 KG_CO2_PER_KWH = 0.3633
 """The paper's figure for its local grid (appendix B1)."""
+MANIFEST = "manifest.json"
 
 
 def collect(run: str) -> str:
@@ -42,7 +44,7 @@ def collect(run: str) -> str:
     rows = [row for key in plan.units for row in _results(folder / "units" / key / RESULTS)]
     write_csv(folder / "results.csv", results_frame_columns(), rows)
     write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), _timings(folder, plan))
-    write_json(folder / "manifest.json", _manifest(folder, plan, settings), replace=True)
+    write_json(folder / MANIFEST, _manifest(folder, plan, settings), replace=True)
     return f"{len(rows)} results"
 
 
@@ -79,17 +81,33 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "simulated": all(contract.privacy.budget.benchmark for contract in contracts.values()),
         "model": _model(folder, settings) if units else None,
         "writer": plan.writer.name if plan.writer else None,
-        "grid": {name: grid[name] for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")},
+        "grid": {name: grid[name] for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")}
+        | {"queries": plan.pipeline.queries},
         "options": _options(grid["options"]),
         "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
         "guarantees": _unit_guarantees(units, contracts) if units else amplification_rows(plan, contracts),
         "versions": {name: _version(name) for name in PACKAGES},
         "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
         "command": _command(plan),
-        "budget": _budget(folder, plan, contracts, settings),
+        "majority": _majority(folder, units, settings),
+        "budget": bought(folder, plan.units, contracts, settings),
         "energy": {"power_watts": power_watts(), "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": list(NOT_PROTECTED),
     }
+
+
+def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, float]:
+    """Accuracy of always giving the more frequent label of a table's held-out rows, which baselines are tested on.
+
+    The rows go with a run's end: of a run that ended before, what its manifest said stays.
+    """
+    before = folder / MANIFEST
+    found: dict[str, float] = read_json(before).get("majority", {}) if before.exists() else {}
+    for unit in {unit.dataset: unit for unit in units}.values():
+        opened = UnitFolder(folder, unit, settings.declared(unit.dataset), settings)
+        if isinstance(opened.declared, Contract) and (table_folder(settings, unit.dataset, folder) / TEST).exists():
+            found[unit.dataset] = majority(label_codes(read_test(opened), opened.contract)).accuracy
+    return found
 
 
 def _command(plan: Plan) -> str:
@@ -105,24 +123,23 @@ def _command(plan: Plan) -> str:
     ]
     options = [f"--{option} {','.join(map(str, grid[name]))}" for option, name in lists if grid[name]]
     models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("writer", plan.pipeline.writer)) if value]
-    return " ".join(["dpicl run", plan.pipeline_name, *options, *models])
+    few = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
+    return " ".join(["dpicl run", plan.pipeline_name, *options, *few, *models])
 
 
-def _budget(folder: Path, plan: Plan, contracts: Mapping[str, Declared], settings: Settings) -> list[str]:
+def bought(folder: Path, units: Mapping[str, Unit], contracts: Mapping[str, Declared], settings: Settings) -> list[str]:
     """One sentence per account on what this run bought and what is spent in all."""
-    spending = spending_of(folder, plan.units)
-    accounts = {account_of(contracts[unit.dataset], unit.method).name: contracts[unit.dataset] for unit in plan.units.values()}
+    spending = spending_of(folder, units)
+    accounts = {account_of(contracts[unit.dataset], unit.method).name: contracts[unit.dataset] for unit in units.values()}
     if not spending:
         return []
     sentences = []
     with open_ledger(settings) as ledger:
         for name, (releases, charged) in sorted(spending.items()):
-            bought = (
-                f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} bought before at no new cost"
-            )
+            told = f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} bought before at no new cost"
             cap = accounts[name].privacy.budget.epsilon
             total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
-            sentences.append(f"{bought}; {total}.")
+            sentences.append(f"{told}; {total}.")
     return sentences
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpicl.errors import RunError
 from dpicl.methods import gdp_tabicl, ldp_tabicl, mst_tabicl
-from dpicl.methods.common import check_supported, draws_for
+from dpicl.methods.common import asked_epsilon, check_supported, draws_for
 from dpicl.methods.ldp_collection import Collected, merged, read_collected, release_cells
 from dpicl.pipeline import Cell
 from dpicl.tabular.spanning_tree import ExactCounts
@@ -68,7 +68,7 @@ def collections_of(folder: UnitFolder, batches: Batches, cells: Sequence[Cell]) 
     chosen = release_cells(folder.unit)
     stored = [_counts(folder, batches, number, cells) for number in range(batches.count)]
     return {
-        cell: merged([read_collected(one[cell.key], folder.contract, chosen[cell], float(cell.epsilon or 0)) for one in stored])
+        cell: merged([read_collected(one[cell.key], folder.contract, chosen[cell], asked_epsilon(cell)) for one in stored])
         for cell in cells
     }
 

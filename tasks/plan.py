@@ -20,7 +20,7 @@ from dpicl.tabular.source import find_rows
 from dpicl.text.read import find_texts
 from tasks.quote import check_budget
 from tasks.releases import WRITING, costs_of
-from tasks.run_folder import Plan, read_plan, run_folder, write_plan
+from tasks.run_folder import Plan, check_versions, read_plan, run_folder, write_plan
 from tasks.settings import Settings, power_watts
 
 
@@ -42,9 +42,18 @@ def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None
     power_watts()
     if resume and run_id is not None:
         folder = run_folder(settings, run_id)
-        read_plan(folder)
+        check_versions(folder, read_plan(folder))
         return folder
     plan = draft_plan(pipeline_name, changes, settings, run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    return begin(plan, settings)
+
+
+def begin(plan: Plan, settings: Settings) -> Path:
+    """Check a plan against contracts, models and budgets, and write it; returns the run's folder.
+
+    Raises:
+        DpiclError: a name or value breaks a rule; nothing was written.
+    """
     _check_grid(plan, settings)
     _check_caps(plan, settings)
     folder = run_folder(settings, plan.run_id)

@@ -16,7 +16,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from dpicl.methods.dp_icl import released_cells, told
 from dpicl.methods.few_shot_plan import written_cells
 from dpicl.methods.ldp_collection import encoding_of, release_cells
-from dpicl.options import LdpVariant
+from dpicl.tabular.levels import row_encoding
 from tasks.artefacts import ANSWERS, GROUPS, ROWS, TEXTS, read_answers, read_groups, read_rows, read_texts
 from tasks.doorway import doorway
 from tasks.files import read_json
@@ -77,7 +77,7 @@ def _marginal_rows(folder: UnitFolder) -> list[dict[str, Any]]:
     return [
         {"cell": cell.key, "attribute": name, "level": level, "share": round(float((levels[:, i] == level).mean()), 4)}
         for cell, rows in read_rows(folder).items()
-        for encoding in [encoding_of(folder.contract, ways.get(cell, LdpVariant()))]
+        for encoding in [encoding_of(folder.contract, ways[cell]) if ways else row_encoding(folder.contract)]
         for levels in [encoding.decode(rows.codes)]
         for i, (name, count) in enumerate(zip(encoding.names, encoding.level_counts, strict=True))
         for level in range(count)

@@ -18,11 +18,14 @@ from dpicl.contract.models import Contract
 from dpicl.contract.text import TextContract
 from dpicl.errors import RunError
 from dpicl.lm.models import ModelSpec
+from dpicl.methods import METHODS
 from dpicl.pipeline import Pipeline, Unit, units_of
 from tasks.files import read_json, write_json
 from tasks.settings import Settings
 
 PLAN = "plan.json"
+_FIRST = {"mst_tabicl": 1}
+"""Versions of methods that have changed since plans name them."""
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
@@ -58,15 +61,23 @@ class Plan:
         """Units by key."""
         return {unit.key: unit for unit in units_of(self.pipeline)}
 
+    @property
+    def versions(self) -> dict[str, int]:
+        """Of its methods: what another one left half done is read otherwise."""
+        return {method: METHODS[method].VERSION for method in self.pipeline.methods}
+
     def as_json(self) -> dict[str, Any]:
         """Plain JSON; infinity is written as text."""
         pipeline = json.loads(self.pipeline.model_dump_json())
         pipeline["epsilons"] = [str(epsilon) for epsilon in self.pipeline.epsilons]
+        if self.pipeline.queries is None:
+            del pipeline["queries"]  # plans of earlier versions stay the same
         return {
             "run_id": self.run_id,
             "pipeline_name": self.pipeline_name,
             "pipeline": pipeline,
             "model": self.model.model_dump(mode="json"),
+            "versions": self.versions,
             **({} if self.writer is None else {"writer": self.writer.model_dump(mode="json")}),
         }
 
@@ -81,8 +92,27 @@ def write_plan(folder: Path, plan: Plan) -> None:
         write_json(folder / PLAN, plan.as_json())
     except OSError as error:
         raise RunError(f"run {plan.run_id}: its folder cannot be written ({error.strerror})") from None
-    if _stored(folder) != plan.as_json():
+    stored = _stored(folder)
+    if {**stored, "versions": _versions(stored)} != plan.as_json():
         raise RunError(f"run {plan.run_id}: its plan differs from this command's; resume with the same options or start a new run")
+
+
+def check_versions(folder: Path, plan: Plan) -> None:
+    """Whether what a run has done so far can be gone on with.
+
+    Raises:
+        RunError: it was begun by another version of a method.
+    """
+    found = _versions(_stored(folder))
+    for method, version in plan.versions.items():
+        if found.get(method) != version:
+            raise RunError(f"run {plan.run_id}: it was begun by another version of {method}; start a new run")
+
+
+def _versions(stored: Any) -> dict[str, int]:
+    """What a stored plan says; plans did not say it at first."""
+    first = {method: _FIRST.get(method, METHODS[method].VERSION) for method in stored["pipeline"]["methods"]}
+    return dict(stored.get("versions", first))
 
 
 def read_plan(folder: Path) -> Plan:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dpicl.contract import Contract, TextContract
 from dpicl.tabular.batches import held_out
 from dpicl.tabular.read import rows_digest
-from dpicl.tabular.split import split_table
+from dpicl.tabular.split import fewer, split_table
 from dpicl.text.read import texts_digest
 from dpicl.text.split import split_texts
 from tasks.artefacts import table_folder, write_queries, write_split
 from tasks.batches import Batches
 from tasks.doorway import doorway, timed
 from tasks.files import read_table
+from tasks.run_folder import read_plan
 from tasks.settings import Settings
 
 
 def _split(run: str, dataset: str) -> str:
-    settings = Settings.from_environment()
+    settings, queries = Settings.from_environment(), read_plan(Path(run)).pipeline.queries
     folder = table_folder(settings, dataset, Path(run))
     batches = Batches.find(settings, dataset, Path(run))
     if batches is not None:
         with timed(Path(run), dataset, "split"):
-            return _in_batches(batches, folder)
+            return _in_batches(batches, folder, queries)
     with timed(Path(run), dataset, "split"):
         table, contract = read_table(folder / "private_table.parquet"), settings.declared(dataset)
         if isinstance(contract, TextContract):
@@ -32,14 +34,16 @@ def _split(run: str, dataset: str) -> str:
         else:
             assert isinstance(contract, Contract)
             parts = split_table(table, contract)
+            parts = replace(parts, asked=fewer(parts.asked, queries, dataset))
             write_split(folder, parts, rows_digest(parts.train.data))
     return f"{parts.train.row_count} rows to protect, {len(parts.asked)} of {parts.test.row_count} held-out rows to ask"
 
 
-def _in_batches(batches: Batches, folder: Path) -> str:
+def _in_batches(batches: Batches, folder: Path, queries: int | None) -> str:
     """The rows to protect stay in their batches."""
     facts = batches.facts()
     test, asked = held_out([batches.test(number) for number in range(batches.count)], facts.train_rows, batches.contract)
+    asked = fewer(asked, queries, batches.contract.name)
     write_queries(folder, test, asked, facts.digest(batches.contract))
     return f"{facts.train_rows} rows to protect, {len(asked)} of {test.num_rows} held-out rows to ask"
 

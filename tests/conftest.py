@@ -30,6 +30,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+# Read when Prefect is imported, whichever test does that first: stages also work without a flow, and its console is a captured one.
+os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
+os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+
 # dp-accounting brings a log handler that closes what was sys.stderr, pytest's own file, when Prefect sets logging up anew.
 get_absl_handler().python_handler.setStream(sys.__stderr__)
 

@@ -25,6 +25,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing import forkserver
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ _QUIET = {
     "GX_ANALYTICS_ENABLED": "false",
     "HF_HUB_OFFLINE": "1",
     "PREFECT_LOGGING_EXTRA_LOGGERS": "dpicl",
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
@@ -355,6 +357,17 @@ def content(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and not is_temporary(path)
     }
+
+
+def differences(one: dict[str, bytes], other: dict[str, bytes]) -> list[tuple[str, bytes, bytes]]:
+    """Where two folders differ: names, and what stands there from the first byte that is another (nothing for no file)."""
+    found = []
+    for name in sorted(one.keys() | other.keys()):
+        first, second = one.get(name, b""), other.get(name, b"")
+        if first != second or (name in one) != (name in other):
+            same = len(commonprefix([first, second]))
+            found.append((name, first[same:][:60], second[same:][:60]))
+    return found
 
 
 def is_temporary(path: Path) -> bool:

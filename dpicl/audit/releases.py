@@ -27,6 +27,7 @@ from dpicl.tabular.group import assign, partition
 
 LARGEST = {"a": 100, "b": 400}
 """Upper bounds by column: far apart, so that a mix-up of columns shows."""
+_USUAL = AggregateOptions()
 GRIDS = {name: Grid(-largest, largest, 1, "centre") for name, largest in LARGEST.items()}
 
 
@@ -57,7 +58,7 @@ def in_runs(count: int, release: Callable[[], Sequence[Any]]) -> np.ndarray:
     return np.array(list(islice(released, count)))
 
 
-def _release(columns: Sequence[str], epsilon: float, options: AggregateOptions = AggregateOptions()) -> Trial:  # noqa: B008 - frozen
+def _release(columns: Sequence[str], epsilon: float, options: AggregateOptions = _USUAL) -> Trial:
     """All groups of whole releases."""
     contract = numbers({name: LARGEST[name] for name in columns})
     few = in_every_group(contract, dict.fromkeys(columns, VALUE), ROWS)

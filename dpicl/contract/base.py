@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializerFunctionWrapHandler, StringConstraints, model_serializer
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
@@ -35,3 +35,15 @@ class Frozen(BaseModel):
     """Base: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+
+
+class Grown(Frozen):
+    """A part of contracts that has got keys since: one that does not use them is digested as before they came."""
+
+    later: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        unused = {name for name in self.later if getattr(self, name) == type(self).model_fields[name].default}
+        return {name: value for name, value in content.items() if name not in unused}

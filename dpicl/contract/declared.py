@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from dpicl.contract.base import Frozen, Name, Rate, Text
+from dpicl.contract.base import Frozen, Grown, Name, Rate, Text
 from dpicl.contract.sources import Origin
 
 
@@ -60,11 +60,15 @@ class Privacy(Frozen):
         return self
 
 
-class Declared(Frozen):
+class Declared(Grown):
     """Public knowledge on one data set, whatever its kind; code that needs only this takes every contract."""
+
+    later: ClassVar[tuple[str, ...]] = ("draft",)
 
     version: Literal[1]
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
     description: Text
     source: Origin
     privacy: Privacy
+    draft: bool = False
+    """Whether parts of it were taken from rows; nothing is released by a draft."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from dpicl.contract.rules import check_references
 from dpicl.contract.text import TextContract
 from dpicl.contract.text_rules import check_text_references
 from dpicl.errors import DeclarationError
-from dpicl.yaml_file import read_yaml, validate
+from dpicl.yaml_file import parse_yaml, read_declaration, validate
 
 
 def parse_contract(content: Any, file: str) -> Contract | TextContract:
@@ -39,10 +40,15 @@ def load_contract(path: Path) -> Contract | TextContract:
     Raises:
         DeclarationError: names file, key, rule and expected shape.
     """
-    contract = parse_contract(read_yaml(path), path.name)
+    contract = _parsed(read_declaration(path), path.name)
     if path.stem != contract.name:
         raise DeclarationError(path.name, "name", f"is {contract.name!r}", f"{path.stem!r}, the file's own name")
     return contract
+
+
+@lru_cache(maxsize=256)  # every stage asks for its own contract again, and whoever names a model for all of them
+def _parsed(content: bytes, file: str) -> Contract | TextContract:
+    return parse_contract(parse_yaml(content, file), file)
 
 
 def contract_digest(contract: Declared) -> str:

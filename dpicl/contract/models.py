@@ -8,11 +8,17 @@ checked in `rules`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
-from dpicl.contract.base import Category, Frozen, Name, Text
+from dpicl.contract.base import Category, Frozen, Grown, Name, Text
 from dpicl.contract.declared import Declared
 from dpicl.contract.sources import Source
 
@@ -40,7 +46,19 @@ class Split(Frozen):
         return self
 
 
-class IntegerColumn(Frozen):
+Levels = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
+"""Rising cut points between the levels of a number that released rows tell apart, from public knowledge."""
+
+
+class NumberColumn(Grown):
+    """What all columns of numbers share."""
+
+    later: ClassVar[tuple[str, ...]] = ("levels",)
+
+    levels: Levels = None
+
+
+class IntegerColumn(NumberColumn):
     """Whole numbers with public bounds, both included."""
 
     type: Literal["integer"]
@@ -54,7 +72,7 @@ class IntegerColumn(Frozen):
         return _ordered_bounds(value)
 
 
-class RealColumn(Frozen):
+class RealColumn(NumberColumn):
     """Real numbers with public bounds; sums are taken exactly on a grid of `step`."""
 
     type: Literal["real"]

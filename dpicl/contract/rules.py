@@ -7,7 +7,19 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from math import ceil, prod
 
-from dpicl.contract.models import Attribute, CategoryColumn, Column, Contract, GroupKey, IntegerColumn, Label, Rule, Template, Word
+from dpicl.contract.models import (
+    Attribute,
+    CategoryColumn,
+    Column,
+    Contract,
+    GroupKey,
+    IntegerColumn,
+    Label,
+    RealColumn,
+    Rule,
+    Template,
+    Word,
+)
 from dpicl.errors import DeclarationError
 from dpicl.types import LABEL
 
@@ -21,8 +33,13 @@ def check_references(contract: Contract, file: str) -> None:
     Raises:
         DeclarationError: names file, key and expected shape.
     """
-    for key, rule, column in _rules(contract):
-        _check_rule(rule, _column(contract, column, f"{key}.column", file), key, file)
+    for key, rule, named in _rules(contract):
+        _check_rule(rule, _column(contract, named, f"{key}.column", file), key, file)
+    for name, column in contract.columns.items():
+        if not isinstance(column, CategoryColumn) and column.levels is not None:
+            _check_cuts(column.levels, column, f"columns.{name}.levels", file)
+            if name not in contract.features:
+                raise DeclarationError(file, f"columns.{name}.levels", "is of no feature", "levels on features only")
     if contract.split.column is not None:
         _check_split(contract, file)
     _check_person(contract, file)
@@ -59,10 +76,14 @@ def _check_rule(rule: Rule | Word, column: Column, key: str, file: str) -> None:
         return
     if rule.parts:
         raise DeclarationError(file, f"{key}.parts", "lists categories of a numeric column", "`cuts` with numbers")
+    _check_cuts(rule.cuts, column, f"{key}.cuts", file)
+
+
+def _check_cuts(stated: tuple[float, ...], column: IntegerColumn | RealColumn, key: str, file: str) -> None:
     low, high = column.bounds
-    cuts = [ceil(cut) for cut in rule.cuts] if isinstance(column, IntegerColumn) else rule.cuts
+    cuts = [ceil(cut) for cut in stated] if isinstance(column, IntegerColumn) else stated
     if not all(low < cut <= high for cut in cuts) or any(later <= earlier for earlier, later in pairwise(cuts)):
-        raise DeclarationError(file, f"{key}.cuts", f"{list(rule.cuts)} leaves a part empty", f"rising cuts above {low} and up to {high}")
+        raise DeclarationError(file, key, f"{list(stated)} leaves a part empty", f"rising cuts above {low} and up to {high}")
 
 
 def resolve_parts(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from dpicl.contract.base import Category, Frozen, Text
+from dpicl.contract.base import Category, Frozen, Grown, Text
 
 FilePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=255)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -41,8 +41,10 @@ class Query(Frozen):
     """One statement that gives the contract's columns; a limit on the rows should come with an order of them."""
 
 
-class Source(Origin):
+class Source(Origin, Grown):
     """Origin, licence and checksum; at least one way to get the rows."""
+
+    later: ClassVar[tuple[str, ...]] = ("folder", "query")
 
     bundled: Literal["breast_cancer"] | None = None
     file: FilePath | None = None
@@ -67,9 +69,3 @@ class Source(Origin):
         if (self.folder or self.query) and len(others) > 1:
             raise ValueError("more than one place for the rows; expected `folder` or `query` alone")
         return self
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Ways that came later are left out where they are not used: contracts without them keep their digest."""
-        content: dict[str, Any] = serialise(self)
-        return {name: value for name, value in content.items() if name not in ("folder", "query") or value is not None}

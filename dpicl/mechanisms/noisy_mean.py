@@ -106,18 +106,21 @@ def noisy_means(columns: Sequence[np.ndarray], grid: Grid, *, epsilon: Fraction 
 def noised_means(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
     """`noisy_means` of columns of which the exact sums of units, and the rows, are known already."""
     if epsilon is not None:
-        noise = discrete_laplaces(2 * grid.sensitivity / epsilon, len(totals), stream)
-        totals = [total + more for total, more in zip(totals, noise, strict=True)]
+        totals = _noisy(totals, grid, epsilon / 2, stream)
         counts = noisy_counts(counts, epsilon=epsilon / 2, stream=stream)
     return [_mean(total, count, grid) for total, count in zip(totals, counts, strict=True)]
 
 
 def means_over(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
     """Equations (2) and (4) with all of epsilon for the sum, over noisy counts that are paid for elsewhere."""
-    if epsilon is not None:
-        noise = discrete_laplaces(grid.sensitivity / epsilon, len(totals), stream)
-        totals = [total + more for total, more in zip(totals, noise, strict=True)]
-    return [_mean(total, count, grid) for total, count in zip(totals, counts, strict=True)]
+    noisy = totals if epsilon is None else _noisy(totals, grid, epsilon, stream)
+    return [_mean(total, count, grid) for total, count in zip(noisy, counts, strict=True)]
+
+
+def _noisy(totals: Sequence[int], grid: Grid, epsilon: Fraction, stream: Stream) -> list[int]:
+    """Equation (2) with this epsilon for the sum alone."""
+    noise = discrete_laplaces(grid.sensitivity / epsilon, len(totals), stream)
+    return [total + more for total, more in zip(totals, noise, strict=True)]
 
 
 def _mean(total: int, count: int, grid: Grid) -> float:

@@ -35,6 +35,18 @@ class Cost:
         return self.amplified or self.nominal
 
 
+def asked_epsilon(cell: Cell) -> float:
+    """Of a cell that releases."""
+    assert cell.epsilon is not None
+    return cell.epsilon
+
+
+def shots_of(cell: Cell) -> int:
+    """Of a cell that has demonstrations."""
+    assert cell.shots is not None
+    return cell.shots
+
+
 def draws_for(contract: Declared, seed: int) -> Draws:
     """Seeded streams on benchmarks, the operating system's randomness otherwise."""
     return Draws(seed, contract.name, simulated=contract.privacy.budget.benchmark)
@@ -44,9 +56,14 @@ def check_supported(contract: Declared, unit: Unit) -> None:
     """Refuse what this version cannot guarantee, before any private row is read.
 
     Raises:
-        PrivacyError: no noise or central baselines on a table that is not a benchmark, or
+        PrivacyError: the contract is a draft; no noise or central baselines on a table that is not a benchmark, or
             central baselines where persons are protected.
     """
+    if contract.draft:
+        raise PrivacyError(
+            f"{contract.name}: is a draft, and its lines marked LOOKED hold what rows say; write what is publicly known there, then take "
+            "`draft: true` out"
+        )
     if contract.privacy.person and unit.baselines and unit.method == "gdp_tabicl":
         raise PrivacyError(f"{contract.name}: central baselines protect rows, not persons; run with baselines off")
     if contract.privacy.budget.benchmark:

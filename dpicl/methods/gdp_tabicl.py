@@ -34,13 +34,13 @@ from dpicl.lm.requests import Scorer
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, for_unit, results
+from dpicl.methods.common import ZERO_SHOT, Cost, asked_epsilon, check_supported, draws_for, for_unit, results, shots_of
+from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular import aggregate as tabular_aggregate
 from dpicl.tabular.aggregate import AggregateOptions
 from dpicl.tabular.contribution import contributing_rows
-from dpicl.tabular.encode import label_codes
 from dpicl.tabular.group import assign, partition
 from dpicl.tabular.serialize import central_demonstrations, central_queries
 from dpicl.tabular.split import SplitTable
@@ -104,19 +104,13 @@ def released(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, dra
     }
 
 
-def shots_of(cell: Cell) -> int:
-    """Of a cell that has demonstrations."""
-    assert cell.shots is not None
-    return cell.shots
-
-
 def epsilon_of(contract: Contract, unit: Unit, cell: Cell) -> float:
     """Of the averages, before amplification; with `spent: in-all`, so that the cell's own is what is charged."""
-    assert cell.epsilon is not None
+    asked = asked_epsilon(cell)
     if unit.options.gdp_tabicl.spent == "before":
-        return cell.epsilon
+        return asked
     times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
-    return epsilon_before(cell.epsilon / times, rate_of(contract, cell))
+    return epsilon_before(asked / times, rate_of(contract, cell))
 
 
 def rate_of(contract: Contract, cell: Cell) -> Fraction:
@@ -134,19 +128,11 @@ def aggregate(
     train: PrivateTable, members: Mapping[Cell, np.ndarray], contract: Contract, unit: Unit, draws: Draws
 ) -> dict[Cell, ReleasedGroups]:
     """Step 3 for every cell that `members` has."""
-    released = {}
-    for cell in members:
-        assert cell.shots is not None
-        released[cell] = tabular_aggregate.aggregate(
-            train,
-            members[cell],
-            partition(contract, cell.shots),
-            contract,
-            epsilon=epsilon_of(contract, unit, cell),
-            options=options_of(unit),
-            stream=draws.secret("aggregate", cell.key),
-        )
-    return released
+    sums = {}
+    for cell, numbers in members.items():
+        rows, groups = np.flatnonzero(numbers != LEFT_OUT), partition(contract, shots_of(cell))
+        sums[cell] = tabular_aggregate.exact_sums(train, rows, numbers[rows], groups, contract, options=options_of(unit))
+    return released(sums, contract, unit, draws)
 
 
 def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
@@ -155,8 +141,7 @@ def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
 
 
 def _cost(contract: Contract, unit: Unit, cell: Cell) -> Cost:
-    assert cell.shots is not None
-    groups = partition(contract, cell.shots)
+    groups = partition(contract, shots_of(cell))
     nominal = tabular_aggregate.guarantee(groups, contract, epsilon=epsilon_of(contract, unit, cell), options=options_of(unit))
     amplified = amplify(nominal, rate_of(contract, cell))
     return Cost(for_unit(nominal, contract), for_unit(amplified, contract))
@@ -198,18 +183,13 @@ def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
     )
 
 
-def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
-    """Labels of the queries, shape (queries,)."""
-    return label_codes(queries, contract)
-
-
 def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
     """Algorithm 2 on one table, without any orchestrator: the same results as the flow."""
     check_supported(contract, unit)
     draws = draws_for(contract, unit.seed)
     members = subsample_and_group(split.train, contract, unit, draws)
-    released = aggregate(split.train, members, contract, unit, draws)
-    prompts = serialise(released, split.queries, contract)
+    groups = aggregate(split.train, members, contract, unit, draws)
+    prompts = serialise(groups, split.queries, contract)
     measured = baselines(split, contract, unit, draws) if unit.baselines else {}
     said = {
         cell: answers.ask_cell(scorer, texts, contract, cell) for cell, texts in answers.with_content_free(prompts, contract, unit).items()

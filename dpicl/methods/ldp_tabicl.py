@@ -28,13 +28,15 @@ from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, Result
 from dpicl.lm.requests import Scorer
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import Cost, check_supported, draws_for, results
+from dpicl.methods.common import Cost, asked_epsilon, check_supported, draws_for, results
 from dpicl.methods.ldp_collection import Collected, collect, encoding_of, release_cells, released_by, releases
-from dpicl.methods.row_prompts import row_prompts, truth_of
+from dpicl.methods.row_prompts import Pool, row_prompts
+from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.encode import encode_queries
 from dpicl.tabular.estimate import estimated_rows
+from dpicl.tabular.serialize import local_demonstrations, local_queries
 from dpicl.tabular.split import SplitTable
 from dpicl.types import QueryTable, ReleasedRows
 
@@ -70,13 +72,17 @@ def serialise(
     """
     pools = {}
     for cell in unit.asked_cells():
-        assert cell.epsilon is not None
-        source = released_by(cell.system, cell.epsilon, collections)
+        source = released_by(cell.system, asked_epsilon(cell), collections)
         raw = cell.system == "raw-rows"
-        if cell.system != "content-free" and not (raw and np.isinf(cell.epsilon)):
+        if cell.system != "content-free" and not (raw and np.isinf(asked_epsilon(cell))):
             codes = collections[source].stored if raw else reconstructed[source].codes
-            pools[cell] = codes, encoding_of(contract, unit.options.ldp_tabicl.variant(cell.system))
-    return row_prompts(pools, queries, contract, draws)
+            pools[cell] = Pool(codes, encoding_of(contract, unit.options.ldp_tabicl.variant(cell.system)))
+    encoded = encode_queries(queries, contract)
+
+    def told(pool: Pool) -> list[str]:
+        return local_demonstrations(ReleasedRows(pool.codes), pool.encoding.decode, contract)
+
+    return row_prompts(pools, encoded.codes, local_queries(encoded, contract), told, draws)
 
 
 def baselines(reconstructed: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:

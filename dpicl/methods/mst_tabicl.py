@@ -14,6 +14,8 @@ Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, 
     3  z  <- k rows of P for each query
     4  E  <- serialise(z);  ask the model with (E, query)
 
+Rows are told apart by the contract's public levels of every column (`levels`).
+
 Symbols     k shots, m the contract's most rows per person.
 Not covered queries, which are sent as they are; every (epsilon, seed) is a release of its own.
 """
@@ -29,20 +31,22 @@ from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics, Result
 from dpicl.lm.requests import Scorer
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import Cost, check_supported, draws_for, for_unit, results
-from dpicl.methods.row_prompts import row_prompts, truth_of
+from dpicl.methods.common import Cost, asked_epsilon, check_supported, draws_for, for_unit, results
+from dpicl.methods.row_prompts import Pool, row_prompts
+from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.contribution import contributing_rows
-from dpicl.tabular.encode import LocalEncoding, encode_clients, encode_queries
 from dpicl.tabular.estimate import LEAST_ROWS
 from dpicl.tabular.graphical_model import graphical_model
-from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, guarantee, measure
+from dpicl.tabular.levels import row_demonstrations, row_encoding, row_levels
+from dpicl.tabular.serialize import central_queries
+from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, check_counts, guarantee, measure
 from dpicl.tabular.split import SplitTable
-from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows
+from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
-VERSION = 1
+VERSION = 2
 """Raised when the same parameters would give another release."""
 
 __all__ = [
@@ -62,11 +66,6 @@ __all__ = [
 ]
 
 
-def encoding_of(contract: Contract) -> LocalEncoding:
-    """The contract's public levels of every column, which are counted."""
-    return LocalEncoding.of(contract, "k-ary")
-
-
 def release_cells(unit: Unit) -> list[Cell]:
     """One release per epsilon, whatever the shots."""
     return [Cell("counts", epsilon) for epsilon in unit.epsilons]
@@ -82,24 +81,18 @@ def count(
 
 def exact_counts(train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
     """What step 1 needs to know of the rows; private. Those of all batches of a table add up."""
-    encoding = encoding_of(contract)
-    truth = encode_clients(train, contract, encoding).codes[contributing_rows(train, contract, draws)]
-    return ExactCounts.of(PrivateCodes(truth), encoding.sizes)
+    truth = row_levels(train, contract)[contributing_rows(train, contract, draws)]
+    return ExactCounts.of(PrivateCodes(truth), row_encoding(contract).sizes)
 
 
 def measured(exact: Mapping[Cell, ExactCounts], draws: Draws) -> dict[Cell, list[NoisyMarginal]]:
     """Step 1 from exact counts of the whole table: the only draw of noise."""
-    return {cell: measure(counts, epsilon=_epsilon(cell), stream=draws.secret("counts", cell.key)) for cell, counts in exact.items()}
-
-
-def _epsilon(cell: Cell) -> float:
-    assert cell.epsilon is not None
-    return cell.epsilon
+    return {cell: measure(counts, epsilon=asked_epsilon(cell), stream=draws.secret("counts", cell.key)) for cell, counts in exact.items()}
 
 
 def model_rows(counted: Mapping[Cell, Sequence[NoisyMarginal]], contract: Contract, draws: Draws) -> dict[Cell, ReleasedRows]:
     """Step 2 for every epsilon, and rows to draw from."""
-    sizes = encoding_of(contract).sizes
+    sizes = row_encoding(contract).sizes
     return {
         cell: ReleasedRows(
             graphical_model(sizes, marginals).rows(LEAST_ROWS, draws.public("rows", cell.key).generator()).astype("uint8"),
@@ -112,14 +105,17 @@ def serialise(
     drawn: Mapping[Cell, ReleasedRows], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
 ) -> dict[Cell, list[str]]:
     """Steps 3 and 4 for every cell: one prompt per query."""
-    encoding = encoding_of(contract)
-    pools = {cell: (drawn[Cell("counts", cell.epsilon)].codes, encoding) for cell in unit.asked_cells() if cell.system != "content-free"}
-    return row_prompts(pools, queries, contract, draws)
+    encoding = row_encoding(contract)
+    pools = {
+        cell: Pool(drawn[Cell("counts", cell.epsilon)].codes, encoding) for cell in unit.asked_cells() if cell.system != "content-free"
+    }
+    levels, asked = row_levels(queries, contract), central_queries(queries, contract)
+    return row_prompts(pools, levels, asked, lambda pool: row_demonstrations(pool.codes, contract), draws)
 
 
 def baselines(drawn: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:
     """Logistic regression and naive Bayes fitted on rows of the model, at no further cost."""
-    encoded, encoding = encode_queries(test, contract), encoding_of(contract)
+    encoded, encoding = EncodedQueries(row_levels(test, contract)), row_encoding(contract)
     return {
         Cell(name, cell.epsilon): metrics
         for cell, rows in drawn.items()
@@ -131,11 +127,12 @@ def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     """What this unit spends: one release per epsilon.
 
     Raises:
-        ParameterError: what fits the model is not installed.
+        ParameterError: what fits the model is not installed, or there is more to count than fits into memory.
     """
+    check_counts(row_encoding(contract).sizes, contract.name)
     if find_spec("mbi") is None:
         raise ParameterError("methods", "mst_tabicl", "package mbi for it: pip install 'dpicl[models]'")
-    return {cell: Cost(for_unit(guarantee(_epsilon(cell)), contract)) for cell in release_cells(unit)}
+    return {cell: Cost(for_unit(guarantee(asked_epsilon(cell)), contract)) for cell in release_cells(unit)}
 
 
 def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:

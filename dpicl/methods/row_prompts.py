@@ -5,40 +5,41 @@ Guarantee   none spent: post-processing of released rows, and public queries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpicl.contract.models import Contract
 from dpicl.lm.layout import prompt
-from dpicl.methods.common import ZERO_SHOT
+from dpicl.methods.common import ZERO_SHOT, shots_of
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
-from dpicl.tabular.encode import LocalEncoding, encode_queries
-from dpicl.tabular.serialize import local_demonstrations, local_queries
+from dpicl.tabular.encode import LocalEncoding
 from dpicl.tabular.shots import picked_rows
-from dpicl.types import QueryTable, ReleasedRows
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Codes of released rows, shape (rows, answers), and what they stand for."""
+
+    codes: np.ndarray
+    encoding: LocalEncoding
 
 
 def row_prompts(
-    pools: Mapping[Cell, tuple[np.ndarray, LocalEncoding]], queries: QueryTable, contract: Contract, draws: Draws
+    pools: Mapping[Cell, Pool], queries: np.ndarray, asked: list[str], told: Callable[[Pool], list[str]], draws: Draws
 ) -> dict[Cell, list[str]]:
     """One prompt per query and cell, and the zero-shot ones.
 
     Args:
-        pools: codes of the rows to pick from by cell, shape (rows, answers), and their encoding.
+        pools: the rows to pick from by cell.
+        queries: levels of the queries, shape (queries, columns), and how they read: `asked`.
+        told: how rows read as demonstrations.
     """
-    encoded = encode_queries(queries, contract)
-    asked = local_queries(encoded, contract)
     prompts: dict[Cell, list[str]] = {ZERO_SHOT: asked}
-    for cell, (codes, encoding) in pools.items():
-        assert cell.shots is not None
-        picked = picked_rows(encoding.decode(codes), encoded.codes, cell, draws)
-        texts = local_demonstrations(ReleasedRows(codes[picked.ravel()]), encoding.decode, contract)
-        prompts[cell] = [prompt(texts[i * cell.shots : (i + 1) * cell.shots], query) for i, query in enumerate(asked)]
+    for cell, pool in pools.items():
+        shots = shots_of(cell)
+        picked = picked_rows(pool.encoding.decode(pool.codes), queries, cell, draws)
+        texts = told(replace(pool, codes=pool.codes[picked.ravel()]))
+        prompts[cell] = [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(asked)]
     return prompts
-
-
-def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
-    """Labels of the queries, shape (queries,)."""
-    return np.asarray(encode_queries(queries, contract).codes[:, -1])

@@ -20,7 +20,9 @@ from dpicl.lm.models import Wanted
 from dpicl.lm.requests import Progress, Scorer
 from dpicl.methods.common import MAJORITY
 from dpicl.pipeline import Cell, Unit
+from dpicl.tabular.encode import label_codes
 from dpicl.tabular.serialize import CUE
+from dpicl.types import QueryTable
 
 CONTENT_FREE = "N/A."
 Prompts = Mapping[Cell, list[str]]
@@ -60,6 +62,11 @@ def continuations_of(contract: Contract) -> tuple[str, ...]:
 def answers_of(said: np.ndarray, contract: Contract) -> np.ndarray:
     """1 where Yes is at least as likely as No: shape (prompts,)."""
     return answers(said)
+
+
+def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
+    """Labels of the queries, shape (queries,)."""
+    return label_codes(queries, contract)
 
 
 def metrics_of(said: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: Contract) -> dict[Cell, Metrics]:

@@ -1,8 +1,9 @@
 """From columns of text to the types of a contract, or one sentence on what is wrong.
 
 Every source is turned into text first, so that CSV, Parquet and downloads obey one set of
-rules; values that have their type already are taken a quicker way to the same. Messages name columns of the contract and counts. A name that only the file has is
-told by its place: where a line break is lost, the header ends in a row of values.
+rules; values that have their type already are taken a quicker way to the same. Messages name
+columns of the contract and counts. A name that only the file has is told by its place: where a
+line break is lost, the header ends in a row of values.
 """
 
 from __future__ import annotations
@@ -94,23 +95,28 @@ def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     typed = {name: _typed(text.column(name), column, name, where) for name, column in contract.columns.items()}
     if contract.privacy.person:
         name = contract.privacy.person.id_column
-        typed[name] = _persons(_as_text(text.column(name), name, where), name, where)
+        typed[name] = _persons(as_text(text.column(name), name, where), name, where)
     return pa.table(typed)
 
 
 def _without_missing(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     """The rows as text, but those with the marker."""
-    text = pa.table({name: _as_text(columns.column(name), name, where) for name in contract.read_columns})
+    text = pa.table({name: as_text(columns.column(name), name, where) for name in contract.read_columns})
     return text.filter(pc.invert(reduce(pc.or_, [pc.equal(column, contract.source.missing) for column in text.columns])))
 
 
 def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """Without a way by text where the values have types that say the same."""
     quick = quick_column(values, column, _LONGEST_TEXT)
-    return _parse(_as_text(values, name, where), column, name, where) if quick is None else quick
+    return _parse(as_text(values, name, where), column, name, where) if quick is None else quick
 
 
-def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    """A column of any plain type as text, as CSV would hold it; nothing where there is no value.
+
+    Raises:
+        DataError: it holds neither numbers nor text, or a text of more than is read.
+    """
     try:
         if pa.types.is_dictionary(column.type):
             for chunk in column.chunks:

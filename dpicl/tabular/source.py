@@ -43,7 +43,7 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
     """
     path = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder)
     if contract.source.query is not None:
-        return _verified(_queried(contract, contract.source.query), contract, f"{contract.name}: query")
+        return _verified(_in_one(list(query_batches(contract, contract.source.query, BATCH_ROWS))), contract, f"{contract.name}: query")
     if contract.source.folder is not None:
         found = survey(contract, data_folder)
         assert found is not None
@@ -66,10 +66,6 @@ def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table
         if len(held) * BATCH_ROWS > WHOLE_ROWS and not contract.privacy.person:
             return chain(held, batches)
     return _verified(_in_one(held), contract, f"{contract.name}: query")
-
-
-def _queried(contract: Contract, query: Query) -> pa.Table:
-    return _in_one(list(query_batches(contract, query, BATCH_ROWS)))
 
 
 def _in_one(batches: Sequence[pa.Table]) -> pa.Table:

@@ -32,6 +32,7 @@ import numpy as np
 
 from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.errors import ParameterError
 from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.randomness import Stream
 from dpicl.types import PrivateCodes
@@ -40,6 +41,7 @@ CITATIONS = ("mckenna2021winning", "mckenna2022aim", "rogers2016privacy")
 FIRST, CHOICE, SECOND = Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)
 """Parts of epsilon for equations (1), (3) and (4)."""
 _SPREAD = 2
+_MOST_COUNTS = 1 << 24
 Pair = tuple[int, int]
 
 
@@ -105,6 +107,18 @@ class ExactCounts:
         return ExactCounts((*sizes, tables[0, len(sizes)].shape[1]), tables)
 
 
+def check_counts(sizes: Sequence[int], where: str) -> None:
+    """Refuse more counts than memory is for.
+
+    Raises:
+        ParameterError: there are more than 2^24.
+    """
+    features, label = sizes[:-1], sizes[-1]
+    cells = label * (sum(features) + (sum(features) ** 2 - sum(size**2 for size in features)) // 2)
+    if cells > _MOST_COUNTS:
+        raise ParameterError("methods", "mst_tabicl", f"at most {_MOST_COUNTS:,} counts of pairs of columns; {where} has {cells:,}")
+
+
 def _counts(codes: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
     shape = tuple(sizes[column] for column in columns)
     cells = np.ravel_multi_index(tuple(codes[:, column].astype(np.int64) for column in columns), shape)
@@ -113,8 +127,12 @@ def _counts(codes: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> 
 
 def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) -> list[NoisyMarginal]:
     """Equations (1) to (4): noisy counts of every column with the label, then those of the chosen pairs."""
+    return measure_with(exact, Shares.of(epsilon, len(exact.sizes) - 1), stream)
+
+
+def measure_with(exact: ExactCounts, shares: Shares, stream: Stream) -> list[NoisyMarginal]:
+    """`measure`, with what each step may spend."""
     table = _Table(exact, stream)
-    shares = Shares.of(epsilon, table.features)
     found = table.star(shares.first)
     scores = table.scores(found, shares.second)
     trees, left = list(range(table.features)), table.features - 1

@@ -18,7 +18,7 @@ from dpicl.errors import DataError
 from dpicl.randomness import stream
 from dpicl.types import PrivateTable, QueryTable, SplitTable
 
-__all__ = ["SplitTable", "split_table"]
+__all__ = ["SplitTable", "fewer", "split_table"]
 _SPLIT_SEED = 0
 
 
@@ -37,6 +37,13 @@ def split_table(table: pa.Table, contract: Contract) -> SplitTable:
         )
     asked = np.sort(rng.permutation(len(test))[:asked_count])
     return SplitTable(PrivateTable(table.take(train)), QueryTable(table.select(list(contract.columns)).take(test)), asked)
+
+
+def fewer(asked: np.ndarray, most: int | None, dataset: str) -> np.ndarray:
+    """At most so many of the positions that are asked, ascending; the same ones in every run."""
+    if most is None or len(asked) <= most:
+        return asked
+    return np.sort(stream(_SPLIT_SEED, "queries", dataset, "").generator().permutation(asked)[:most])
 
 
 def _parts(table: pa.Table, contract: Contract, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -54,6 +54,7 @@ class Grid(_Part):
     shots: list[int] = []
     seeds: list[int] = []
     sampling_rates: list[Rate] = []
+    queries: int | None = None
 
 
 class Contract(_Part):
@@ -117,6 +118,8 @@ class Manifest(_Part):
     machine: dict[str, Any] = {}
     energy: Energy | None = None
     not_protected: list[str] = []
+    majority: dict[str, float] = {}
+    """By data set, on all of its held-out rows."""
     budget: list[str] = []
     command: str | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -49,20 +49,28 @@ def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
     return _panels(part, draw, metric, f"{METRICS[metric]} against epsilon, {_method(part)}, one panel per data set")
 
 
-def fitted_figure(results: pd.DataFrame) -> str:
-    """Accuracy of logistic regression on what every method and way released, one panel per data set; empty where there is one only."""
-    fitted = results[results["system"].str.match(r"lr(?!-naive)") | (results["system"] == "majority")]
-    series = list(fitted.loc[fitted["system"] != "majority", ["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
+def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> str:
+    """Accuracy of logistic regression on what every method and way released, one panel per data set; empty where there is one only.
+
+    `majority` is by data set and on the same rows as these: all that were held out.
+    """
+    fitted = results[results["system"].str.match(r"lr(?!-naive)")]
+    series = list(fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
     if len(series) < 2:
         return ""
     place = epsilon_places(fitted["epsilon"].dropna().unique())
+    least = fitted.groupby(["dataset", "method", "system", "epsilon"])["accuracy"].mean().min()
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
+        axes.set_ylim(max(0.0, least - 0.05), 1.0)  # bars of few seeds may reach far below
         for i, (method, system) in enumerate(series):
             values = of_dataset[(of_dataset["method"] == method) & (of_dataset["system"] == system)].set_index("epsilon")["accuracy"]
             colour, marker = SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
             _epsilon_line(axes, values, place, words.fitted_name(method, system), colour, marker=marker, shift=i)
-        _levels(axes, of_dataset, "accuracy")
+        if (name := of_dataset["dataset"].iloc[0]) in majority:
+            axes.axhline(majority[name], color=INK, linewidth=1.1, label=words.SYSTEMS["majority"], zorder=1.5)
+        axes.grid(axis="x", visible=False)
+        axes.tick_params(color=GRID)
         axes.set_xticks(list(place.values()), [words.epsilon(epsilon) for epsilon in place])
         axes.set_xlabel("ε")
 

@@ -16,10 +16,13 @@ from flows.report.guarantees import guarantee_table, relevant_errata
 from flows.report.load import Demonstrations, Run, load_run
 from flows.report.paper import Paper
 from flows.report.plots import epsilon_figure, fitted_figure, rate_figure, time_figure
+from flows.report.svg import standalone
 from flows.report.tables import METRICS, has_several_rates, metric_tables, of_texts
 from tasks.csv_file import harmless
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
+FITTED = "fitted.svg"
+"""What was released, judged by logistic regression, as a picture of its own."""
 _MARKDOWN_SPECIAL = str.maketrans(
     {character: f"&#{ord(character)};" for character in "|`*[]"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " ", "\r": " "}
 )
@@ -34,7 +37,10 @@ def build_report(run_folder: Path) -> tuple[Path, Path]:
     run = load_run(run_folder)
     context = report_context(run)
     html, markdown = run_folder / "report.html", run_folder / "report.md"
-    html.write_text(_environment(html=True).get_template("report.html.j2").render(context, **_figures(run)), encoding="utf-8")
+    figures = _figures(run)
+    html.write_text(_environment(html=True).get_template("report.html.j2").render(context, **figures), encoding="utf-8")
+    if figures["fitted_figure"]:
+        (run_folder / FITTED).write_text(standalone(figures["fitted_figure"]), encoding="utf-8")
     markdown.write_text(_environment(html=False).get_template("report.md.j2").render(context), encoding="utf-8")
     return html, markdown
 
@@ -107,7 +113,7 @@ def _figures(run: Run) -> dict[str, Any]:
         draw, metric = rate_figure if has_several_rates(part) else epsilon_figure, "rouge1" if texts else "accuracy"
         figures.append((method, has_several_rates(part), words.MEASURES[metric], Markup(draw(part, metric))))
     bars = Markup(time_figure(costs(run.timings, None))) if len(run.timings) else ""
-    return {"figures": figures, "time_figure": bars, "fitted_figure": Markup(fitted_figure(run.results))}
+    return {"figures": figures, "time_figure": bars, "fitted_figure": Markup(fitted_figure(run.results, run.manifest.majority))}
 
 
 def _environment(*, html: bool) -> jinja2.Environment:

@@ -10,6 +10,7 @@ import io
 import re
 from contextlib import AbstractContextManager
 from html import escape
+from importlib import resources
 
 import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -75,3 +76,12 @@ def to_svg(figure: Figure, description: str) -> str:
     width = f"{float(size[1]) / 0.72:.0f}px" if size else "100%"
     head = f'<svg role="img" aria-label="{escape(description)}" style="max-width: {width}"'
     return re.sub(r"^<svg", head, re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)).strip()
+
+
+def standalone(svg: str) -> str:
+    """A figure as a file of its own, on the page's ground and in its colours: for a README."""
+    colours = resources.files("flows.report").joinpath("templates/style.css").read_text("utf-8").partition("\n* {")[0]
+    head, _, body = svg.partition(">")
+    head = head if "xmlns=" in head else head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    ground = '<rect width="100%" height="100%" style="fill: var(--paper)"/>'
+    return f'{head} font-family="sans-serif"><style>{colours}</style>{ground}{body}\n'

@@ -11,7 +11,7 @@ from tests.harness import Place, call_main, complaint, install_texts, letters
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
-ASK = ("ask", "--account", "letters", "--model", "fake", "--shots", "1", "--queries", "2", "--epsilon", "2")
+ASK = ("ask", "--account", "letters", "--model", "fake", "--shots", "1", "--count", "2", "--epsilon", "2")
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def test_an_answer_and_its_cost_then_the_same_for_nothing(place: Place, capsys: 
 
 def test_a_file_is_answered_until_the_queries_are_used_up(place: Place, capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "queries.txt").write_text("one\n\ntwo\nthree\n")
-    code, answers, told = asked(capsys, "--file", str(tmp_path / "queries.txt"))
+    code, answers, told = asked(capsys, "--queries", str(tmp_path / "queries.txt"))
     assert (code, len(answers), len(told)) == (2, 2, 3)
     assert "all 2 queries that were charged for are answered" in told[-1] and "--again" in told[-1]
 
@@ -47,10 +47,10 @@ def test_a_file_is_answered_until_the_queries_are_used_up(place: Place, capsys: 
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [
-        ((), "a query, or --file FILE"),
+        ((), "a query, or --queries FILE"),
         (("  ",), "expected at least one query that is not empty"),
-        (("q", "--file", "nowhere.txt"), "a query, or --file FILE"),
-        (("--file", "nowhere.txt"), "file=nowhere.txt: expected a text file that can be read"),
+        (("q", "--queries", "nowhere.txt"), "a query, or --queries FILE"),
+        (("--queries", "nowhere.txt"), "queries=nowhere.txt: expected a text file that can be read"),
         (("q", "--epsilon", "much"), "epsilon=much"),
         (("q", "--epsilon", "inf"), "letters: epsilon=inf"),
         (("q", "--epsilon", "6"), "of cap 5"),

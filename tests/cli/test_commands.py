@@ -24,6 +24,7 @@ COMMANDS = (
     "audit",
     "serve",
     "contract",
+    "contract new",
     "contract check",
     "contract show",
     "data",

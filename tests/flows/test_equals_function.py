@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from dpicl.lm.models import ModelSpec, open_scorer, open_writer
 from dpicl.methods import METHODS
 from dpicl.pipeline import units_of
 from dpicl.tabular.source import load_source
-from dpicl.tabular.split import split_table
+from dpicl.tabular.split import fewer, split_table
 from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
 from flows.dp_icl import dp_icl
@@ -50,7 +51,9 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
             else:
                 assert isinstance(contract, Contract)
                 table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
-                results = method.run(split_table(table, contract), contract, unit, scorer)
+                split = split_table(table, contract)
+                split = replace(split, asked=fewer(split.asked, read_plan(run).pipeline.queries, contract.name))
+                results = method.run(split, contract, unit, scorer)
             found[unit.key] = [result.as_row() for result in results]
     return found
 
@@ -155,6 +158,13 @@ def test_a_method_s_flow_with_the_tiny_model_equals_the_function(world: World, f
         runner = DaskTaskRunner(address=world.scheduler)
         name = flow.with_options(task_runner=runner)("breast_cancer", [1.0], [2], [0], run_id=f"equal-{flow.name}")
     assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
+
+
+def test_fewer_queries_are_the_same_for_every_cell_and_leave_the_baselines_alone(world: World) -> None:
+    whole, few = (world.sweep(f"equal-{name}", {**SMALL, **changes}) for name, changes in (("all", {}), ("few", {"queries": 5})))
+    assert by_flow(few) == by_function(world, few, "fake")
+    for system, counts in (("icl", {"5"}), ("lr", {row["query_count"] for row in rows(whole / "results.csv") if row["system"] == "lr"})):
+        assert {row["query_count"] for row in rows(few / "results.csv") if row["system"] == system} == counts
 
 
 def test_the_amplification_table_asks_no_model(world: World) -> None:

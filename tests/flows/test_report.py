@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from scipy.stats import ttest_rel
@@ -223,6 +224,22 @@ def test_varied_sampling_rates_are_drawn_by_rate_and_not_set_beside_the_paper(tm
     assert "Accuracy against the sampling rate" in html and "Accuracy against epsilon" not in html
     assert markdown_row(markdown, "in-context, k = 2, rate 0.01")[1] == "0.502 ± 0.000, ε′ 0.395"
     assert markdown_row(markdown, "in-context, k = 2, rate 0.5")[1] == "0.600 ± 0.000, ε′ 4.307"
+
+
+def test_what_was_released_is_judged_side_by_side_where_there_is_more_than_one_thing(tmp_path):
+    def fitted(method):
+        return [
+            [method, "lr", "adult", seed, epsilon, "", "", "", 500, 0.6 + epsilon / 50, 0.6] for seed in (0, 1) for epsilon in (1.0, 5.0)
+        ]
+
+    heading = "Accuracy of logistic regression against epsilon, by what it was fitted on"
+    alone, _ = built(write_run(tmp_path, results=[*rows(), *fitted("gdp_tabicl")]))
+    assert heading not in alone and not (tmp_path / "fitted.svg").exists()
+    beside, _ = built(write_run(tmp_path, results=[*rows(), *fitted("mst_tabicl")], majority={"adult": 0.75}))
+    picture = ElementTree.parse(tmp_path / "fitted.svg").getroot()
+    assert "majority" in "".join(picture.itertext())
+    assert picture.tag.endswith("}svg") and "--series-1" in ElementTree.tostring(picture, "unicode")
+    assert heading in beside and "rows of MST-TabICL" in beside and "the rows, diffprivlib's noise" in beside
 
 
 def test_infinity_stands_right_of_every_finite_epsilon():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dpicl.accounting.accountant import compose, price
 from dpicl.accounting.events import gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
 from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.methods import mst_tabicl
@@ -22,7 +23,7 @@ from dpicl.options import MstOptions, Options
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
 from dpicl.tabular.graphical_model import graphical_model
-from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, Shares, _rest, _Table, added, guarantee, measure
+from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, Shares, _rest, _Table, added, check_counts, guarantee, measure
 from dpicl.tabular.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
 from tests.library.examples import private_contract, random_table, small_contract
@@ -94,6 +95,12 @@ def test_the_guarantee_is_epsilon_for_a_row_more_or_less() -> None:
     stated = guarantee(2.0)
     assert stated.epsilon == 2.0 and stated.delta == 0 and stated.neighbours is Neighbours.ADD_OR_REMOVE_ONE
     assert guarantee(math.inf).epsilon == math.inf and Shares.of(math.inf, 3).first is None
+
+
+def test_more_counts_than_fit_into_memory_are_refused_by_their_number() -> None:
+    check_counts((100,) * 40 + (2,), "wide")
+    with pytest.raises(ParameterError, match="at most 16,777,216 counts of pairs of columns; wide has 19,809,000"):
+        check_counts((100,) * 45 + (2,), "wide")
 
 
 def test_beside_gaussian_noise_no_path_costs_more_than_is_priced() -> None:

@@ -63,6 +63,8 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
         ({"sampling_rates": ["3/2"]}, "sampling_rates", r"expected rates in \(0, 1\]"),
         ({"sampling_rates": ["often"]}, "sampling_rates.0", "expected a number or a fraction"),
         ({"sampling_rates": ["1e999999999"]}, "sampling_rates.0", "expected a number or a fraction"),
+        ({"queries": 0}, "queries", "expected greater than or equal to 1"),
+        ({"queries": 9, "methods": ["dp_icl"]}, "", "a contract of texts states its own"),
         ({"methods": []}, "", "expected at least one of each"),
         ({"shots": []}, "", "expected at least one of each"),
         ({"shots": [0]}, "shots.0", "expected greater than or equal to 1"),

@@ -20,7 +20,7 @@ from dpicl.errors import DataError
 from dpicl.published import read_table
 from dpicl.tabular.read import rows_digest
 from dpicl.tabular.source import load_source
-from dpicl.tabular.split import SplitTable, split_table
+from dpicl.tabular.split import SplitTable, fewer, split_table
 from dpicl.types import PrivateTable, QueryTable
 from tests.library.examples import ROOT, random_table, small_contract
 
@@ -39,6 +39,14 @@ def test_sizes_are_those_of_table_vi_and_no_row_is_lost(
     split = split_table(table, contracts[name])
     assert (split.train.row_count, split.queries.row_count) == TABLE_VI[name]
     assert rows_digest(_whole(split)) == rows_digest(table)
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_fewer_queries_are_some_of_all_and_the_same_each_time(count: int, most: int) -> None:
+    asked = np.flatnonzero(np.arange(3 * count) % 3 == 0)
+    few = fewer(asked, most, "shop")
+    assert len(few) == min(count, most) and set(few) <= set(asked) and (np.diff(few) > 0).all()
+    assert fewer(asked, most, "shop").tolist() == few.tolist() and fewer(asked, None, "shop") is asked
 
 
 def test_the_bundled_set_is_asked_about_half_of_its_test_rows(contracts: dict[str, Contract], tmp_path: Path) -> None:

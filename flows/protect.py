@@ -1,0 +1,175 @@
+"""Demonstrations without any model: the stages of a run up to its release, in this process.
+
+Charged, drawn and published like those of a run: asked for again, by this command or by a run,
+the same release is the same bytes and costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from dpicl.contract import Contract
+from dpicl.contract.load import contract_digest
+from dpicl.errors import ParameterError
+from dpicl.lm.models import ModelSpec
+from dpicl.methods import METHODS
+from dpicl.methods.common import asked_epsilon
+from dpicl.pipeline import Cell, Pipeline, read_epsilon
+from dpicl.snapshots import is_free, locked
+from dpicl.yaml_file import validate as validate_yaml
+from flows.wiring import RELEASE
+from tasks.artefacts import finite, remove_private
+from tasks.batches import parts_of
+from tasks.charge import charge
+from tasks.collect import bought
+from tasks.count import count
+from tasks.files import publish, read_json
+from tasks.ingest import ingest
+from tasks.plan import begin
+from tasks.prepare import prepare_batches
+from tasks.run_folder import Plan, read_plan, run_folder
+from tasks.serialize import serialize
+from tasks.settings import Settings
+from tasks.split import split
+from tasks.validate import validate
+
+TABULAR = ("ldp_tabicl", "gdp_tabicl", "mst_tabicl")
+_PREFIX, _LOCK = "protect-", "lock"
+_SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can take it away. Not a release."
+_HELD_OUT = "Rows that the contract's split holds out were not used."
+
+
+@dataclass(frozen=True)
+class Protected:
+    """Released demonstrations with their answers, the guarantee in a sentence, what was spent, and what to keep in mind."""
+
+    dataset: str
+    method: str
+    epsilon: float
+    contract_sha256: str
+    demonstrations: tuple[tuple[str, str], ...]
+    statement: str
+    spent: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+
+def protect(dataset: str, method: str, *, epsilon: str, shots: int) -> Protected:
+    """Release `shots` demonstrations of a table, by the method's usual options.
+
+    Raises:
+        DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was read then.
+    """
+    settings = Settings.from_environment()
+    if method not in TABULAR or not isinstance(settings.declared(dataset), Contract):
+        raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table; texts are released by `dpicl run`")
+    _sweep(settings)
+    run = begin(_plan(dataset, method, epsilon, shots), settings)
+    (key,) = read_plan(run).units
+    with locked(run / _LOCK):
+        try:
+            for stage, arguments in _stages(str(run), dataset, key, method):
+                stage.fn(*arguments)
+            return _found(run, key, Cell("icl", read_epsilon(epsilon), shots), settings)
+        finally:
+            remove_private(run, settings)
+
+
+def _plan(dataset: str, method: str, epsilon: str, shots: int) -> Plan:
+    """A grid of one release, whatever pipelines.yaml says; its name is nobody else's."""
+    grid = {"datasets": [dataset], "methods": [method], "epsilons": [epsilon], "shots": [shots], "queries": 1, "baselines": False}
+    pipeline = validate_yaml(Pipeline, {"title": "Demonstrations without a model", **grid}, "command line")
+    run_id = f"{_PREFIX}{dataset}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+    return Plan(run_id, "protect", pipeline, ModelSpec(name="tiny", kind="tiny"))
+
+
+def _sweep(settings: Settings) -> None:
+    """Private files of killed processes: who lives holds the lock of their run."""
+    for folder in (settings.home / "private").glob(f"*/{_PREFIX}*"):
+        run = run_folder(settings, folder.name)
+        if not run.is_dir() or is_free(run / _LOCK):
+            remove_private(run, settings)
+
+
+def _stages(run: str, dataset: str, key: str, method: str) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """What a flow hands to its workers is done one after another here."""
+    yield ingest, (run, dataset)
+    parts = parts_of(run, dataset)
+    yield from ((prepare_batches, (run, dataset, part, parts)) for part in range(parts))
+    yield from ((stage, (run, dataset)) for stage in (validate, split))
+    if parts:
+        yield charge, (run, key)
+        yield from ((count, (run, key, part, parts)) for part in range(parts))
+    yield from ((stage, (run, key)) for stage in (*RELEASE[method], serialize))
+
+
+def _found(run: Path, key: str, cell: Cell, settings: Settings) -> Protected:
+    units = read_plan(run).units
+    unit = units[key]
+    contract = settings.contract(unit.dataset)
+    texts = read_json(run / "units" / key / "demonstrations.json")[cell.key]
+    cost = METHODS[unit.method].costs(contract, unit)[cell]
+    statement = METHODS[unit.method].statement(contract, unit, cell, cost)
+    spent = bought(run, units, {unit.dataset: contract}, settings)
+    parted = (text.rpartition(" ") for text in texts)
+    demonstrations = tuple((before, answer) for before, _, answer in parted)
+    caveats = (_SIMULATED, _HELD_OUT) if contract.privacy.budget.benchmark else (_HELD_OUT,)
+    asked, digest = asked_epsilon(cell), contract_digest(contract)
+    return Protected(unit.dataset, unit.method, asked, digest, demonstrations, statement, tuple(spent), caveats)
+
+
+def print_protected(dataset: str, method: str, *, epsilon: str, shots: int, out: Path, form: str, console: Console) -> None:
+    """Release into a new file, and say what it costs.
+
+    Raises:
+        DpiclError: as `protect`, or there is such a file, or it cannot be written.
+        StageFailed: something unforeseen; done again, it goes on without another charge.
+    """
+    if form not in _FORMS:
+        raise ParameterError("as", form, f"one of {', '.join(_FORMS)}")
+    with _new_file(out):
+        found = protect(dataset, method, epsilon=epsilon, shots=shots)
+        publish(out, lambda file: file.write("".join(f"{line}\n" for line in _FORMS[form](found)).encode()), replace=True)
+    told = f"{out.name}: {len(found.demonstrations)} demonstrations"
+    for sentence in (told, found.statement, *found.spent, *found.caveats):
+        console.print(sentence, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _new_file(out: Path) -> Iterator[None]:
+    """Make an empty file before anything is charged, which goes again if there is nothing to write."""
+    try:
+        out.touch(exist_ok=False)
+    except OSError as error:
+        raise ParameterError("out", out.name, f"a new file in a folder that can be written ({error.strerror})") from None
+    try:
+        yield
+    except BaseException:
+        out.unlink(missing_ok=True)
+        raise
+
+
+def _jsonl(found: Protected) -> list[str]:
+    whose = {"contract": found.dataset, "contract_sha256": found.contract_sha256, "method": found.method, "epsilon": finite(found.epsilon)}
+    return [json.dumps({**whose, "text": text, "answer": answer}, ensure_ascii=False) for text, answer in found.demonstrations]
+
+
+def _chat(found: Protected) -> list[str]:
+    turns = [(("user", text), ("assistant", answer)) for text, answer in found.demonstrations]
+    messages = [{"role": role, "content": content} for turn in turns for role, content in turn]
+    return [json.dumps({"messages": messages}, ensure_ascii=False)]
+
+
+def _prompt(found: Protected) -> list[str]:
+    return [f"{text} {answer}" for text, answer in found.demonstrations]
+
+
+_FORMS: dict[str, Callable[[Protected], list[str]]] = {"jsonl": _jsonl, "chat": _chat, "prompt": _prompt}

@@ -1,0 +1,116 @@
+"""`dpicl ask --demos`: rows of one's own, answered by released demonstrations."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpicl.contract import parse_contract
+from dpicl.lm import HashScorer
+from dpicl.lm.layout import CONTINUATIONS, prompt
+from dpicl.tabular.queries import read_asked
+from dpicl.tabular.serialize import central_queries
+from flows.ask_demos import _rows, read_demonstrations
+from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
+
+Capture = pytest.CaptureFixture[str]
+SECRET = "zq7secret"
+
+
+@pytest.fixture
+def demos(place: Place, capsys: Capture) -> Path:
+    """Two demonstrations of a private table."""
+    table, out = install(place, shop(private=True), shop_rows(60)), place.root / "demos.jsonl"
+    said(capsys, "protect", table, "--epsilon", "1", "--shots", "2", "--out", str(out))
+    return out
+
+
+def unlabelled(count: int) -> list[dict[str, str]]:
+    """Rows without the label, and with a column that the contract does not know."""
+    rows = list(csv.DictReader(io.StringIO(shop_rows(count, seed=7))))
+    return [{**{name: value for name, value in row.items() if name != "bought"}, "note": SECRET} for row in rows]
+
+
+def csv_of(rows: list[dict[str, str]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def test_rows_are_answered_by_the_prompt_of_their_values(place: Place, capsys: Capture, demos: Path) -> None:
+    rows = unlabelled(5)
+    as_csv, as_json = place.root / "rows.csv", place.root / "rows.jsonl"
+    as_csv.write_text(csv_of(rows))
+    as_json.write_text("".join(json.dumps({**row, "age": int(row["age"])}) + "\n" for row in rows))
+    told = [said(capsys, "ask", "--demos", str(demos), "--queries", str(file), "--model", "fake") for file in (as_csv, as_json)]
+    assert told[0] == told[1] and SECRET not in told[0]
+    contract = parse_contract(shop(private=True), "shop.yaml")
+    queries = central_queries(read_asked(as_csv.read_bytes(), contract, "rows.csv"), contract)  # type: ignore[arg-type]
+    scores = HashScorer("fake").score([prompt(read_demonstrations(demos).texts, query) for query in queries], CONTINUATIONS)
+    answers = [json.loads(line) for line in told[0].splitlines()]
+    assert [one["answer"] for one in answers] == ["Yes" if yes >= no else "No" for no, yes in scores]
+    assert all((one["yes"] >= 0.5) == (one["answer"] == "Yes") for one in answers)
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "phrase"),
+    [
+        (f"age,spent,colour\n1,2,{SECRET}\n", "rows.csv", "column 'member': is not among the columns; expected all 4 features"),
+        (f"age,spent,colour,member\n1,2,{SECRET},no\n", "rows.csv", "colour"),
+        (f"age,spent,colour,member\n{SECRET},2,red,no\n", "rows.csv", "age"),
+        ("age,spent,colour,member\n", "rows.csv", "rows.csv"),
+        (f'{{"age": 1, "note": "{SECRET}"}}\n', "rows.jsonl", "spent"),
+        (f'["{SECRET}"]\n', "rows.jsonl", "one JSON object a line"),
+        (f"{SECRET}\n", "rows.jsonl", "is no JSON in UTF-8"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_without_a_value(
+    place: Place, capsys: Capture, demos: Path, content: str, name: str, phrase: str
+) -> None:
+    (place.root / name).write_text(content)
+    refused = complaint(call_main(("ask", "--demos", str(demos), "--queries", str(place.root / name), "--model", "fake"), capsys))
+    assert phrase in refused and SECRET not in refused
+
+
+def test_odd_letters_in_columns_that_are_no_features_do_no_harm(place: Place, capsys: Capture, demos: Path) -> None:
+    (row,) = unlabelled(1)
+    file = place.root / "odd.jsonl"
+    file.write_bytes("\ufeff".encode() + json.dumps({**row, "note": "a\u2028b\u0085c"}, ensure_ascii=False).encode() + b"\n")
+    assert len(said(capsys, "ask", "--demos", str(demos), "--queries", str(file), "--model", "fake").splitlines()) == 1
+    file.write_text(json.dumps({**row, "colour": "\ud800"}))
+    assert "colour" in complaint(call_main(("ask", "--demos", str(demos), "--queries", str(file), "--model", "fake"), capsys))
+
+
+def test_demonstrations_of_another_version_of_the_contract_are_refused(place: Place, capsys: Capture, demos: Path) -> None:
+    install(place, shop(private=True, description="Other words."), shop_rows(60))
+    refused = complaint(call_main(("ask", "--demos", str(demos), "--queries", "rows.csv", "--model", "fake"), capsys))
+    assert "another version of contract shop" in refused
+
+
+def test_a_prompt_that_was_declined_has_no_answer() -> None:
+    assert _rows(np.log([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]])) == [
+        {"answer": None, "yes": 0.5},
+        {"answer": "Yes", "yes": 0.8},
+        {"answer": "No", "yes": 0.1},
+    ]
+
+
+def test_a_file_that_is_none_of_ours_is_refused(place: Place, capsys: Capture) -> None:
+    other = place.root / "other.jsonl"
+    for content in (
+        "{}",
+        SECRET,
+        "",
+        '{"contract": "a", "contract_sha256": "d", "epsilon": 1, "method": "b", "text": "t", "answer": "Yes"}\n{"contract": "c", "contract_sha256": "d", "epsilon": 1, "method": "b", "text": "t", "answer": "Yes"}',
+    ):
+        other.write_text(content)
+        refused = complaint(call_main(("ask", "--demos", str(other), "--queries", "rows.csv", "--model", "fake"), capsys))
+        assert refused.startswith("other.jsonl") and SECRET not in refused
+    assert "--queries" in complaint(call_main(("ask", "--demos", str(other)), capsys))

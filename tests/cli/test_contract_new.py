@@ -1,0 +1,86 @@
+"""`dpicl contract new`: a table becomes a draft, and a draft releases nothing."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from dpicl.contract import Contract, load_contract
+from dpicl.contract.load import contract_digest
+from tests.harness import Place, call_main, complaint, said, shop_rows
+from tests.library.examples import CONTRACTS
+
+Capture = pytest.CaptureFixture[str]
+NEW = ("contract", "new", "customers.csv", "--label", "bought", "--positive", "yes,twice")
+
+
+@pytest.fixture
+def customers(place: Place) -> Place:
+    """Sixty customers without a contract, with a column that no contract can name and one of free text."""
+    head, *rows = shop_rows(60).splitlines()
+    text = "\n".join([f"{head},full name,note", *(f"{row},Ann {i},note number {i}" for i, row in enumerate(rows))])
+    (place.root / "data" / "customers.csv").write_text(text + "\n")
+    return place
+
+
+def test_a_table_becomes_a_draft_that_parses_and_says_what_it_looked_at(customers: Place, capsys: Capture) -> None:
+    told = said(capsys, *NEW, "--epsilon", "2")
+    assert "a draft of 5 columns; 2 columns are left out" in told and "looking at the rows of customers.csv" in told
+    file = customers.root / "contracts" / "customers.yaml"
+    contract = load_contract(file)
+    assert isinstance(contract, Contract) and contract.draft and contract.privacy.budget.epsilon == 2
+    assert set(contract.source.ignore) == {"full name", "note"}
+    assert {name: column.type for name, column in contract.columns.items()} == {
+        "age": "integer", "spent": "real", "colour": "category", "member": "category", "bought": "category",
+    }  # fmt: skip
+    assert file.read_text().count("# LOOKED") == 9  # five columns, four attributes
+    assert "Ann" not in file.read_text()
+
+
+def test_a_draft_releases_nothing_until_somebody_has_answered_for_it(customers: Place, capsys: Capture) -> None:
+    said(capsys, *NEW)
+    file, out = customers.root / "contracts" / "customers.yaml", customers.root / "demos.jsonl"
+    release = ("protect", "customers", "--shots", "2", "--out", str(out))
+    assert "customers: is a draft" in complaint(call_main(release, capsys))
+    run = ("run", "private", "--datasets", "customers", "--methods", "mst_tabicl", "--epsilons", "1", "--shots", "2", "--model", "fake")
+    assert "customers: is a draft" in complaint(call_main(run, capsys))
+    assert not out.exists() and not (customers.home / "released").exists()
+    file.write_text(file.read_text().replace("draft: true\n", ""))
+    assert "2 demonstrations" in said(capsys, *release)
+
+
+def test_parquet_gives_the_same_draft(customers: Place, capsys: Capture) -> None:
+    data = customers.root / "data"
+    pq.write_table(pa_csv.read_csv(io.BytesIO((data / "customers.csv").read_bytes())), data / "customers.parquet")
+    said(capsys, *NEW)
+    said(capsys, "contract", "new", "customers.parquet", *NEW[3:], "--name", "again")
+    one, other = (yaml.safe_load((customers.root / "contracts" / f"{name}.yaml").read_text()) for name in ("customers", "again"))
+    assert {**other, "name": 0, "source": 0, "description": 0} == {**one, "name": 0, "source": 0, "description": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "phrase"),
+    [
+        (("customers.csv", "--label", "nope", "--positive", "yes"), "label=nope: expected one of the 7 columns of customers.csv"),
+        (("customers.csv", "--label", "bought", "--positive", "no,yes,twice"), "some, but not all, of the values of column bought"),
+        (("customers.csv", "--label", "note", "--positive", "yes"), "of which there are at most 64"),
+        (("../customers.csv", "--label", "bought", "--positive", "yes"), "a file below the folder that DPICL_DATA names"),
+        (("customers.csv", "--label", "bought", "--positive", "yes", "--name", "adult"), "there is such a contract"),
+        (("customers.csv", "--label", "bought", "--positive", "yes", "--epsilon", "inf"), "budget.epsilon"),
+        (("nowhere.csv", "--label", "bought", "--positive", "yes"), "nowhere.csv"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_and_writes_nothing(customers: Place, capsys: Capture, options: tuple[str, ...], phrase: str) -> None:
+    before = sorted((customers.root / "contracts").iterdir())
+    assert phrase in complaint(call_main(("contract", "new", *options), capsys))
+    assert sorted((customers.root / "contracts").iterdir()) == before
+
+
+def test_contracts_that_are_no_drafts_keep_their_digest() -> None:
+    contract = CONTRACTS["blood"]
+    assert "draft" not in contract.model_dump_json()
+    assert contract_digest(contract.model_copy(update={"draft": True})) != contract_digest(contract)

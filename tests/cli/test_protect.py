@@ -1,0 +1,146 @@
+"""`dpicl protect`: demonstrations in a file without any model, charged once."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dpicl.snapshots import locked
+from tests.harness import Place, call_main, complaint, install, install_texts, letters, said, shop, shop_rows
+from tests.library.text_contracts import lines, records
+
+Capture = pytest.CaptureFixture[str]
+METHODS = ("gdp_tabicl", "mst_tabicl", "ldp_tabicl")
+
+
+@pytest.fixture
+def table(place: Place) -> str:
+    """Sixty customers of whom a release may cost something."""
+    return install(place, shop(private=True), shop_rows(60))
+
+
+def private_files(place: Place) -> list[Path]:
+    """Whatever is left of private rows."""
+    return [path for path in (place.home / "private").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_release_is_the_same_bytes_and_charged_once(place: Place, capsys: Capture, table: str, method: str) -> None:
+    first, second = place.root / "first.jsonl", place.root / "second.jsonl"
+    options = ("protect", table, "--method", method, "--epsilon", "1", "--shots", "2")
+    assert "1 of them charged" in said(capsys, *options, "--out", str(first))
+    assert "0 of them charged" in said(capsys, *options, "--out", str(second))
+    assert first.read_bytes() == second.read_bytes()
+    demonstrations = [json.loads(line) for line in first.read_text().splitlines()]
+    assert len(demonstrations) == 2
+    assert {(one["contract"], one["method"]) for one in demonstrations} == {(table, method)}
+    assert all(one["answer"] in ("Yes", "No") and one["text"].endswith("Answer:") for one in demonstrations)
+    assert not (place.home / "models").exists()
+    assert not private_files(place)
+
+
+def test_a_run_of_the_same_release_costs_nothing(place: Place, capsys: Capture, table: str) -> None:
+    said(capsys, "protect", table, "--epsilon", "1", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
+    quoted = said(
+        capsys,
+        "run",
+        "private",
+        "--datasets",
+        table,
+        "--methods",
+        "gdp_tabicl",
+        "--epsilons",
+        "1",
+        "--shots",
+        "2",
+        "--seeds",
+        "0",
+        "--dry-run",
+    )
+    assert re.search(rf"^ ?{table} +1 +1 +0", quoted, re.MULTILINE), quoted  # one release, bought before
+
+
+def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture, table: str) -> None:
+    found: dict[str, str] = {}
+    for form in ("jsonl", "chat", "prompt"):
+        out = place.root / f"demos.{form}"
+        said(capsys, "protect", table, "--shots", "2", "--as", form, "--out", str(out))
+        found[form] = out.read_text()
+    told = [(one["text"], one["answer"]) for one in map(json.loads, found["jsonl"].splitlines())]
+    messages = json.loads(found["chat"])["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 2
+    assert [(user["content"], answer["content"]) for user, answer in zip(messages[::2], messages[1::2], strict=True)] == told
+    assert found["prompt"].splitlines() == [f"{text} {answer}" for text, answer in told]
+
+
+@pytest.mark.parametrize(
+    ("options", "phrase"),
+    [
+        (("--method", "dp_icl"), "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl on a table"),
+        (("--as", "xml"), "as=xml: expected one of jsonl, chat, prompt"),
+        (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),
+        (("--epsilon", "5000"), "epsilon"),
+        (("--shots", "3"), "shots=3"),
+        (("--out", "no/such/folder/x"), "a new file in a folder that can be written"),
+    ],
+)
+def test_what_is_refused_spends_nothing_and_leaves_no_file(
+    place: Place, capsys: Capture, table: str, options: tuple[str, ...], phrase: str
+) -> None:
+    out = place.root / "demos.jsonl"
+    assert phrase in complaint(call_main(("protect", table, "--out", str(out), *options), capsys))
+    assert not out.exists() and not list((place.home / "released").rglob("*.json") if (place.home / "released").exists() else [])
+
+
+def test_twins_release_once_and_leave_no_rows(place: Place, table: str) -> None:
+    outs = [place.root / f"{name}.jsonl" for name in "abc"]
+    options = ("protect", table, "--method", "ldp_tabicl", "--epsilon", "1", "--shots", "2", "--out")
+    working = [place.start(*options, str(out)) for out in outs]
+    told = [process.communicate(timeout=120) for process in working]
+    assert [process.returncode for process in working] == [0, 0, 0], told
+    assert len({out.read_bytes() for out in outs}) == 1
+    assert not private_files(place)
+
+
+def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, capsys: Capture, table: str) -> None:
+    file = place.root / "pipelines.yaml"
+    pipelines = yaml.safe_load(file.read_text())
+    pipelines["pipelines"] = {
+        "ldp-tabicl": {**pipelines["pipelines"]["ldp-tabicl"], "options": {"ldp_tabicl": {"also": {"more": {"design": "pairs"}}}}}
+    }
+    file.write_text(yaml.safe_dump(pipelines))
+    told = said(capsys, "protect", table, "--method", "ldp_tabicl", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
+    assert "1 releases, 1 of them charged" in told
+
+
+def test_rows_do_not_outlive_a_failed_or_killed_release(place: Place, capsys: Capture, table: str) -> None:
+    out = place.root / "demos.jsonl"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flows.protect._found", lambda *_: 1 / 0)
+        code, told = call_main(("protect", table, "--shots", "2", "--out", str(out)), capsys)
+    assert code == 1 and "not charged again" in told, told
+    assert not private_files(place) and not out.exists()
+    killed = place.home / "private" / table / "protect-killed" / "private_train.parquet"
+    killed.parent.mkdir(parents=True)
+    killed.write_bytes(b"rows")
+    living = place.home / "private" / table / "protect-living" / "private_train.parquet"
+    living.parent.mkdir(parents=True)
+    living.write_bytes(b"rows")
+    place.run("protect-living").mkdir(parents=True)
+    with locked(place.run("protect-living") / "lock"):
+        said(capsys, "protect", table, "--shots", "2", "--out", str(out))
+    assert private_files(place) == [living]
+
+
+def test_an_existing_file_and_texts_are_refused(place: Place, capsys: Capture, table: str) -> None:
+    out = place.root / "mine.jsonl"
+    out.write_text("mine")
+    assert "out=mine.jsonl: expected a new file" in complaint(call_main(("protect", table, "--out", str(out)), capsys))
+    assert out.read_text() == "mine"
+    install_texts(place, letters(), lines(records(40)), lines(records(4)))
+    refused = complaint(call_main(("protect", "letters", "--out", str(Path(place.root / "x.jsonl"))), capsys))
+    assert "texts are released by `dpicl run`" in refused
