@@ -17,7 +17,7 @@ from flows.report.load import Demonstrations, Run, load_run
 from flows.report.paper import Paper
 from flows.report.plots import epsilon_figure, fitted_figure, rate_figure, time_figure
 from flows.report.svg import standalone
-from flows.report.tables import METRICS, has_several_rates, metric_tables, of_texts
+from flows.report.tables import METRICS, fitted_means, has_several_rates, metric_tables, of_texts
 from tasks.csv_file import harmless
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
@@ -62,6 +62,7 @@ def report_context(run: Run) -> dict[str, Any]:
         "headlines": headlines(results),
         "metrics": [(METRICS[metric], tables) for metric, tables in metrics.items() if tables or metric == "accuracy"],
         "quotes_paper": any(table.quotes_paper for tables in metrics.values() for table in tables),
+        "fitted_means": fitted_means(results),
         "comparisons": comparisons(results),
         "guarantees": guarantee_table(manifest.guarantees),
         "statements": list(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.asked))),

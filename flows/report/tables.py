@@ -114,6 +114,37 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
     return MetricTable(first["method"], first["dataset"], epsilons, amplified, _queries(part), tuple(rows))
 
 
+@dataclass(frozen=True)
+class Means:
+    """What every baseline reaches over all data sets together, by what it was fitted on."""
+
+    epsilons: tuple[float, ...]
+    dataset_count: int
+    rows: tuple[tuple[str, str, tuple[float, ...]], ...]
+    """Baseline, what it was fitted on, and its mean accuracy at every epsilon."""
+
+
+def fitted_means(results: pd.DataFrame) -> Means | None:
+    """Mean accuracy of the baselines, every data set counting alike and none missing; None for one data set, or one thing to fit on."""
+    fitted = results[~results["system"].map(_is_asked) & ~results["system"].str.endswith("-naive")]
+    names = fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None)
+    series = sorted(names, key=lambda name: words.system_order(name[1].partition("-")[0]))
+    if fitted["dataset"].nunique() < 2 or fitted["method"].nunique() < 2:
+        return None
+    per_set = fitted.groupby(["method", "system", "epsilon", "dataset"])["accuracy"].mean().unstack("dataset")
+    means = per_set.mean(axis=1, skipna=False)
+    epsilons = tuple(sorted(fitted["epsilon"].dropna().unique()))
+    rows = [
+        (
+            words.SYSTEMS[system.partition("-")[0]],
+            words.fitted_name(method, system),
+            tuple(means.get((method, system, e), math.nan) for e in epsilons),
+        )
+        for method, system in series
+    ]
+    return Means(epsilons, fitted["dataset"].nunique(), tuple(rows))
+
+
 def _is_asked(system: str) -> bool:
     """Baselines are measured on the whole test part, all others on the queries."""
     return system.partition("-")[0] not in _FITTED

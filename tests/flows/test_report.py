@@ -242,6 +242,25 @@ def test_what_was_released_is_judged_side_by_side_where_there_is_more_than_one_t
     assert heading in beside and "rows of MST-TabICL" in beside and "the rows, diffprivlib's noise" in beside
 
 
+def test_what_baselines_reach_is_averaged_over_data_sets(tmp_path):
+    def fitted(method, dataset, base):
+        return [[method, "lr", dataset, 0, epsilon, "", "", "", 500, base + epsilon / 100, 0.6] for epsilon in (1.0, 5.0)]
+
+    results = [
+        *fitted("gdp_tabicl", "adult", 0.5),
+        *fitted("gdp_tabicl", "bank", 0.7),
+        *fitted("mst_tabicl", "adult", 0.8),
+        *fitted("mst_tabicl", "bank", 0.9)[:1],
+    ]
+    html, markdown = built(write_run(tmp_path, results=results))
+    head = "| mean of 2 data sets | fitted on | ε = 1 | ε = 5 |"
+    assert f"{head}\n|---|---|---:|---:|\n| logistic regression | the rows, diffprivlib's noise | 0.610 | 0.650 |\n" in markdown
+    assert "| logistic regression | rows of MST-TabICL | 0.860 | – |" in markdown
+    assert "Mean of 2 data sets" in html
+    alone, _ = built(write_run(tmp_path, results=fitted("gdp_tabicl", "adult", 0.5)))
+    assert "data sets</th>" not in alone
+
+
 def test_infinity_stands_right_of_every_finite_epsilon():
     places = epsilon_places([math.inf, 1.0, 10.0])
     assert places[1.0] == 0 and places[10.0] == 1 and places[math.inf] > 1
