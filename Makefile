@@ -8,7 +8,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED = false
 export DO_NOT_TRACK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test audit chaos check format bench schema lock clean
+.PHONY: help setup demo test audit chaos drill check format bench schema lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -34,6 +34,11 @@ audit: $(READY) ## bound every mechanism's epsilon from below: make audit RUNS=1
 SCHEDULES ?= 100
 chaos: $(READY) ## kill the release protocol at every step: make chaos SCHEDULES=5
 	$(BIN)/python -m benchmarks.crashes --schedules $(SCHEDULES)
+
+RUNS_A_NIGHT ?= 24
+MINUTES ?= 20
+drill: $(READY) ## kill every part of an installation in turn under scheduled runs: make drill MINUTES=20
+	$(BIN)/python -m benchmarks.drill --runs $(RUNS_A_NIGHT) --minutes $(MINUTES)
 
 check: $(READY) ## lint, types and layers
 	$(BIN)/ruff check .

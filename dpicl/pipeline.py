@@ -61,6 +61,8 @@ class Schedule(Frozen):
 
     cron: Annotated[str, Field(pattern=r"^\S+(\s+\S+){4}$")]
     timezone: str = "UTC"
+    horizon_days: Annotated[int, Field(ge=1, le=3660)] = 365
+    """How long the budget should last, if every run meets new data; a warning is given where it will not."""
 
 
 class Pipeline(Frozen):

@@ -7,6 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from dpicl.pipeline import load_pipelines
+from tasks.forecast import forecast
 from tasks.plan import draft_plan
 from tasks.quote import quote_units
 from tasks.releases import open_ledger
@@ -29,6 +31,20 @@ def print_quotes(pipeline: str, changes: dict[str, Any], console: Console) -> No
         table.add_row(line.account, str(line.releases), str(line.bought_before), cost, spent, cap, left)
     console.print(table)
     console.print("epsilon in nats; releases bought before are free if the data have not changed", highlight=False)
+
+
+def print_forecasts(console: Console) -> None:
+    """For how long the accounts of scheduled pipelines last, if every run meets new data."""
+    settings = Settings.from_environment()
+    table = Table("pipeline", "account", "left", "a run costs", "runs it lasts", "runs due", "until", box=None, header_style="bold")
+    scheduled = {name: pipeline for name, pipeline in load_pipelines(settings.pipelines).pipelines.items() if pipeline.schedule}
+    for name, pipeline in scheduled.items():
+        for line in forecast(name, pipeline, settings):
+            until = "the horizon" if line.is_enough else f"{line.lasts_until:%Y-%m-%d}" if line.lasts_until else "not one run"
+            table.add_row(name, line.account, _number(line.left), _number(line.cost), str(line.affordable), str(line.due), until)
+    console.print(table)
+    told = f"{len(scheduled)} scheduled pipelines; epsilon in nats, every run on new data (a run on unchanged data is free)"
+    console.print(told + "; public benchmarks have no cap", highlight=False)
 
 
 def print_accounts(console: Console) -> None:

@@ -212,14 +212,43 @@ def audit(
 
 
 @app.command()
-def serve() -> None:
+def forecast() -> None:
+    """Say for how many scheduled runs on new data every budget lasts; reads no row."""
+    from flows.budget import print_forecasts
+
+    print_forecasts(console)
+
+
+@app.command()
+def serve(
+    notify: Annotated[
+        str | None, typer.Option(help="A notification block of the server, type/name, told of low budgets, failed checks, stuck runs.")
+    ] = None,
+) -> None:
     """Serve all pipelines as deployments, with their schedules, to a Prefect server."""
     from flows.environment import prepare_environment
 
     prepare_environment()
     from flows.deployments import serve_pipelines
 
-    serve_pipelines(Settings.from_environment(), console)
+    serve_pipelines(Settings.from_environment(), console, notify)
+
+
+@app.command()
+def deploy(
+    pool: Annotated[str, typer.Option(help="Work pool whose workers have this package and the same DPICL_HOME.")],
+    notify: Annotated[str | None, typer.Option(help="As of `dpicl serve`.")] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("prefect.yaml"),
+) -> None:
+    """Prepare a Prefect server and write prefect.yaml: `prefect deploy --all` then makes the deployments of a work pool."""
+    from flows.environment import prepare_environment
+
+    prepare_environment()
+    from flows.deployments import prepare_server, write_prefect_file
+
+    pipelines = prepare_server(Settings.from_environment(), console, notify)
+    write_prefect_file(out, pipelines, pool)
+    console.print(f"{out}: {len(pipelines.pipelines)} deployments; go on with `prefect deploy --all`", highlight=False, soft_wrap=True)
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ _DEFAULTS = {
     "PREFECT_LOGGING_EXTRA_LOGGERS": "dpicl",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "45",  # by which a server tells a silent run
     # Private frames must not reach a disk in plain.
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",

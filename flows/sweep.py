@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from prefect import flow
+from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
+from flows.recovery import folder_name, hand_in_again, held, scheduled_run, try_later
 from flows.runtime import local_cluster
 from flows.wiring import run_units
 from tasks.plan import make_plan
+from tasks.quote import charges
+from tasks.run_folder import read_plan
+from tasks.settings import Settings
 
 
 def task_runner() -> TaskRunner[Any]:
@@ -22,7 +30,19 @@ def task_runner() -> TaskRunner[Any]:
     return DaskTaskRunner(cluster_class=local_cluster, cluster_kwargs={"workers": os.cpu_count() or 1})
 
 
-@flow(name="sweep", flow_run_name="{pipeline}", task_runner=task_runner(), persist_result=False, retries=0)
+ACCOUNT_LIMIT = "dpicl-account-"
+"""Before an account's name: a limit of the server, one run at a time. The ledger is safe without it; this only spares waits and refusals."""
+
+
+@flow(
+    name="sweep",
+    flow_run_name="{pipeline}",
+    task_runner=task_runner(),
+    persist_result=False,
+    retries=0,
+    on_crashed=[hand_in_again],
+    on_failure=[try_later],
+)
 def sweep(pipeline: str, changes: dict[str, Any] | None = None, run_id: str | None = None, resume: bool = False) -> str:
     """Run a pipeline of pipelines.yaml.
 
@@ -35,9 +55,27 @@ def sweep(pipeline: str, changes: dict[str, Any] | None = None, run_id: str | No
     Returns:
         The run's id.
     """
-    run = make_plan(pipeline, changes or {}, run_id, resume=resume)
-    run_units(str(run))
+    scheduled = scheduled_run()
+    if scheduled is None or run_id is not None:
+        run = make_plan(pipeline, changes or {}, run_id, resume=resume)
+        run_units(str(run))
+        return run.name
+    settings = Settings.from_environment()
+    with held(scheduled.id, settings):
+        name, begun = folder_name(pipeline, scheduled, settings)
+        run = make_plan(pipeline, changes or {}, name, resume=begun)
+        with _one_at_a_time(run, settings):
+            run_units(str(run))
     return run.name
+
+
+@contextmanager
+def _one_at_a_time(run: Path, settings: Settings) -> Iterator[None]:
+    """Wait until no other scheduled run spends from the same accounts."""
+    plan = read_plan(run)
+    accounts = [account.name for account, _ in charges(plan.units.values(), settings, plan.writing_model) if not account.benchmark]
+    with concurrency([ACCOUNT_LIMIT + name for name in accounts]) if accounts else nullcontext():
+        yield
 
 
 def on_one_dataset(pipeline: str, dataset: str, changes: dict[str, Any], run_id: str | None) -> str:

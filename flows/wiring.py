@@ -35,7 +35,7 @@ from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.measure import measure
 from tasks.prepare import prepare_batches
-from tasks.publish import show_checks, show_release, show_results
+from tasks.publish import show_budget, show_checks, show_release, show_results
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
 from tasks.releases import WRITING
@@ -200,6 +200,7 @@ def _close(run: str) -> None:
     collect_run(run)
     write_report(run)
     show_results(run)
+    show_budget(run)
 
 
 def _raise(run: str, failures: dict[str, Exception]) -> None:

@@ -6,12 +6,14 @@ Artifacts are stored in plain by the orchestrator: only released values and coun
 from __future__ import annotations
 
 import csv
+import logging
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.events import emit_event
 
 from dpicl.methods.dp_icl import released_cells, told
 from dpicl.methods.few_shot_plan import written_cells
@@ -20,9 +22,15 @@ from dpicl.tabular.levels import row_encoding
 from tasks.artefacts import ANSWERS, GROUPS, ROWS, TEXTS, read_answers, read_groups, read_rows, read_texts
 from tasks.doorway import doorway
 from tasks.files import read_json
-from tasks.run_folder import UnitFolder, open_unit
+from tasks.forecast import Forecast, forecast
+from tasks.releases import open_ledger, spending_of
+from tasks.run_folder import UnitFolder, open_unit, read_plan
+from tasks.settings import Settings
 
 MAX_ROWS = 200
+VALIDATION_FAILED, BUDGET_LOW = "dpicl.validation.failed", "dpicl.budget.low"
+"""Events: of a data set with the number of failed checks, of an account with costs."""
+log = logging.getLogger("dpicl.tasks")
 
 
 def _slug(*parts: str) -> str:
@@ -33,6 +41,11 @@ def _slug(*parts: str) -> str:
 def _show_checks(run: str, dataset: str) -> str:
     rows = read_json(Path(run) / "validation" / f"{dataset}.json")
     create_table_artifact(key=_slug("checks", dataset), table=rows, description=f"Checks of {dataset}: counts, never values")
+    failed = [row for row in rows if row["severity"] == "fail" and not row["holds"]]
+    if failed:
+        emit_event(
+            VALIDATION_FAILED, {"prefect.resource.id": f"dpicl.dataset.{dataset}"}, payload={"run": Path(run).name, "checks": len(failed)}
+        )
     return f"{len(rows)} checks"
 
 
@@ -104,6 +117,32 @@ def _show_results(run: str) -> str:
     return f"{len(rows)} results"
 
 
+def _show_budget(run: str) -> str:
+    """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the schedule."""
+    folder, settings = Path(run), Settings.from_environment()
+    plan = read_plan(folder)
+    found = {line.account: line for line in forecast(plan.pipeline_name, plan.pipeline, settings)}
+    rows = []
+    with open_ledger(settings) as ledger:
+        caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
+        for name, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
+            cap, spent = caps[name], ledger.spent(name).epsilon
+            facts = {"account": name, "releases": releases, "charged now": charged, "spent": round(spent, 6)}
+            rows.append(facts | {"cap": cap, "left": None if cap is None else round(cap - spent, 6), "outlook": _outlook(found.get(name))})
+    create_table_artifact(key=_slug("budget", folder.name)[:200], table=rows, description="What was spent, epsilon in nats")
+    for line in found.values():
+        if not line.is_enough:
+            log.warning("%s", line.sentence)
+            costs = {"run": folder.name, "left": line.left, "cost_of_a_run": line.cost, "runs_left": line.affordable, "runs_due": line.due}
+            emit_event(BUDGET_LOW, {"prefect.resource.id": f"dpicl.account.{line.account}"}, payload=costs)
+    return f"{len(rows)} accounts"
+
+
+def _outlook(line: Forecast | None) -> str:
+    return "" if line is None else line.sentence.partition("; ")[2]
+
+
 show_checks = doorway("show checks", "show checks {dataset}", _show_checks)
 show_release = doorway("show release", "show release {unit_key}", _show_release)
 show_results = doorway("show results", "show results", _show_results)
+show_budget = doorway("show budget", "show budget", _show_budget)

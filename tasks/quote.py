@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 
-from dpicl.accounting.ledger import Ledger, Quote
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.ledger import Account, Ledger, Quote
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.errors import BudgetError
 from dpicl.lm.models import ModelSpec
@@ -18,6 +18,9 @@ from dpicl.pipeline import Unit
 from tasks.models import fingerprint
 from tasks.releases import WRITING, account_of, costs_of, open_ledger, parameters_of
 from tasks.settings import Settings
+
+Named = tuple[str, str]
+"""A release but for its data: mechanism, and parameters in canonical form."""
 
 
 @dataclass(frozen=True)
@@ -39,25 +42,28 @@ def quote_units(units: Iterable[Unit], settings: Settings, writing_model: ModelS
     Raises:
         LedgerError: the ledger was edited or rolled back; told before anything is read.
     """
-    by_account = sorted(units, key=lambda unit: (unit.dataset, unit.method))
-    writer = fingerprint(writing_model, settings) if any(unit.method in WRITING for unit in by_account) else ""
     with open_ledger(settings) as ledger:
         ledger.verify()
-        return [
-            _quote(ledger, list(group), settings, writer) for _, group in groupby(by_account, key=lambda unit: (unit.dataset, unit.method))
-        ]
+        return [_quote(ledger, account, asked) for account, asked in charges(units, settings, writing_model)]
 
 
-def _quote(ledger: Ledger, units: list[Unit], settings: Settings, writer: str) -> AccountQuote:
-    contract = settings.declared(units[0].dataset)
-    account = account_of(contract, units[0].method)
+def charges(units: Iterable[Unit], settings: Settings, writing_model: ModelSpec) -> list[tuple[Account, dict[Named, Guarantee]]]:
+    """What the units would be charged on new data, by account: every release once, by mechanism and parameters."""
+    chosen = list(units)
+    writer = fingerprint(writing_model, settings) if any(unit.method in WRITING for unit in chosen) else ""
+    found: dict[str, tuple[Account, dict[Named, Guarantee]]] = {}
+    for unit in chosen:
+        contract = settings.declared(unit.dataset)
+        account = account_of(contract, unit.method)
+        _, asked = found.setdefault(account.name, (account, {}))
+        for cell, cost in costs_of(contract, unit).items():  # by name: what several cells are made from is charged once
+            asked[unit.method, canonical(parameters_of(contract, unit, cell, writer))] = cost.charged
+    return [found[name] for name in sorted(found)]
+
+
+def _quote(ledger: Ledger, account: Account, asked: dict[Named, Guarantee]) -> AccountQuote:
     ledger.ensure_account(account)
     bought = {(entry.release.mechanism, canonical(entry.release.parameters)) for entry in ledger.entries(account.name)}
-    asked = {  # by name: what several cells are made from is charged once
-        (unit.method, canonical(parameters_of(contract, unit, cell, writer))): cost.charged
-        for unit in units
-        for cell, cost in costs_of(contract, unit).items()
-    }
     new = [guarantee for name, guarantee in asked.items() if name not in bought]
     return AccountQuote(account.name, len(asked), len(asked) - len(new), ledger.dry_run(account.name, new))
 

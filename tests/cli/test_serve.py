@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.harness import World, end, until
+from tests.harness import World, end, install, shop, shop_rows, until
 
 EVERY_MINUTE = {
     "title": "Both methods, every minute",
@@ -24,13 +25,28 @@ EVERY_MINUTE = {
     "schedule": {"cron": "* * * * *", "timezone": "Europe/Paris"},
 }
 
+ON_DEMAND = {**EVERY_MINUTE, "title": "A run long enough to be killed", "model": "tiny", "methods": ["ldp_tabicl"], "shots": [1, 2, 4]}
+ON_DEMAND = {name: value for name, value in ON_DEMAND.items() if name != "schedule"}
+YEARLY = {
+    **EVERY_MINUTE,
+    "title": "A private table, every year",
+    "methods": ["gdp_tabicl"],
+    "datasets": ["till"],
+    "baselines": False,
+    "schedule": {"cron": "0 6 1 1 *", "timezone": "UTC", "horizon_days": 1826},
+}
+
 
 @pytest.fixture(scope="module")
 def declared(world: World) -> dict[str, Any]:
     """The shipped pipelines and one that is due every minute."""
     content: dict[str, Any] = yaml.safe_load((world.root / "pipelines.yaml").read_text())
-    content["pipelines"]["every-minute"] = EVERY_MINUTE
-    (world.root / "served.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    content["pipelines"] |= {"every-minute": EVERY_MINUTE, "on-demand": ON_DEMAND, "yearly": YEARLY}
+    contract = shop("till", private=True)
+    contract["privacy"]["budget"]["epsilon"] = 3
+    install(world, contract, shop_rows(80))
+    plain = json.loads(json.dumps(content))  # no aliases of lists that two of them share
+    (world.root / "served.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
     return dict(content["pipelines"])
 
 
@@ -48,7 +64,7 @@ def deployments(world: World) -> dict[str, dict[str, Any]]:
 
 
 def test_every_pipeline_is_a_deployment_with_its_schedule(world: World, declared: dict[str, Any], serving: subprocess.Popen[str]) -> None:
-    until(lambda: set(declared) <= set(deployments(world)), 60, "the deployments")
+    until(lambda: set(declared) <= set(deployments(world)), 120, "the deployments")
     for name, pipeline in declared.items():
         found = deployments(world)[name]
         assert found["parameters"] == {"pipeline": name} and found["description"] == pipeline["title"] and not found["paused"]
@@ -62,6 +78,88 @@ def test_a_run_that_is_due_is_done(world: World, serving: subprocess.Popen[str])
     (run, *_) = (world.home / "runs").glob("every-minute-*")
     assert json.loads((run / "manifest.json").read_text())["pipeline"] == "every-minute"
     assert len(list(run.glob("units/*/results.json"))) == 2
+
+
+def asked_for(world: World, pipeline: str) -> str:
+    """Have a pipeline's deployment run now; gives the flow run."""
+    return str(world.ask(f"deployments/{deployments(world)[pipeline]['id']}/create_flow_run", {})["id"])
+
+
+def engines(world: World) -> list[int]:
+    """Processes that work on flow runs of this place."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            is_engine = b"prefect.engine" in (path / "cmdline").read_bytes()
+            if is_engine and f"DPICL_HOME={world.home}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+def begun(world: World, flow_run: str) -> Path:
+    """The folder of a scheduled run, from its first file on."""
+    pattern = f"*-{flow_run.replace('-', '')[-12:]}/plan.json"
+    until(lambda: list((world.home / "runs").glob(pattern)), 90, "the run's plan", every=0.01)
+    return next((world.home / "runs").glob(pattern)).parent
+
+
+def ends_well(world: World, flow_run: str) -> bool:
+    state = world.ask(f"flow_runs/{flow_run}")["state_type"]
+    assert state != "FAILED"
+    return bool(state == "COMPLETED")
+
+
+def test_a_killed_run_goes_on_in_its_own_folder(world: World, serving: subprocess.Popen[str]) -> None:
+    flow_run = asked_for(world, "on-demand")
+    folder = begun(world, flow_run)
+    for pid in engines(world):
+        os.kill(pid, signal.SIGKILL)
+    assert not (folder / "report.html").exists(), "killed too late to be a test"
+    until(lambda: ends_well(world, flow_run), 120, "the run's second life", every=0.5)
+    assert world.ask(f"flow_runs/{flow_run}")["run_count"] == 2
+    assert begun(world, flow_run) == folder and (folder / "report.html").exists()
+
+
+def test_the_server_watches_for_what_goes_wrong(world: World, serving: subprocess.Popen[str]) -> None:
+    found = {automation["name"]: automation for automation in world.ask("automations/filter", {})}
+    assert {"dpicl: budget low", "dpicl: validation failed", "dpicl: run stuck"} <= found.keys()
+    assert found["dpicl: run stuck"]["actions"][0]["state"] == "CRASHED"
+
+
+def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, serving: subprocess.Popen[str]) -> None:
+    """By the table of the run, by an event that the automation follows, and at the start of the server."""
+    flow_run = asked_for(world, "yearly")
+    until(lambda: ends_well(world, flow_run), 120, "the run", every=0.5)
+    (table,) = [found for found in world.ask("artifacts/filter", {"limit": 200}) if found["key"] == f"budget-{begun(world, flow_run).name}"]
+    (row,) = json.loads(table["data"])
+    assert (row["account"], row["cap"], row["spent"], row["charged now"]) == ("till", 3.0, 1.0, 1)
+    assert row["outlook"].startswith("enough for 2 of 5 scheduled runs of 1826 days, until ")
+    events = {"filter": {"event": {"name": ["dpicl.budget.low"]}}}
+    until(lambda: world.ask("events/filter", events)["events"], 30, "the event", every=0.5)
+    (event, *_) = world.ask("events/filter", events)["events"]
+    assert event["resource"]["prefect.resource.id"] == "dpicl.account.till" and event["payload"]["runs_left"] == 2
+    again = asked_for(world, "yearly")
+    until(lambda: ends_well(world, again), 120, "the second run", every=0.5)
+    manifest = json.loads((begun(world, again) / "manifest.json").read_text())
+    assert manifest["budget"] == [
+        "till: 1 releases, 0 of them charged by this run, 1 bought before at no new cost; epsilon 1 of 3 is spent."
+    ]
+
+
+def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(world: World, serving: subprocess.Popen[str]) -> None:
+    flow_run = asked_for(world, "on-demand")
+    begun(world, flow_run)
+    os.killpg(serving.pid, signal.SIGKILL)
+    for pid in engines(world):
+        os.kill(pid, signal.SIGKILL)
+    assert world.ask(f"flow_runs/{flow_run}")["state_type"] == "RUNNING"
+    process = world.start("serve", DPICL_PIPELINES=str(world.root / "served.yaml"))
+    try:
+        until(lambda: ends_well(world, flow_run), 120, "the run's second life", every=0.5)
+    finally:
+        end(process)
 
 
 def test_serve_stops_when_interrupted_and_pauses_its_schedules(world: World, serving: subprocess.Popen[str]) -> None:

@@ -67,7 +67,7 @@ class Server:
         return self.url()
 
 
-def _unprivileged() -> dict[str, Any]:
+def unprivileged() -> dict[str, Any]:
     """How to start a process that is not root."""
     if os.geteuid() != 0:
         return {}
@@ -81,7 +81,7 @@ def running_postgres(*, durable: bool = True) -> Iterator[Server]:
 
     Unless it shall be `durable` it does not wait for the disk; only a power cut could tell.
     """
-    folder, who = required_programs(), _unprivileged()
+    folder, who = required_programs(), unprivileged()
     home = Path(tempfile.mkdtemp(prefix="dpicl-postgres-", dir="/tmp"))
     server = Server(free_port(), secrets.token_hex(16))
     (home / "password").write_text(server.password)

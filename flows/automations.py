@@ -1,0 +1,97 @@
+"""What a Prefect server watches for us: low budgets, failed checks, runs that went silent.
+
+The first two follow events that runs send, with counts and costs and no value. The last one is the
+absence of a flow run's heartbeats: such a run is marked as crashed, so that it holds no place for ever.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from prefect.automations import AutomationCore
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import StateType
+from prefect.events.actions import ChangeFlowRunState, DoNothing, SendNotification
+from prefect.events.schemas.automations import EventTrigger, Posture
+from prefect.exceptions import ObjectNotFound
+
+from dpicl.errors import RunError
+from tasks.publish import BUDGET_LOW, VALIDATION_FAILED
+
+SILENT = timedelta(seconds=150)
+"""Three heartbeats and a half."""
+PREFIX = "dpicl: "
+
+
+def ensure_automations(notify: str | None) -> list[str]:
+    """Make or renew the automations on the server; gives their names.
+
+    Args:
+        notify: a notification block as `type/name`, e.g. `slack-webhook/on-call`; None only shows what fired.
+
+    Raises:
+        RunError: the server has no such block.
+    """
+    told = _notification(notify)
+    wanted = [
+        AutomationCore(name=f"{PREFIX}budget low", trigger=_event(BUDGET_LOW), actions=told("the budget will not last the schedule")),
+        AutomationCore(
+            name=f"{PREFIX}validation failed", trigger=_event(VALIDATION_FAILED), actions=told("the checks of a data set failed")
+        ),
+        AutomationCore(name=f"{PREFIX}run stuck", trigger=_silence(), actions=[_crashed(), *(told("a run went silent") if notify else [])]),
+    ]
+    with get_client(sync_client=True) as client:
+        for automation in wanted:
+            known = client.read_automations_by_name(automation.name)
+            if known:
+                client.update_automation(known[0].id, automation)
+            else:
+                client.create_automation(automation)
+    return [automation.name for automation in wanted]
+
+
+def _event(name: str) -> EventTrigger:
+    return EventTrigger(expect={name}, for_each={"prefect.resource.id"}, posture=Posture.Reactive, threshold=1, within=timedelta(0))
+
+
+def _silence() -> EventTrigger:
+    """Once a flow run of ours has shown a heartbeat, the next one or an end must follow."""
+    ends = {
+        f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed", "AwaitingRetry", "Paused", "Suspended")
+    }
+    return EventTrigger(
+        match={"prefect.resource.id": "prefect.flow-run.*"},
+        match_related={"prefect.resource.role": "flow", "prefect.resource.name": "sweep"},
+        after={"prefect.flow-run.heartbeat"},
+        expect={"prefect.flow-run.heartbeat", *ends},
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=SILENT,
+    )
+
+
+def _crashed() -> ChangeFlowRunState:
+    return ChangeFlowRunState(state=StateType.CRASHED, message=f"no sign of life for {SILENT.total_seconds():g} s")
+
+
+def _notification(block: str | None) -> Any:
+    """What makes an automation's actions out of a sentence."""
+    if block is None:
+        return lambda sentence: [DoNothing()]
+    identity = _block_id(block)
+    body = "{{ event.event }}\n{{ event.payload }}"
+    return lambda sentence: [SendNotification(block_document_id=identity, subject=f"dpicl: {sentence}", body=body)]
+
+
+def _block_id(block: str) -> UUID:
+    kind, _, name = block.partition("/")
+    with get_client(sync_client=True) as client:
+        try:
+            return client.read_block_document_by_name(name, kind, include_secrets=False).id
+        except ObjectNotFound:
+            raise RunError(
+                f"notification block {block[:80]!r}: the server has none; expected type/name, e.g. slack-webhook/on-call"
+            ) from None

@@ -1,0 +1,144 @@
+"""Scheduled runs outlive their processes: a killed one goes on in its own folder, under its own flow run.
+
+    begun     a flow run of a deployment holds a lock for as long as its process lives, and names its folder by its own id
+    killed    the runner that started the process notices, and hands the flow run in again
+    failed    servers, databases and workers come back: what is not a broken rule is tried again after a while
+    orphaned  where that runner died too, `dpicl serve` finds, by the lock, flow runs that nobody works on
+
+What is done twice costs nothing and changes nothing: releases are bought once, and a folder's finished parts stay.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import IO, Any
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName, FlowRunFilter
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectException
+from prefect.states import AwaitingRetry, State
+
+from dpicl.errors import DataError, DeclarationError, ParameterError, PrivacyError, TooLongError
+from tasks.settings import Settings
+
+log = logging.getLogger("dpicl.flows")
+TRIES, DELAY_SECONDS = 8, 5.0
+"""How often a flow run is started at most; the wait after a first failure, doubled after every further one."""
+BROKEN_RULES = (DataError, DeclarationError, ParameterError, PrivacyError, TooLongError)
+_LOOK_EVERY_SECONDS = 15.0
+_BEGIN_SECONDS = {StateType.PENDING: 120.0, StateType.RUNNING: 10.0}
+"""How long a process may be in a state before it holds its lock: imports come between, or nothing does."""
+
+
+def scheduled_run() -> FlowRun | None:
+    """The flow run around this call if a deployment made it."""
+    context = FlowRunContext.get()
+    flow_run = context.flow_run if context else None
+    return flow_run if flow_run and flow_run.deployment_id else None
+
+
+def folder_name(pipeline: str, flow_run: FlowRun, settings: Settings) -> tuple[str, bool]:
+    """The folder of a scheduled run, and whether it was begun before."""
+    own = flow_run.id.hex[-12:]  # the first digits are a time, which runs may share
+    begun = sorted((settings.home / "runs").glob(f"{pipeline}-*-{own}/plan.json"))
+    return (begun[0].parent.name, True) if begun else (f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{own}", False)
+
+
+@contextmanager
+def held(flow_run: UUID, settings: Settings) -> Iterator[None]:
+    """Hold a flow run's lock, which dies with the process; a twin waits, and then finds all done."""
+    with _lock_file(flow_run, settings) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def is_held(flow_run: UUID, settings: Settings) -> bool:
+    """Whether some process works on a flow run."""
+    with _lock_file(flow_run, settings) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _lock_file(flow_run: UUID, settings: Settings) -> IO[str]:
+    folder = settings.home / "locks"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return (folder / str(flow_run)).open("a")
+
+
+def hand_in_again(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
+    """A runner's hook for a flow run whose process died: let it be started again, a few times."""
+    del flow, state  # a hook's arguments have names
+    _schedule(flow_run, "its process died; goes on where it stopped", delays=False)
+
+
+def try_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
+    """A flow's hook after a failure: unless a rule is broken, which stays so, let it be started again, a few times."""
+    del flow
+    error = state.result(raise_on_failure=False)
+    if not isinstance(error, BROKEN_RULES):
+        _schedule(flow_run, f"{type(error).__name__}; is tried again", delays=True)
+
+
+def _schedule(flow_run: FlowRun, message: str, *, delays: bool) -> None:
+    if flow_run.deployment_id is None:
+        return
+    with get_client(sync_client=True) as client:
+        tries = client.read_flow_run(flow_run.id).run_count
+        if tries >= TRIES:
+            log.error("%s: was started %d times; it is left as it is", flow_run.name, tries)
+            return
+        due = datetime.now(UTC) + timedelta(seconds=DELAY_SECONDS * 2**tries if delays else 0)
+        client.set_flow_run_state(flow_run.id, AwaitingRetry(scheduled_time=due, message=message), force=True)
+
+
+def find_orphans(deployments: Sequence[str], settings: Settings) -> list[FlowRun]:
+    """Flow runs of these deployments that are said to run, have had the time to begin, and whose lock nobody holds."""
+    running = FlowRunFilter.model_validate({"state": {"type": {"any_": list(_BEGIN_SECONDS)}}})
+    named = DeploymentFilter(name=DeploymentFilterName(any_=list(deployments)))
+    with get_client(sync_client=True) as client:
+        found = client.read_flow_runs(flow_run_filter=running, deployment_filter=named, limit=200)
+    return [run for run in found if _is_orphan(run, settings)]
+
+
+def _is_orphan(flow_run: FlowRun, settings: Settings) -> bool:
+    state = flow_run.state
+    if state is None or (datetime.now(UTC) - state.timestamp).total_seconds() < _BEGIN_SECONDS[state.type]:
+        return False
+    return not is_held(flow_run.id, settings)
+
+
+@contextmanager
+def orphans_looked_after(deployments: Sequence[str], settings: Settings) -> Iterator[None]:
+    """While inside, flow runs that nobody works on are handed in again, at once and then every now and then."""
+    stop = threading.Event()
+
+    def look() -> None:
+        while True:
+            try:
+                for run in find_orphans(deployments, settings):
+                    log.warning("%s: nobody works on it; handed in again", run.name)
+                    _schedule(run, "nobody works on it; goes on where it stopped", delays=False)
+            except (httpx.HTTPError, PrefectException) as error:  # the server may be away for a while
+                log.warning("looking for orphaned runs: %s", type(error).__name__)
+            if stop.wait(_LOOK_EVERY_SECONDS):
+                return
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(5)
