@@ -225,7 +225,9 @@ def serve() -> None:
 @app.command()
 def metrics(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve them there instead, until interrupted.")] = None,
-    host: Annotated[str, typer.Option(help="Address to serve them at; names other than this machine's let others read them.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to serve them at; names other than this machine's let others read them.")
+    ] = "127.0.0.1",
 ) -> None:
     """Print metrics of runs and budgets in the text format of Prometheus, or serve them at /metrics."""
     from flows.metrics import print_metrics, serve_metrics

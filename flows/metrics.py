@@ -90,7 +90,9 @@ def _of_runs(runs: list[RunFacts]) -> Iterator[Metric]:
     yield _gauge("dpicl_units_planned", "Units of all run folders.", ["pipeline"], planned)
     done = {(name,): sum(run.units_done for run in mine) for name, mine in pipelines.items()}
     yield _gauge("dpicl_units_done", "Units of all run folders that have results.", ["pipeline"], done)
-    last = {(name,): max(times) for name, mine in pipelines.items() if (times := [run.finished for run in mine if run.finished is not None])}
+    last = {
+        (name,): max(times) for name, mine in pipelines.items() if (times := [run.finished for run in mine if run.finished is not None])
+    }
     yield _gauge("dpicl_run_last_finished_timestamp_seconds", "When the newest finished run was collected.", ["pipeline"], last)
     written = {(run.pipeline, run.name): run.written for run in runs if run.finished is None}
     name, told = "dpicl_run_last_written_timestamp_seconds", "When an unfinished run last wrote a file."
@@ -168,8 +170,10 @@ def serve_metrics(settings: Settings, host: str, port: int, console: Console) ->
     Raises:
         RunError: nothing can listen there.
     """
+    registry = registry_of(settings)
+    generate_latest(registry)  # the first reading of many finished runs may take longer than a scraper waits
     try:
-        server, answering = start_http_server(port, host, registry_of(settings))
+        server, answering = start_http_server(port, host, registry)
     except OSError as error:
         raise RunError(f"metrics cannot be served at {host[:60]} port {port}: {error.strerror}") from None
     console.print(f"metrics at http://{host}:{server.server_port}/metrics", highlight=False, soft_wrap=True)
