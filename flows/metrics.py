@@ -6,12 +6,14 @@ Labels are names only: of pipelines, runs, data sets, methods, stages and accoun
 
 from __future__ import annotations
 
+import math
 import platform
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import islice, pairwise, takewhile
 
 from cronsim import CronSim, CronSimError
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -65,10 +67,10 @@ class RunsAndBudgets(Collector):
 
 @lru_cache
 def longest_gap(cron: str) -> float:
-    """Seconds of the longest time between two dates of a schedule, within a year or a thousand dates of it."""
+    """Seconds of the longest time between two dates of a schedule, of a thousand within two years; infinite if there is but one."""
     start = datetime(2024, 1, 1, tzinfo=UTC)  # a leap year, so that every date comes
-    dates = [date for _, date in zip(range(1000), CronSim(cron, start), strict=False) if date <= start + timedelta(days=732)]
-    return max((later - earlier).total_seconds() for earlier, later in zip(dates, dates[1:], strict=False))
+    dates = islice(takewhile(lambda date: date < start + timedelta(days=732), CronSim(cron, start)), 1000)
+    return max(((later - earlier).total_seconds() for earlier, later in pairwise(dates)), default=math.inf)
 
 
 def _gauge(name: str, told: str, labels: Iterable[str], values: Mapping[tuple[str, ...], float]) -> GaugeMetricFamily:

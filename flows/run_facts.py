@@ -70,7 +70,7 @@ class RunReader:
                 stamp = _stamp(folder)
                 known = self._finished.get(folder)
                 facts = known[1] if known is not None and known[0] == stamp else _facts(folder, self._home)
-            except Exception:  # whatever is wrong with one folder, the others are told
+            except Exception:  # noqa: BLE001 - whatever is wrong with one folder, the others are told
                 unreadable += 1
                 continue
             found.append(facts)

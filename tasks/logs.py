@@ -28,7 +28,7 @@ from tasks.settings import log_format
 _PACKAGE = logging.getLogger("dpicl")
 _log = logging.getLogger("dpicl.tasks")
 _log.setLevel(logging.INFO)  # the orchestrator keeps what is logged here, but sets no level of its own
-_at: ContextVar[Mapping[str, Any]] = ContextVar("at", default={})
+_at: ContextVar[Mapping[str, Any] | None] = ContextVar("at", default=None)
 
 
 class _JsonLines(logging.StreamHandler[Any]):
@@ -54,7 +54,7 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **_at.get(),
+            **(_at.get() or {}),
         }
         if hasattr(record, "seconds"):
             content["seconds"] = round(record.seconds, 3)

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -173,7 +173,10 @@ def test_a_validation_that_failed_is_told_until_the_next_one(watched: Place, cap
     assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) == 0
 
 
-@pytest.mark.parametrize(("cron", "hours"), [("0 6 * * *", 24), ("0 6 * * 1", 168), ("*/5 * * * *", 1 / 12), ("0 0 1 * *", 31 * 24)])
+@pytest.mark.parametrize(
+    ("cron", "hours"),
+    [("0 6 * * *", 24), ("0 6 * * 1", 168), ("*/5 * * * *", 1 / 12), ("0 0 1 * *", 31 * 24), ("0 0 30 2 *", float("inf"))],
+)
 def test_a_schedule_s_longest_gap(cron: str, hours: float) -> None:
     assert longest_gap(cron) == hours * 3600
 
