@@ -251,6 +251,22 @@ def deploy(
     console.print(f"{out}: {len(pipelines.pipelines)} deployments; go on with `prefect deploy --all`", highlight=False, soft_wrap=True)
 
 
+@app.command()
+def metrics(
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve them there instead, until interrupted.")] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to serve them at; names other than this machine's let others read them.")
+    ] = "127.0.0.1",
+) -> None:
+    """Print metrics of runs and budgets in the text format of Prometheus, or serve them at /metrics."""
+    from flows.metrics import print_metrics, serve_metrics
+
+    if port is None:
+        print_metrics(Settings.from_environment())
+    else:
+        serve_metrics(Settings.from_environment(), host, port, console)
+
+
 def main() -> None:
     """Entry point: a user's mistakes become one sentence on standard error and exit code 2."""
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dpicl.errors import RunError
-from tasks.settings import Settings
+from tasks.settings import Settings, log_format
 
 _DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -42,8 +42,10 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
 
     Raises:
         RunError: the state folder cannot be made.
+        ParameterError: DPICL_LOG_FORMAT is no format of logs.
     """
     home = Settings.from_environment().home
+    log_format()  # refuse a wrong word before anything is started
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", console_level)

@@ -8,7 +8,6 @@ arose; no message of a library, which may quote a value, gets out.
 from __future__ import annotations
 
 import functools
-import logging
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -21,10 +20,9 @@ from prefect.cache_policies import NO_CACHE
 
 from dpicl.errors import DpiclError, RunError
 from tasks.files import write_json
+from tasks.logs import stage_log
 from tasks.run_folder import UnitFolder, open_unit
 
-log = logging.getLogger("dpicl.tasks")
-log.setLevel(logging.INFO)  # the orchestrator keeps what is logged here, but sets no level of its own
 RETRIES = 2
 
 
@@ -72,9 +70,9 @@ def _told(stage: str, function: Callable[..., str]) -> Callable[..., str]:
 
     @functools.wraps(function)
     def telling(*arguments: Any, **options: Any) -> str:
-        counts = function(*arguments, **options)
-        log.info("%s: %s", stage, counts)
-        return counts
+        with stage_log(stage, arguments) as told:
+            told.append(function(*arguments, **options))
+        return told[0]
 
     return telling
 
@@ -82,7 +80,7 @@ def _told(stage: str, function: Callable[..., str]) -> Callable[..., str]:
 def doorway(stage: str, run_name: str, function: Callable[..., str]) -> Task[..., Any]:
     """A function of references as a retryable task that logs its line of counts and keeps nothing of it."""
     return task(
-        clean_errors(stage, _told(stage, function)),
+        _told(stage, clean_errors(stage, function)),  # what is told of a failure is clean
         name=stage,
         task_run_name=run_name,
         retries=RETRIES,

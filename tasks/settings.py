@@ -5,6 +5,7 @@ DPICL_DATA        folder of data files that contracts name          default none
 DPICL_CONTRACTS   folder of contracts                               default ./data_contracts, else the packaged ones
 DPICL_PIPELINES   pipelines.yaml                                    default ./pipelines.yaml, else the packaged one
 DPICL_POWER_WATTS power that running time is turned into energy with  default 100
+DPICL_LOG_FORMAT  `json`: a run's log as JSON lines on standard error default text
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dpicl.errors import DeclarationError, ParameterError
 TEXTS = "texts"
 """Folder of the contracts of texts, below that of all contracts."""
 Kind = TypeVar("Kind", Contract, TextContract)
+LOG_FORMATS = ("text", "json")
 _REPOSITORY = Path(dpicl.__file__).parent.parent
 _PACKAGED = Path(dpicl.__file__).parent / "resources"
 
@@ -48,6 +50,18 @@ def power_watts() -> float:
     if not 0 < watts < math.inf:
         raise ParameterError("DPICL_POWER_WATTS", repr(text[:40]), "a positive number of watts")
     return watts
+
+
+def log_format() -> str:
+    """How logs are written: `text`, the orchestrator's own way, or `json`.
+
+    Raises:
+        ParameterError: DPICL_LOG_FORMAT is another word.
+    """
+    chosen = os.environ.get("DPICL_LOG_FORMAT") or LOG_FORMATS[0]
+    if chosen not in LOG_FORMATS:
+        raise ParameterError("DPICL_LOG_FORMAT", repr(chosen[:40]), " or ".join(LOG_FORMATS))
+    return chosen
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,127 @@
+"""With DPICL_LOG_FORMAT=json every process of a run tells machines what its stages do, and no private value."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpicl.errors import RunError
+from tasks.doorway import StageFailed, doorway
+from tasks.logs import set_up
+from tests.flows.planted import CANARIES, contract, table
+from tests.harness import World, call_main, complaint, install, new_place
+from tests.leaks import hits
+
+Capture = pytest.CaptureFixture[str]
+CANARY = "canary-77ab01c3"
+UNIT = "gdp_tabicl__shop__seed3"
+
+
+def work(run: str, owner: str, part: int = 0) -> str:
+    """A stage that fails as libraries do where it is told to."""
+    if owner == "faulty":
+        raise ValueError(f"could not convert {CANARY}")
+    if owner == "refused":
+        raise RunError("a broken rule")
+    logging.getLogger("dpicl.lm.endpoint").warning("said inside part %d", part)
+    return "5 rows"
+
+
+STAGE = doorway("work", "work", work).fn
+
+
+@pytest.fixture
+def as_json(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("DPICL_LOG_FORMAT", "json")
+        yield
+    set_up()
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    """Every line as an object; fails where one is none."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_stage_of_a_unit_tells_where_it_was_and_how_long_it_took(as_json: None, capsys: Capture) -> None:
+    STAGE("/somewhere/runs/r1", UNIT, 2)
+    inside, end = lines(capsys.readouterr().err)
+    where = {"run": "r1", "stage": "work", "unit": UNIT, "method": "gdp_tabicl", "dataset": "shop", "seed": 3}
+    assert where.items() <= inside.items() and where.items() <= end.items()
+    assert (inside["logger"], inside["level"], inside["message"]) == ("dpicl.lm.endpoint", "WARNING", "said inside part 2")
+    assert (end["logger"], end["level"], end["message"]) == ("dpicl.tasks", "INFO", "work: 5 rows")
+    assert end["seconds"] >= 0 and "seconds" not in inside and "attempt" not in end
+    assert datetime.fromisoformat(end["time"]).utcoffset() == timedelta(0)
+
+
+def test_a_stage_of_a_data_set_names_it_and_nothing_is_left_for_later_lines(as_json: None, capsys: Capture) -> None:
+    STAGE("/somewhere/runs/r1", "heart")
+    logging.getLogger("dpicl.flows").warning("afterwards")
+    _, end, after = lines(capsys.readouterr().err)
+    assert end["dataset"] == "heart" and not end.keys() & {"unit", "method", "seed"}
+    assert after.keys() == {"time", "level", "logger", "message"}
+
+
+@pytest.mark.parametrize(
+    ("owner", "kind", "told"), [("faulty", StageFailed, "ValueError at work:"), ("refused", RunError, "a broken rule")]
+)
+def test_a_failure_is_one_line_without_the_library_s_words(
+    as_json: None, capsys: Capture, owner: str, kind: type[Exception], told: str
+) -> None:
+    with pytest.raises(kind):
+        STAGE("/somewhere/runs/r1", owner)
+    (line,) = lines(capsys.readouterr().err)
+    assert line["level"] == "ERROR" and line["message"].startswith("work: failed: ") and told in line["message"]
+    assert CANARY not in json.dumps(line)
+
+
+def test_of_an_exception_that_is_logged_only_its_kind_is_written(as_json: None, capsys: Capture) -> None:
+    set_up()
+    try:
+        float(CANARY)
+    except ValueError:
+        logging.getLogger("dpicl.flows").exception("a step failed")
+    (line,) = lines(capsys.readouterr().err)
+    assert line["error"] == "ValueError" and CANARY not in json.dumps(line)
+
+
+def test_without_the_variable_logs_are_as_before(capsys: Capture, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "dpicl"), pytest.raises(StageFailed):
+        STAGE("/somewhere/runs/r1", UNIT)
+        STAGE("/somewhere/runs/r1", "faulty")
+    assert [record.getMessage() for record in caplog.records] == ["said inside part 0", "work: 5 rows"]
+    assert "{" not in capsys.readouterr().err
+
+
+def test_an_unknown_format_is_refused_before_anything_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    place = new_place(tmp_path / "place")
+    with place.entered(DPICL_LOG_FORMAT="xml"):
+        sentence = complaint(call_main(["run", "demo"], capsys))
+        with pytest.raises(Exception, match="DPICL_LOG_FORMAT"):
+            STAGE("/somewhere/runs/r1", UNIT)
+    assert sentence == "DPICL_LOG_FORMAT='xml': expected text or json"
+    assert not (place.home / "runs").exists()
+
+
+def test_every_line_of_a_run_is_json_from_all_its_processes_and_none_holds_a_canary(world: World) -> None:
+    """On the session's server, with workers of its own: they write to the same standard error."""
+    install(world, contract("logged", private=True), table())
+    grid = ("--datasets", "logged", "--epsilons", "1", "--shots", "2", "--seeds", "0", "--model", "fake", "--workers", "1")
+    done = world.dpicl("run", "private", *grid, "--run-id", "logged", DASK_SCHEDULER_ADDRESS="", DPICL_LOG_FORMAT="json", timeout=300)
+    assert done.returncode == 0, done.stderr
+    told = lines(done.stderr)
+    assert {line["run"] for line in told} == {"logged"} and {line["attempt"] for line in told} == {1}
+    ended = {(line["stage"], line.get("method", "")) for line in told if "seconds" in line}
+    assert {("ingest", ""), ("split", ""), ("report", ""), ("aggregate", "gdp_tabicl"), ("randomise", "ldp_tabicl")} <= ended
+    assert {("score", "gdp_tabicl"), ("score", "ldp_tabicl"), ("evaluate", "ldp_tabicl")} <= ended, "what workers do"
+    assert len(told) == len([line for line in told if line["stage"] == line["message"].split(":")[0]]), (
+        "a line came twice or from elsewhere"
+    )
+    assert not hits({"err": done.stderr.encode(), "out": done.stdout.encode()}, CANARIES)
+    assert hits({"err": done.stderr.encode()}, ["gdp_tabicl__logged__seed0"]), "the search is blind"
