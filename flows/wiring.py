@@ -8,12 +8,14 @@ worker dies is handed in again; a unit that fails leaves the others alone.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from distributed.scheduler import KilledWorker
 from prefect import Task
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.context import FlowRunContext
 from prefect.futures import PrefectFuture
 
@@ -21,6 +23,7 @@ from dpicl.errors import DpiclError, RunError
 from dpicl.pipeline import Unit
 from flows.gpus import on_gpus, scoring_workers
 from flows.report import build_report
+from flows.report.pages import show_figures
 from tasks.aggregate import aggregate
 from tasks.artefacts import RESULTS, remove_private
 from tasks.batches import parts_of
@@ -53,6 +56,7 @@ Job = tuple[PrefectFuture[Any], Callable[[], PrefectFuture[Any]]]
 
 collect_run = doorway("collect", "collect", collect)
 write_report = doorway("report", "report", lambda run: str(build_report(Path(run))[0].name))
+show_plots = doorway("show figures", "show figures", show_figures)
 
 
 RELEASE: dict[str, tuple[Task[..., Any], ...]] = {
@@ -94,14 +98,32 @@ def run_units(run: str) -> str:
             writing += _hand_in_writing(run, {key: plan.units[key] for key in written}, failures)
     for key, job in writing:
         hand_in(key, [job])
+    done = Progress(len(plan.units), len(plan.units) - len(missing))
     for key, jobs in waiting.items():
         _guarded(failures, key, lambda key=key, jobs=jobs: _finish(run, key, jobs))  # type: ignore[misc]
+        done.one_more()
     if not plan.units or any((Path(run) / "units" / key / RESULTS).exists() for key in plan.units):
         _guarded(failures, "report", lambda: _close(run))
     if failures:
         _raise(run, failures)
     remove_private(Path(run), Settings.from_environment())
     return f"{len(plan.units)} units, {len(missing)} of them now"
+
+
+class Progress:
+    """A bar on the flow run's page: units that are finished; an update a second at most, and one at the end."""
+
+    def __init__(self, total: int, finished: int) -> None:
+        self._total, self._finished, self._told = total, finished, time.monotonic()
+        share = 100 * finished / total if total else 100.0
+        self._artifact = create_progress_artifact(share, description=f"{total} units")
+
+    def one_more(self) -> None:
+        """Another unit has finished, or failed."""
+        self._finished += 1
+        if self._finished == self._total or time.monotonic() - self._told > 1:
+            self._told = time.monotonic()
+            update_progress_artifact(self._artifact, 100 * self._finished / self._total)
 
 
 def _by_dataset(keys: Sequence[str], units: Mapping[str, Unit]) -> dict[str, list[str]]:
@@ -200,6 +222,7 @@ def _close(run: str) -> None:
     collect_run(run)
     write_report(run)
     show_results(run)
+    show_plots(run)
     show_budget(run)
 
 

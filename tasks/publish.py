@@ -33,14 +33,14 @@ VALIDATION_FAILED, BUDGET_LOW = "dpicl.validation.failed", "dpicl.budget.low"
 log = logging.getLogger("dpicl.tasks")
 
 
-def _slug(*parts: str) -> str:
-    """Artifact keys hold small letters, digits and dashes only."""
-    return "-".join(parts).lower().replace("_", "-").replace(".", "-")
+def artifact_key(*parts: str) -> str:
+    """Artifact keys hold small letters, digits and dashes only, 200 at most."""
+    return "-".join(parts).lower().replace("_", "-").replace(".", "-")[:200]
 
 
 def _show_checks(run: str, dataset: str) -> str:
     rows = read_json(Path(run) / "validation" / f"{dataset}.json")
-    create_table_artifact(key=_slug("checks", dataset), table=rows, description=f"Checks of {dataset}: counts, never values")
+    create_table_artifact(key=artifact_key("checks", dataset), table=rows, description=f"Checks of {dataset}: counts, never values")
     failed = [row for row in rows if row["severity"] == "fail" and not row["holds"]]
     if failed:
         emit_event(
@@ -52,7 +52,7 @@ def _show_checks(run: str, dataset: str) -> str:
 def _show_release(run: str, unit_key: str) -> str:
     folder = open_unit(run, unit_key)
     rows = _ROWS[folder.unit.method](folder)
-    create_table_artifact(key=_slug("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
+    create_table_artifact(key=artifact_key("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
     return f"{len(rows)} released rows"
 
 
@@ -110,10 +110,10 @@ def _show_results(run: str) -> str:
     with (Path(run) / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     name = Path(run).name
-    create_table_artifact(key=_slug("results", name)[:200], table=rows[:2000], description=f"Results of {name}")
+    create_table_artifact(key=artifact_key("results", name), table=rows[:2000], description=f"Results of {name}")
     report = Path(run) / "report.md"
     if report.exists():
-        create_markdown_artifact(key=_slug("report", name)[:200], markdown=report.read_text("utf-8"), description=f"Report of {name}")
+        create_markdown_artifact(key=artifact_key("report", name), markdown=report.read_text("utf-8"), description=f"Report of {name}")
     return f"{len(rows)} results"
 
 
@@ -129,7 +129,7 @@ def _show_budget(run: str) -> str:
             cap, spent = caps[name], ledger.spent(name).epsilon
             facts = {"account": name, "releases": releases, "charged now": charged, "spent": round(spent, 6)}
             rows.append(facts | {"cap": cap, "left": None if cap is None else round(cap - spent, 6), "outlook": _outlook(found.get(name))})
-    create_table_artifact(key=_slug("budget", folder.name)[:200], table=rows, description="What was spent, epsilon in nats")
+    create_table_artifact(key=artifact_key("budget", folder.name), table=rows, description="What was spent, epsilon in nats")
     for line in found.values():
         if not line.is_enough:
             log.warning("%s", line.sentence)

@@ -37,7 +37,7 @@ def build_report(run_folder: Path) -> tuple[Path, Path]:
     run = load_run(run_folder)
     context = report_context(run)
     html, markdown = run_folder / "report.html", run_folder / "report.md"
-    figures = _figures(run)
+    figures = figures_of(run)
     html.write_text(_environment(html=True).get_template("report.html.j2").render(context, **figures), encoding="utf-8")
     if figures["fitted_figure"]:
         (run_folder / FITTED).write_text(standalone(figures["fitted_figure"]), encoding="utf-8")
@@ -107,7 +107,7 @@ def _is_private(key: str) -> bool:
     return False
 
 
-def _figures(run: Run) -> dict[str, Any]:
+def figures_of(run: Run) -> dict[str, Any]:
     """Inline SVG by method, whole texts apart; only text of ours and escaped names is in it."""
     figures = []
     for (method, texts), part in run.results.groupby(["method", of_texts(run.results)], sort=False):

@@ -74,7 +74,7 @@ def test_every_pipeline_is_a_deployment_with_its_schedule(world: World, declared
 
 
 def test_a_run_that_is_due_is_done(world: World, serving: subprocess.Popen[str]) -> None:
-    until(lambda: list((world.home / "runs").glob("every-minute-*/report.html")), 90, "the scheduled run", every=0.5)
+    until(lambda: list((world.home / "runs").glob("every-minute-*/report.html")), 240, "the scheduled run", every=0.5)
     (run, *_) = (world.home / "runs").glob("every-minute-*")
     assert json.loads((run / "manifest.json").read_text())["pipeline"] == "every-minute"
     assert len(list(run.glob("units/*/results.json"))) == 2
@@ -101,7 +101,7 @@ def engines(world: World) -> list[int]:
 def begun(world: World, flow_run: str) -> Path:
     """The folder of a scheduled run, from its first file on."""
     pattern = f"*-{flow_run.replace('-', '')[-12:]}/plan.json"
-    until(lambda: list((world.home / "runs").glob(pattern)), 90, "the run's plan", every=0.01)
+    until(lambda: list((world.home / "runs").glob(pattern)), 180, "the run's plan", every=0.01)
     return next((world.home / "runs").glob(pattern)).parent
 
 
@@ -117,7 +117,7 @@ def test_a_killed_run_goes_on_in_its_own_folder(world: World, serving: subproces
     for pid in engines(world):
         os.kill(pid, signal.SIGKILL)
     assert not (folder / "report.html").exists(), "killed too late to be a test"
-    until(lambda: ends_well(world, flow_run), 120, "the run's second life", every=0.5)
+    until(lambda: ends_well(world, flow_run), 240, "the run's second life", every=0.5)
     assert world.ask(f"flow_runs/{flow_run}")["run_count"] == 2
     assert begun(world, flow_run) == folder and (folder / "report.html").exists()
 
@@ -131,7 +131,7 @@ def test_the_server_watches_for_what_goes_wrong(world: World, serving: subproces
 def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, serving: subprocess.Popen[str]) -> None:
     """By the table of the run, by an event that the automation follows, and at the start of the server."""
     flow_run = asked_for(world, "yearly")
-    until(lambda: ends_well(world, flow_run), 120, "the run", every=0.5)
+    until(lambda: ends_well(world, flow_run), 240, "the run", every=0.5)
     (table,) = [found for found in world.ask("artifacts/filter", {"limit": 200}) if found["key"] == f"budget-{begun(world, flow_run).name}"]
     (row,) = json.loads(table["data"])
     assert (row["account"], row["cap"], row["spent"], row["charged now"]) == ("till", 3.0, 1.0, 1)
@@ -141,7 +141,7 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, serving:
     (event, *_) = world.ask("events/filter", events)["events"]
     assert event["resource"]["prefect.resource.id"] == "dpicl.account.till" and event["payload"]["runs_left"] == 2
     again = asked_for(world, "yearly")
-    until(lambda: ends_well(world, again), 120, "the second run", every=0.5)
+    until(lambda: ends_well(world, again), 240, "the second run", every=0.5)
     manifest = json.loads((begun(world, again) / "manifest.json").read_text())
     assert manifest["budget"] == [
         "till: 1 releases, 0 of them charged by this run, 1 bought before at no new cost; epsilon 1 of 3 is spent."
@@ -157,7 +157,7 @@ def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(worl
     assert world.ask(f"flow_runs/{flow_run}")["state_type"] == "RUNNING"
     process = world.start("serve", DPICL_PIPELINES=str(world.root / "served.yaml"))
     try:
-        until(lambda: ends_well(world, flow_run), 120, "the run's second life", every=0.5)
+        until(lambda: ends_well(world, flow_run), 240, "the run's second life", every=0.5)
     finally:
         end(process)
 

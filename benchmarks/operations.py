@@ -1,0 +1,163 @@
+"""What running dpicl costs: starting, watching, scaling out, and a night in which everything fails.
+
+drill       benchmarks.drill in a process of its own: what `make drill` prints
+speed-up    table-3 on two data sets, one worker against two
+simulated   2, 4, 8, 16 workers whose model is a server that takes its time: efficiency against two
+overhead    seconds of a unit of work besides reading, scoring and fitting, against what a real model takes for it
+start       from the command to the run's row on the pages; memory of server, scheduler and worker
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from benchmarks.endpoint import elsewhere
+from benchmarks.figures import Figures
+from tests.harness import DPICL, Place, new_place, until
+from tests.library.endpoint_server import Habits
+
+WORKERS = (2, 4, 8, 16)
+SLEEP_SECONDS, QUERIES, UNITS = 0.25, 40, 64
+"""What a simulated server takes for an answer; prompts of a unit, and units: scored one after the other in every process."""
+PAPER_SECONDS = 0.77
+"""Of one prompt on the paper's card."""
+MANY_UNITS = 200
+
+
+def run_in(place: Place, *arguments: str, **extra: str) -> float:
+    """Wall seconds of a command that ends well."""
+    started = time.perf_counter()
+    told = place.dpicl(*arguments, timeout=3600, **extra)
+    assert told.returncode == 0, told.stderr
+    return time.perf_counter() - started
+
+
+def drill(figures: Figures, runs: int, minutes: float) -> None:
+    """The night, its figures taken over."""
+    command = [sys.executable, "-m", "benchmarks.drill", "--runs", str(runs), "--minutes", str(minutes)]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+    print(told)
+    found = re.findall(r"^figure (\S+): (.*) \(goal (.*)\) (ok|short)$", told, re.MULTILINE)
+    assert found, "the drill printed no figure"
+    figures.lines += [(f"drill-{name}", value, goal, verdict == "ok") for name, value, goal, verdict in found]
+
+
+def speed_up(figures: Figures) -> None:
+    """Steady state: orchestrator and workers are up before the clock starts."""
+    seconds = {}
+    for workers in (1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "benchmarks.steady", str(workers)]
+            told = subprocess.run(command, env={**os.environ, "DPICL_HOME": folder}, capture_output=True, text=True, check=True)
+            seconds[workers] = float(told.stdout.split()[-1])
+    print(f"table-3, blood and heart, two seeds: {seconds[1]:.1f} s on one worker, {seconds[2]:.1f} s on two")
+    figures.at_least("speed-up-of-two-workers", seconds[1] / seconds[2], 1.7, "x")
+
+
+def simulated(figures: Figures) -> None:
+    """Only waiting is shared out, so that more workers than cores mean something."""
+    with elsewhere(Habits(delay_seconds=SLEEP_SECONDS)) as url, tempfile.TemporaryDirectory() as folder:
+        place = slow_place(Path(folder) / "place", url)
+        seconds = {count: run_in(place, "run", "sleepy", "--run-id", f"w{count}", "--workers", str(count)) for count in WORKERS}
+        empty = run_in(place, "run", "sleepy", "--run-id", "none", "--workers", "2", "--seeds", "0", "--model", "fake")
+    for count in WORKERS[1:]:
+        share = (seconds[2] - empty) * 2 / ((seconds[count] - empty) * count)
+        print(f"{count} workers: {seconds[count]:.1f} s, two: {seconds[2]:.1f} s, a run of one unit without waiting: {empty:.1f} s")
+        figures.at_least(f"efficiency-of-{count}-simulated-workers", share, 0.85)
+
+
+def slow_place(root: Path, url: str) -> Place:
+    """A place with a model that takes its time, one answer after the other."""
+    place = new_place(root)
+    content: dict[str, Any] = yaml.safe_load((root / "pipelines.yaml").read_text())
+    content["models"]["slow"] = {"kind": "endpoint", "id": "m", "url": url, "max_connections": 1}
+    content["pipelines"]["sleepy"] = {
+        "title": "Units that mostly wait",
+        "methods": ["gdp_tabicl"],
+        "datasets": ["breast_cancer"],
+        "epsilons": [1],
+        "shots": [2],
+        "seeds": list(range(UNITS)),
+        "queries": QUERIES,
+        "baselines": False,
+        "model": "slow",
+    }
+    (root / "pipelines.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return place
+
+
+def overhead(figures: Figures) -> None:
+    """Many units with a model that costs nothing: all that is left is ours and the orchestrator's."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = slow_place(Path(folder) / "place", "http://127.0.0.1:9/v1")
+        grid = ("--model", "fake", "--run-id")
+        few = run_in(place, "run", "sleepy", *grid, "few", "--seeds", "0,1")
+        many = run_in(place, "run", "sleepy", *grid, "many", "--seeds", ",".join(map(str, range(MANY_UNITS))))
+        share = (many - few) / (MANY_UNITS - 2)
+    print(f"a unit costs {share:.2f} s besides its model; {MANY_UNITS} units {many:.0f} s, so 10,000 units {10_000 * share / 3600:.1f} h")
+    prompts = 2 * QUERIES  # zero-shot beside the one cell
+    figures.at_most("overhead-of-a-unit-against-the-paper's-model", 100 * share / (prompts * PAPER_SECONDS), 5, " %")
+
+
+@contextmanager
+def running_demo(place: Place) -> Iterator[subprocess.Popen[str]]:
+    """A run with a server and workers of its own."""
+    process = place.start("run", "demo", "--model", "fake", "--run-id", "start")
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def start(figures: Figures) -> None:
+    """Cold: a new place, nothing running; and what the processes hold when work is under way."""
+    with tempfile.TemporaryDirectory() as folder:
+        place, began = new_place(Path(folder) / "place"), time.perf_counter()
+        with running_demo(place) as process:
+            until(lambda: list(place.run("start").glob("timings/*/ingest.json")), 300, "the first stage", every=0.05)
+            figures.at_most("seconds-to-first-stage", time.perf_counter() - began, 60, " s")
+            until(lambda: list(place.run("start").glob("units/*/scored/*.npz")), 300, "the first scores", every=0.05)
+            for name, size in memory_of(psutil.Process(process.pid)).items():
+                figures.at_most(f"memory-of-{name}", size / 2**20, 1024, " MiB")
+
+
+def memory_of(process: psutil.Process) -> dict[str, int]:
+    """Proportional set size of flow, server and the largest worker, in bytes."""
+    sizes = {"flow-and-scheduler": process.memory_full_info().pss}
+    for child in process.children(recursive=True):
+        try:
+            name = "server" if "uvicorn" in child.cmdline() else "worker" if any("fork" in word for word in child.cmdline()) else ""
+            if name:
+                sizes[name] = max(sizes.get(name, 0), child.memory_full_info().pss)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return sizes
+
+
+def main() -> None:
+    """Measure the topic; the night last, since it takes longest."""
+    multiprocessing.set_start_method("spawn", force=True)
+    figures = Figures()
+    assert DPICL.exists()
+    for step in (start, overhead, speed_up, simulated):
+        step(figures)
+    drill(figures, runs=24, minutes=20)
+    figures.finish()
+
+
+if __name__ == "__main__":
+    main()
