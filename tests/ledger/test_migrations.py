@@ -92,7 +92,9 @@ def test_a_way_back_that_is_not_there_is_refused(place: Place) -> None:
     write_earlier(place, "first")
     with place.ledger() as ledger:
         for revision in ("0007", "base", ""):
-            with pytest.raises(LedgerError, match=f"schema {SCHEMA} cannot be taken back to .*; expected one of {', '.join(known_schemas())}"):
+            with pytest.raises(
+                LedgerError, match=f"schema {SCHEMA} cannot be taken back to .*; expected one of {', '.join(known_schemas())}"
+            ):
                 ledger.take_back(revision)
         place.execute("UPDATE entries SET epsilon = 0.01 WHERE epsilon = 1")
         with pytest.raises(LedgerError, match="the ledger was edited"):
@@ -125,7 +127,9 @@ def test_a_newer_program_takes_back_what_this_one_can_hold(place: Place, tmp_pat
     write_earlier(place, "second")
     newer = newer_program(tmp_path / "newer")
     assert by(newer, place, "print(ledger.schema, ledger.verify(), ledger.spent('shop').epsilon)") == "0003 9 1.75"
-    told = r"schema 0003 was made by dpicl 0.2.0, and this is dpicl .*; install dpicl 0.2.0, or let it take .* `dpicl ledger downgrade 0002`"
+    told = (
+        r"schema 0003 was made by dpicl 0.2.0, and this is dpicl .*; install dpicl 0.2.0, or let it take .* `dpicl ledger downgrade 0002`"
+    )
     with pytest.raises(LedgerError, match=told), place.ledger():
         pass
     before = held(place)
