@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 
 from dpicl.errors import DpiclError
 from flows.cli_data import MANY, contract_app, data_app, split_values
+from flows.cli_ledger import ledger_app
 from tasks.settings import Settings
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 app.add_typer(contract_app, name="contract")
 app.add_typer(data_app, name="data")
+app.add_typer(ledger_app, name="ledger")
 console = Console(markup=False, emoji=False)
 
 INTERRUPTED = 130

@@ -26,6 +26,8 @@ from tasks.settings import Settings
 PLAN = "plan.json"
 _FIRST = {"mst_tabicl": 1}
 """Versions of methods that have changed since plans name them."""
+_BEFORE_WRITERS = {"gdp_tabicl": 2}
+"""The newest versions that plans may be of which do not know of a writing model, if they are not today's."""
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
@@ -111,7 +113,8 @@ def check_versions(folder: Path, plan: Plan) -> None:
 
 def _versions(stored: Any) -> dict[str, int]:
     """What a stored plan says; plans did not say it at first."""
-    first = {method: _FIRST.get(method, METHODS[method].VERSION) for method in stored["pipeline"]["methods"]}
+    known = _FIRST if "writer" in stored["pipeline"] else _FIRST | _BEFORE_WRITERS
+    first = {method: known.get(method, METHODS[method].VERSION) for method in stored["pipeline"]["methods"]}
     return dict(stored.get("versions", first))
 
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
 from dpicl.contract.base import Category, Frozen, Grown, Text
 
 FilePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=255)]
+_PLACE = r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/)?[A-Za-z0-9_][A-Za-z0-9_./-]*$"
+
+
+def _known_scheme(value: Any) -> Any:
+    scheme, found, _ = str(value).partition("://")
+    if found and scheme != "s3":
+        raise ValueError(f"got the scheme {scheme[:20]!r}; expected a path below the data folder, or s3://BUCKET/KEY")
+    return value
+
+
+TablePath = Annotated[str, BeforeValidator(_known_scheme), StringConstraints(pattern=_PLACE, max_length=255)]
+"""Below the data folder, or the address of an object; keys and endpoint of the store come from the environment only."""
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -44,13 +56,15 @@ class Query(Frozen):
 class Source(Origin, Grown):
     """Origin, licence and checksum; at least one way to get the rows."""
 
-    later: ClassVar[tuple[str, ...]] = ("folder", "query")
+    later: ClassVar[tuple[str, ...]] = ("folder", "query", "formerly")
 
     bundled: Literal["breast_cancer"] | None = None
-    file: FilePath | None = None
-    """CSV, CSV.gz or Parquet; a relative path is looked up below the data folder."""
-    folder: FilePath | None = None
-    """A folder of Parquet files below the data folder; all of them are read, in the order of their names."""
+    file: TablePath | None = None
+    """CSV, CSV.gz or Parquet; a relative path is looked up below the data folder, `s3://BUCKET/KEY` in an S3 store."""
+    folder: TablePath | None = None
+    """A folder of Parquet files below the data folder, or `s3://BUCKET/PREFIX/`; all of them are read, in the order of their names."""
+    formerly: TablePath | None = None
+    """What stood in `file` or `folder` when releases were bought, before the same rows were moved: they stay bought."""
     query: Query | None = None
     openml: Remote | None = None
     uci: Remote | None = None
@@ -68,4 +82,13 @@ class Source(Origin, Grown):
         others = [way for way in (self.bundled, self.file, self.folder, self.query, self.openml, self.uci) if way is not None]
         if (self.folder or self.query) and len(others) > 1:
             raise ValueError("more than one place for the rows; expected `folder` or `query` alone")
+        if self.formerly and not (self.file or self.folder):
+            raise ValueError("`formerly` stands alone; expected it beside the `file` or `folder` that the rows were moved to")
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Digested where the rows were when releases were bought: the place says nothing of what is released."""
+        content = super()._as_before(serialise)
+        moved = content.pop("formerly", None)
+        return {name: moved if moved and name in ("file", "folder") and value else value for name, value in content.items()}

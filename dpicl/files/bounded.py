@@ -11,11 +11,13 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from dpicl.errors import DataError
+from dpicl.files.objects import Stored, reason
 
 MAX_BYTES = 2 << 30
 ALWAYS_BYTES, GROWTH = 16 << 20, 100
@@ -23,28 +25,43 @@ _ALWAYS_VALUES, _VALUES_PER_BYTE = 1 << 22, 50
 _BATCH_ROWS = 1 << 16
 
 
-def read_bytes(path: Path) -> bytes:
-    """Content of a file, unpacked where its name ends in `.gz`; never empty.
+def read_bytes(path: Path | Stored) -> bytes:
+    """Content of a file or object, unpacked where its name ends in `.gz`; never empty.
 
     Raises:
         DataError: it is no file, cannot be read, is too large or unpacks to too much.
+        SourceError: the store does not give the object.
     """
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise DataError(path.name, f"is {'a folder' if stat.S_ISDIR(status.st_mode) else 'a device or pipe'}; expected a file")
-        if status.st_size > MAX_BYTES:
-            raise DataError(path.name, f"has {status.st_size} bytes; expected at most {MAX_BYTES}")
-        data = _unpacked(path, status.st_size) if path.suffix == ".gz" else path.read_bytes()
+        data = _of_object(path) if isinstance(path, Stored) else _of_file(path)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(path.name, "is not a complete gzip file") from None
     except OSError as error:
-        raise DataError(path.name, f"cannot be read ({error.strerror})") from None
+        raise DataError(path.name, reason(error) or f"cannot be read ({error.strerror})") from None
     except ValueError:
         raise DataError(path.name, "is no path; expected a name without NUL") from None
     if not data:
         raise DataError(path.name, "has 0 bytes; expected rows")
     return data
+
+
+def _of_file(path: Path) -> bytes:
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError(path.name, f"is {'a folder' if stat.S_ISDIR(status.st_mode) else 'a device or pipe'}; expected a file")
+    with path.open("rb") as file:
+        return _content(file, status.st_size, path)
+
+
+def _of_object(stored: Stored) -> bytes:
+    with stored.open() as file:
+        return _content(file, file.size(), stored)
+
+
+def _content(file: IO[bytes], size: int, path: Path | Stored) -> bytes:
+    if size > MAX_BYTES:
+        raise DataError(path.name, f"has {size} bytes; expected at most {MAX_BYTES}")
+    return _unpacked(file, size, path.name) if path.suffix == ".gz" else file.read()
 
 
 def most_bytes(size: int) -> int:
@@ -57,12 +74,12 @@ def most_values(size: int) -> int:
     return max(_ALWAYS_VALUES, _VALUES_PER_BYTE * size)
 
 
-def _unpacked(path: Path, packed_size: int) -> bytes:
+def _unpacked(packed: IO[bytes], packed_size: int, name: str) -> bytes:
     limit = most_bytes(packed_size)
-    with gzip.open(path) as file:
+    with gzip.GzipFile(fileobj=packed) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise DataError(path.name, f"unpacks to more than {limit} bytes; expected at most {GROWTH} times its size")
+        raise DataError(name, f"unpacks to more than {limit} bytes; expected at most {GROWTH} times its size")
     return data
 
 

@@ -7,27 +7,31 @@ against what comes when the rows are.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from dpicl.errors import DataError
 from dpicl.files.bounded import ALWAYS_BYTES, GROWTH, most_values
+from dpicl.files.objects import Stored, reason, version_of
 
 _BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
 class Footer:
-    """A file as it was found: its size and time, and the rows of each of its row groups."""
+    """A file as it was found: its size and time, and the rows of each of its row groups; of an object its version, in place of a time."""
 
     size: int
     modified_ns: int
     groups: tuple[int, ...]
+    version: str = ""
 
     @property
     def rows(self) -> int:
@@ -35,7 +39,7 @@ class Footer:
         return sum(self.groups)
 
 
-def read_footer(path: Path, check: Callable[[list[str]], object], where: str) -> Footer:
+def read_footer(path: Path | Stored, check: Callable[[list[str]], object], where: str) -> Footer:
     """What a Parquet file says of itself.
 
     Args:
@@ -43,45 +47,65 @@ def read_footer(path: Path, check: Callable[[list[str]], object], where: str) ->
 
     Raises:
         DataError: it is no Parquet file, cannot be read, or claims more rows than a file of its size should hold.
+        SourceError: the store does not give the object.
     """
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise DataError(where, "is a folder, device or pipe; expected a Parquet file")
-        file = pa_parquet.ParquetFile(path)
-        check(file.schema_arrow.names)
-        metadata = file.metadata
-        groups = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
-        columns = metadata.num_columns
+        with _opened(path, where) as (source, (size, modified_ns, version)):
+            file = pa_parquet.ParquetFile(source)
+            check(file.schema_arrow.names)
+            metadata = file.metadata
+            groups = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+            columns = metadata.num_columns
     except OSError as error:
-        raise DataError(where, f"cannot be read ({error.strerror or 'not a complete Parquet file'})") from None
+        raise DataError(where, reason(error) or f"cannot be read ({error.strerror or 'not a complete Parquet file'})") from None
     except (pa.ArrowException, ValueError, MemoryError):
         raise DataError(where, "is not a complete Parquet file") from None
-    if min(groups, default=0) < 0 or sum(groups) * columns > most_values(status.st_size):
-        raise DataError(where, f"claims more than {most_values(status.st_size)} values; expected less in a file of its size")
-    return Footer(status.st_size, status.st_mtime_ns, groups)
+    if min(groups, default=0) < 0 or sum(groups) * columns > most_values(size):
+        raise DataError(where, f"claims more than {most_values(size)} values; expected less in a file of its size")
+    return Footer(size, modified_ns, groups, version)
 
 
-def read_rows(path: Path, footer: Footer, names: list[str], start: int, stop: int, where: str) -> pa.Table:
+@contextmanager
+def _opened(path: Path | Stored, where: str) -> Iterator[tuple[Any, tuple[int, int, str]]]:
+    """What Arrow reads, and what tells its content from another: size, time, version."""
+    if isinstance(path, Stored):
+        with path.open() as file:
+            yield file, (file.size(), 0, version_of(file))
+        return
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError(where, "is a folder, device or pipe; expected a Parquet file")
+    yield path, (status.st_size, status.st_mtime_ns, "")
+
+
+def read_rows(path: Path | Stored, footer: Footer, names: list[str], start: int, stop: int, where: str) -> pa.Table:
     """Rows start to stop of a file, texts as dictionaries: shape (stop - start, columns).
 
     Raises:
         DataError: the file is damaged, or is not the one that the footer was read from.
+        SourceError: the store does not give the object.
     """
     try:
-        status = path.stat()
-        if (status.st_size, status.st_mtime_ns) != (footer.size, footer.modified_ns):
-            raise DataError(where, "was changed while it was being read; expected files that stay as they are")
-        metadata = pa_parquet.read_metadata(path)
-        texts = [part.path for part in map(metadata.schema.column, range(metadata.num_columns)) if part.physical_type == "BYTE_ARRAY"]
-        file = pa_parquet.ParquetFile(path, metadata=metadata, read_dictionary=texts)
-        table = _rows(file, footer, names, start, stop, where)
-        table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, MemoryError):
-        raise DataError(where, "is not a complete Parquet file") from None
+        with _opened(path, where) as (source, found):
+            _same(found, footer, where)
+            metadata = pa_parquet.read_metadata(source)
+            texts = [part.path for part in map(metadata.schema.column, range(metadata.num_columns)) if part.physical_type == "BYTE_ARRAY"]
+            file = pa_parquet.ParquetFile(source, metadata=metadata, read_dictionary=texts)
+            table = _rows(file, footer, names, start, stop, where)
+            table.validate(full=True)
+        if isinstance(path, Stored):  # its ranges were asked for one by one, by name
+            with _opened(path, where) as (_, found):
+                _same(found, footer, where)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise DataError(where, reason(error) or "is not a complete Parquet file") from None
     if table.num_rows != stop - start:
         raise DataError(where, f"holds {table.num_rows} rows where its footer says {stop - start}")
     return table
+
+
+def _same(found: tuple[int, int, str], footer: Footer, where: str) -> None:
+    if found != (footer.size, footer.modified_ns, footer.version):
+        raise DataError(where, "was changed while it was being read; expected files that stay as they are")
 
 
 def _rows(file: pa_parquet.ParquetFile, footer: Footer, names: list[str], start: int, stop: int, where: str) -> pa.Table:

@@ -16,19 +16,21 @@ from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.files.bounded import read_bytes, read_parquet
 from dpicl.files.csv_text import read_csv
+from dpicl.files.objects import Stored
 from dpicl.tabular.parse import check_columns, check_distinct, typed_table
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
-def read_table(path: Path, contract: Contract) -> pa.Table:
-    """The rows of a file, typed by the contract; see `parse.typed_table`.
+def read_table(path: Path | Stored, contract: Contract) -> pa.Table:
+    """The rows of a file or object, typed by the contract; see `parse.typed_table`.
 
     CSV is UTF-8 with a comma, a header line and, where needed, double quotes.
 
     Raises:
         DataError: the file cannot be read or breaks a rule; names file, column, rule and
             count, never a value.
+        SourceError: the store does not give the object.
     """
     if not path.name.endswith(SUFFIXES):
         raise DataError(path.name, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))

@@ -1,4 +1,4 @@
-"""Where the rows of a contract come from: bundled, a local file or folder, a database, or a cached download.
+"""Where the rows of a contract come from: bundled, a file or folder (local, or of an S3 store), a database, or a cached download.
 
 All ways give the same typed rows: where the contract states `content_sha256`, rows are
 checked against it and put in canonical order, so that one split fits every way.
@@ -21,6 +21,7 @@ import pyarrow.csv as pa_csv
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query, Remote
 from dpicl.errors import DataError, SourceError
+from dpicl.files.objects import SCHEME, Stored, check_store
 from dpicl.files.place import below
 from dpicl.tabular.convert import to_our_form
 from dpicl.tabular.database import check_address, query_batches
@@ -34,7 +35,7 @@ _BUNDLED_COLUMN_COUNT = 10
 
 
 def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> pa.Table:
-    """The rows of a contract, typed; never goes to the network.
+    """The rows of a contract, typed; goes to the network only for what the contract itself says is elsewhere: a query, an address `s3://…`.
 
     Raises:
         SourceError: no rows are at hand (the message says what to type), or they are not
@@ -48,6 +49,8 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
         found = survey(contract, data_folder)
         assert found is not None
         return _verified(found.whole(contract), contract, f"{contract.name}: {contract.source.folder}")
+    if (address := _address(contract)) is not None:
+        return _verified(read_table(Stored(address), contract), contract, f"{contract.name}: {address}")
     if path is None:
         return _verified(typed_table(_breast_cancer(), contract, "bundled rows"), contract, f"{contract.name}: bundled rows")
     return _verified(read_table(path, contract), contract, f"{contract.name}: {path.name}")
@@ -87,6 +90,9 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
     if contract.source.query is not None:
         check_address(contract.source.query, contract.name)
         return None
+    if _address(contract) is not None:
+        check_store()
+        return None
     if contract.source.folder is not None:
         folder_files(contract, data_folder)
         return None
@@ -94,6 +100,12 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
     if path is None:
         raise SourceError(f"{contract.name}: no rows at hand; {_advice(contract)}")
     return path
+
+
+def _address(contract: Contract) -> str | None:
+    """Of what lies in a store; None for all that is looked up on this machine."""
+    named = contract.source.file or contract.source.folder
+    return named if named is not None and named.startswith(SCHEME) else None
 
 
 def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
@@ -173,7 +185,7 @@ def _publish(theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract,
 
 
 def _local_file(contract: Contract, data_folder: Path | None) -> Path | None:
-    if contract.source.file is None or data_folder is None:
+    if contract.source.file is None or data_folder is None or _address(contract) is not None:
         return None
     return below(data_folder, contract.source.file, contract.name)
 

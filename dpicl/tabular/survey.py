@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, SourceError
+from dpicl.files.objects import SCHEME, Stored, names_below
 from dpicl.files.place import below
 from dpicl.files.row_groups import Footer, read_footer, read_rows
 from dpicl.tabular.parse import check_columns, refuse_no_rows, typed_rows
@@ -27,7 +28,7 @@ _SUFFIX = ".parquet"
 
 @dataclass(frozen=True)
 class Survey:
-    """Parquet files below the data folder as they were found, in the order of their names."""
+    """Parquet files below the data folder, or objects of a store by their addresses, as they were found, in the order of their names."""
 
     folder: Path
     files: tuple[tuple[str, Footer], ...]
@@ -61,7 +62,9 @@ class Survey:
 
     def _read(self, start: int, stop: int, contract: Contract) -> pa.Table:
         pieces = [
-            typed_rows(read_rows(self.folder / name, footer, list(contract.read_columns), first, last, name), contract, name)
+            typed_rows(
+                read_rows(_place(self.folder, name, contract), footer, list(contract.read_columns), first, last, name), contract, name
+            )
             for name, footer, first, last in self._pieces(start, stop)
         ]
         return pa.concat_tables(pieces)
@@ -82,7 +85,10 @@ class Survey:
     @staticmethod
     def read(content: list[Any], folder: Path) -> Survey:
         """The survey that `as_json` gave."""
-        return Survey(folder, tuple((one["name"], Footer(one["size"], one["modified_ns"], tuple(one["groups"]))) for one in content))
+        return Survey(
+            folder,
+            tuple((one["name"], Footer(one["size"], one["modified_ns"], tuple(one["groups"]), one.get("version", ""))) for one in content),
+        )
 
 
 def survey(contract: Contract, data_folder: Path | None) -> Survey | None:
@@ -92,18 +98,23 @@ def survey(contract: Contract, data_folder: Path | None) -> Survey | None:
         SourceError: the folder is not there, or holds no Parquet file.
         DataError: a file is no Parquet file, or has other columns than the contract.
     """
-    if data_folder is None or contract.source.folder is None:
+    named = contract.source.folder
+    if named is None or (data_folder is None and not named.startswith(SCHEME)):
         return None
-    names = folder_files(contract, data_folder)
-    return Survey(data_folder, tuple((name, _footer(below(data_folder, name, contract.name), contract, name)) for name in names))
+    names, folder = folder_files(contract, data_folder), data_folder or Path()
+    return Survey(folder, tuple((name, _footer(_place(folder, name, contract), contract, name)) for name in names))
 
 
-def _footer(path: Path, contract: Contract, name: str) -> Footer:
+def _place(folder: Path, name: str, contract: Contract) -> Path | Stored:
+    return Stored(name) if name.startswith(SCHEME) else below(folder, name, contract.name)
+
+
+def _footer(path: Path | Stored, contract: Contract, name: str) -> Footer:
     return read_footer(path, lambda names: check_columns(names, contract, name), name)
 
 
 def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
-    """The files of the contract's folder, below the data folder, in the order of their names; opens none.
+    """The files of the contract's folder, below the data folder or by their addresses, in the order of their names; opens none.
 
     Names that begin with a dot or an underscore are of those who write such folders, and are left alone.
 
@@ -112,15 +123,20 @@ def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
         DataError: something in it is not called as a Parquet file is.
     """
     named = str(contract.source.folder).rstrip("/")
-    if data_folder is None or not (folder := below(data_folder, named, contract.name)).is_dir():
-        raise SourceError(f"{contract.name}: no rows at hand; set DPICL_DATA to the folder that holds {named}/")
-    try:
-        names = sorted(path.name for path in folder.iterdir() if not path.name.startswith((".", "_")))
-    except OSError as error:
-        raise SourceError(f"{contract.name}: folder {named} cannot be read ({error.strerror})") from None
+    found = names_below(named) if named.startswith(SCHEME) else _names_in(named, contract, data_folder)
+    names = sorted(name for name in found if not name.startswith((".", "_")))
     others = sum(not name.endswith(_SUFFIX) for name in names)
     if others:
         raise DataError(f"{named}/", f"holds {others} other than Parquet files; expected only names that end in {_SUFFIX}")
     if not names:
         raise SourceError(f"{contract.name}: folder {named} holds no file; expected names that end in {_SUFFIX}")
     return [f"{named}/{name}" for name in names]
+
+
+def _names_in(named: str, contract: Contract, data_folder: Path | None) -> list[str]:
+    if data_folder is None or not (folder := below(data_folder, named, contract.name)).is_dir():
+        raise SourceError(f"{contract.name}: no rows at hand; set DPICL_DATA to the folder that holds {named}/")
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError as error:
+        raise SourceError(f"{contract.name}: folder {named} cannot be read ({error.strerror})") from None

@@ -62,6 +62,21 @@ def _spend_until_killed(place: Place, name: str, marks: Path) -> None:
             print(release(f"{name}-{number}").release_id, file=said, flush=True)
 
 
+def _move(place: Place, revision: str | None, last: int) -> None:
+    _die_at(last, place.folder)
+    with place.ledger() as ledger:
+        if revision is not None:
+            ledger.take_back(revision)
+
+
+def die_moving(place: Place, revision: str | None, last: int) -> int:
+    """Open a ledger, which makes its form the newest, take it back to a revision, and be killed in a step of that; gives the exit code."""
+    process = _started(_move, place, revision, last)
+    process.join(60)
+    assert process.exitcode is not None, "the ledger hangs"
+    return process.exitcode
+
+
 def die_in_step(place: Place, name: str, last: int, marks: Path) -> tuple[int, list[str]]:
     """Work on one release up to a step; gives the exit code and what the process had been told."""
     process = _started(_work, place, name, last, marks)

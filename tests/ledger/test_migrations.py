@@ -1,8 +1,9 @@
-"""Opening brings any older ledger up to date, once, however many processes open it; a newer one is refused."""
+"""Opening brings any older ledger up to date, once, however many processes open it; a newer one is refused; all ways back keep what is spent."""
 
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 import dpicl.accounting.ledger as package
+from dpicl import __version__
 from dpicl.accounting.ledger.models import SCHEMA, metadata
+from dpicl.accounting.ledger.schema import known_schemas
 from dpicl.errors import LedgerError
-from tests.ledger.workload import Place, open_and_ask
+from tests.ledger.earlier import EARLIER, by, held, newer_program, tables, write_earlier
+from tests.ledger.mortal import die_moving
+from tests.ledger.workload import Place, cost, open_and_ask, release, sha256
 
 
 def test_many_processes_make_one_ledger(place: Place) -> None:
@@ -39,7 +44,8 @@ def test_a_newer_ledger_is_refused_and_left_alone(place: Place) -> None:
     with place.ledger():
         pass
     place.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(LedgerError, match=f"schema 9999 was made by a newer dpicl; expected at most {SCHEMA}"), place.ledger():
+    told = rf"schema 9999 was made by a newer dpicl, and this is dpicl {__version__}, which knows up to {SCHEMA}; install a newer dpicl, or let it"
+    with pytest.raises(LedgerError, match=told), place.ledger():
         pass
     assert place.execute("SELECT version_num FROM alembic_version")[0][0] == "9999"
 
@@ -53,3 +59,89 @@ def test_a_migration_that_fails_leaves_nothing(place: Place) -> None:
     place.execute("DROP TABLE head")
     with place.ledger() as ledger, ledger._database.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM head")).scalar() == 1
+
+
+@pytest.mark.parametrize("name", EARLIER)
+def test_an_earlier_ledger_is_opened_with_all_that_it_holds(place: Place, name: str) -> None:
+    write_earlier(place, name)
+    before = held(place)
+    with place.ledger() as ledger:
+        assert (ledger.schema, ledger.verify(), held(place)) == (SCHEMA, 9, before)
+        assert (ledger.spent("shop").epsilon, ledger.dry_run("shop", [cost(0.25)]).cap) == (1.75, 4.0)
+        bought = {entry.release.parameters["n"]: entry for entry in ledger.entries("shop")}
+        assert {n: entry.state for n, entry in bought.items()} == {"a": "published", "b": "published", "c": "reserved"}
+        assert not ledger.reserve(bought["c"].release).is_new
+        assert ledger.publish(bought["a"].release.release_id, sha256("other")) == sha256("a")
+        assert ledger.reserve(release("new", cost(0.5))).is_new and ledger.verify() == 10
+
+
+def test_a_ledger_goes_back_to_an_older_form_and_up_again(place: Place) -> None:
+    write_earlier(place, "first")
+    earlier = tables(place)
+    with place.ledger() as ledger:
+        ledger.reserve(release("new", cost(0.5)))
+        newest, now = tables(place), held(place)
+        ledger.take_back("0001")
+        assert (ledger.schema, ledger.verify(), tables(place), held(place)) == ("0001", 10, earlier, now)
+    with place.ledger() as ledger:
+        assert (ledger.schema, ledger.verify(), tables(place), held(place)) == (SCHEMA, 10, newest, now)
+        assert ledger.spent("shop").epsilon == 2.25
+
+
+def test_a_way_back_that_is_not_there_is_refused(place: Place) -> None:
+    write_earlier(place, "first")
+    with place.ledger() as ledger:
+        for revision in ("0007", "base", ""):
+            with pytest.raises(
+                LedgerError, match=f"schema {SCHEMA} cannot be taken back to .*; expected one of {', '.join(known_schemas())}"
+            ):
+                ledger.take_back(revision)
+        place.execute("UPDATE entries SET epsilon = 0.01 WHERE epsilon = 1")
+        with pytest.raises(LedgerError, match="the ledger was edited"):
+            ledger.take_back("0001")
+        assert ledger.schema == SCHEMA
+
+
+@pytest.mark.parametrize("back", [None, "0001"], ids=["up", "down"])
+def test_killed_while_it_moves_a_ledger_is_in_one_form_or_the_other(place: Place, back: str | None) -> None:
+    write_earlier(place, "third")
+    before, start = held(place), "0001"
+    if back:
+        with place.ledger():
+            start = SCHEMA
+    forms = []
+    for step in range(500):
+        code = die_moving(place, back, step)
+        forms.append(place.execute("SELECT version_num FROM alembic_version")[0][0])
+        assert held(place) == before and ("programs" in tables(place)) == (forms[-1] == SCHEMA)
+        if code == 0 or forms[-1] != start:
+            break
+        assert code == -signal.SIGKILL
+    assert forms == [start] * step + [back or SCHEMA] and step > 5
+    with place.ledger() as ledger:
+        assert (ledger.schema, ledger.verify(), ledger.spent("shop").epsilon) == (SCHEMA, 9, 1.75)
+
+
+def test_a_newer_program_takes_back_what_this_one_can_hold(place: Place, tmp_path: Path) -> None:
+    """The newer program is this one with a migration more, in processes of its own."""
+    write_earlier(place, "second")
+    newer = newer_program(tmp_path / "newer")
+    assert by(newer, place, "print(ledger.schema, ledger.verify(), ledger.spent('shop').epsilon)") == "0003 9 1.75"
+    told = (
+        r"schema 0003 was made by dpicl 0.2.0, and this is dpicl .*; install dpicl 0.2.0, or let it take .* `dpicl ledger downgrade 0002`"
+    )
+    with pytest.raises(LedgerError, match=told), place.ledger():
+        pass
+    before = held(place)
+    place.execute("INSERT INTO notes VALUES ('n')")
+    assert by(newer, place, "ledger.take_back('0002')") == "1 notes have no place in schema 0002"
+    assert "notes" in tables(place) and held(place) == before
+    place.execute("DELETE FROM notes")
+    assert by(newer, place, "ledger.take_back('0002'); print(ledger.verify())") == "9"
+    with place.ledger() as ledger:
+        assert (ledger.schema, ledger.verify(), held(place)) == (SCHEMA, 9, before)
+
+
+def test_every_migration_after_the_first_has_a_way_back() -> None:
+    migrations = ScriptDirectory(str(Path(package.__file__).parent / "migrations"))
+    assert [script.revision for script in migrations.walk_revisions() if not hasattr(script.module, "downgrade")] == ["0001"]

@@ -16,10 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from dpicl.accounting.ledger.models import SCHEMA
+from dpicl.accounting.ledger.schema import schema_of, upgrade
 from dpicl.errors import LedgerError
 
 _WAIT_SECONDS = 120
@@ -78,17 +79,25 @@ class Database:
             reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             raise LedgerError(f"{self.name}: {reason}") from None
 
-    def _migrate(self) -> None:
+    @property
+    def schema(self) -> str | None:
+        """The migration that the database is at; None where it is empty."""
         with self.reading() as connection:
-            found = _schema(connection)
-        if found == SCHEMA:
+            return schema_of(connection)
+
+    def _migrate(self) -> None:
+        if self.schema == SCHEMA:
             return
+        with self.migrating() as connection:
+            upgrade(connection, self.name)
+
+    @contextmanager
+    def migrating(self) -> Iterator[Connection]:
+        """A transaction that may change the form of the tables; others who would wait for its end."""
         with self.writing() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
-            found = _schema(connection)
-            if found != SCHEMA:
-                _upgrade(connection, found, self.name)
+            yield connection
 
 
 def _sqlite(path: Path) -> Engine:
@@ -131,27 +140,3 @@ def _into_wal(connection: Any) -> None:
 
 def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN")
-
-
-def _schema(connection: Connection) -> str | None:
-    """The migration that the database is at; None for an empty one."""
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-
-
-def _upgrade(connection: Connection, found: str | None, name: str) -> None:
-    from alembic import command
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-    from alembic.util import CommandError
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    config.attributes["connection"] = connection
-    try:
-        if found:
-            ScriptDirectory.from_config(config).get_revision(found)
-    except CommandError:
-        raise LedgerError(f"{name}: schema {found} was made by a newer dpicl; expected at most {SCHEMA}") from None
-    command.upgrade(config, "head")

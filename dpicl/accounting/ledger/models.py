@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
 
-SCHEMA = "0001"
+SCHEMA = "0002"
 """The newest migration, which this code needs."""
 
 metadata = MetaData()
@@ -59,3 +59,12 @@ head = Table(
     Column("hash", String(64), nullable=False),
 )
 """One row: the end of the chain, and the lock that writers of the chain take."""
+
+programs = Table(
+    "programs",
+    metadata,
+    Column("schema", String(32), primary_key=True),
+    Column("program", String(40), nullable=False),
+    Column("since_utc", String(40), nullable=False),
+)
+"""Which dpicl brought the ledger to a schema, and when. Not chained: it says nothing of what is spent."""

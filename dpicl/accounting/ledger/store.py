@@ -27,6 +27,7 @@ from dpicl.accounting.ledger.anchor import Anchor, check_seen
 from dpicl.accounting.ledger.change import Change, changing
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, entries
+from dpicl.accounting.ledger.schema import downgrade
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation, check_caps
 from dpicl.errors import LedgerError, ParameterError, PrivacyError
 
@@ -59,6 +60,11 @@ class Ledger:
             yield ledger
         finally:
             ledger.close()
+
+    @property
+    def schema(self) -> str | None:
+        """The form of its tables, as migrations name it."""
+        return self._database.schema
 
     def close(self) -> None:
         """Let go of the database."""
@@ -188,6 +194,21 @@ class Ledger:
             chain.verify(change.connection, self._key, end)
         self._anchor.advance(end)
         return end.sequence
+
+    def take_back(self, revision: str) -> None:
+        """Give the tables an older form, for an older program; this one makes them new when it opens them again.
+
+        Entries, chain and what is spent stay, and are checked before and after.
+
+        Raises:
+            LedgerError: there is no such form, it cannot hold what is there, or the ledger was edited; nothing is changed.
+        """
+        with self._database.migrating() as connection:
+            end = chain.read_head(connection, lock=True)
+            check_seen(self._anchor.read(), end, lambda sequence: chain.hash_at(connection, sequence))
+            chain.verify(connection, self._key, end)
+            downgrade(connection, revision, self._database.name)
+            chain.verify(connection, self._key, chain.read_head(connection))
 
     def _changing(self) -> AbstractContextManager[Change]:
         return changing(self._database, self._key, self._anchor)

@@ -1,0 +1,149 @@
+"""Objects of an S3 store, read by ranges into memory as files are; nothing of them is copied to a disk.
+
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY   who asks; AWS_SESSION_TOKEN beside them where there is one
+AWS_REGION, or AWS_DEFAULT_REGION          us-east-1 if not set
+AWS_ENDPOINT_URL_S3, or AWS_ENDPOINT_URL   another store than Amazon's: https, or http on this machine
+
+Nobody else is asked for keys: no profile, no metadata service. Whoever runs the program names
+the endpoint, a contract cannot: so it may be at a private address, unlike what is downloaded.
+
+The client is Arrow's own, which is there wherever Parquet is read and gives files that the same
+code reads. Going by way of fsspec, Arrow would need s3fs and all that comes with it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from dpicl.errors import SourceError
+
+SCHEME = "s3://"
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_CODE = re.compile(r"AWS Error ([A-Z_0-9]{1,60})")
+_CONNECT_SECONDS, _ANSWER_SECONDS = 10, 60
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An object by its address `s3://BUCKET/KEY`, in place of a path."""
+
+    address: str
+
+    @property
+    def name(self) -> str:
+        """The last part of its key."""
+        return self.address.rsplit("/", 1)[-1]
+
+    @property
+    def suffix(self) -> str:
+        """What the name ends in, from its last dot."""
+        return "." + self.name.rsplit(".", 1)[-1] if "." in self.name else ""
+
+    @contextmanager
+    def open(self) -> Iterator[pa.NativeFile]:
+        """Its bytes, to be read at any place.
+
+        Raises:
+            SourceError: the store is not set, or does not give it.
+        """
+        store = _store()
+        with _told(self.address), store.open_input_file(self.address.removeprefix(SCHEME)) as file:
+            yield file
+
+
+def version_of(file: pa.NativeFile) -> str:
+    """What tells one content of an object from the next: the store's entity tag."""
+    return str({bytes(name).lower(): value for name, value in _pairs(file)}.get(b"etag", b"").decode())
+
+
+def _pairs(file: pa.NativeFile) -> Iterator[tuple[bytes, bytes]]:
+    for name, value in (file.metadata() or {}).items():
+        yield (name if isinstance(name, bytes) else str(name).encode()), (value if isinstance(value, bytes) else str(value).encode())
+
+
+def names_below(address: str) -> list[str]:
+    """What is directly below `s3://BUCKET/PREFIX`, in no order: objects and further prefixes.
+
+    Raises:
+        SourceError: the store is not set, or does not say.
+    """
+    from pyarrow.fs import FileSelector
+
+    store = _store()
+    with _told(address):
+        return [str(found.base_name) for found in store.get_file_info(FileSelector(address.removeprefix(SCHEME).rstrip("/")))]
+
+
+def reason(error: BaseException) -> str:
+    """The store's error in a word, or nothing if it is another's: its sentence may name what is in the bucket."""
+    found = _CODE.search(str(error))
+    return f"cannot be read (the store says {found[1]})" if found else ""
+
+
+@contextmanager
+def _told(address: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise SourceError(f"{address}: there is no such object or folder") from None
+    except OSError as error:
+        raise SourceError(f"{address}: {reason(error) or 'cannot be read'}") from None
+
+
+def check_store() -> None:
+    """Keys are set and the endpoint is one; asks nobody.
+
+    Raises:
+        SourceError: they are not.
+    """
+    _settings()
+
+
+def _store() -> Any:
+    from pyarrow.fs import S3FileSystem
+
+    return S3FileSystem(**_settings())
+
+
+def _settings() -> dict[str, Any]:
+    missing = [name for name in _KEYS if not os.environ.get(name)]
+    if missing:
+        raise SourceError(f"an address {SCHEME}… needs {' and '.join(missing)} in the environment")
+    access, secret = (os.environ[name] for name in _KEYS)
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    waiting = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _ANSWER_SECONDS}
+    who = {"access_key": access, "secret_key": secret, "session_token": os.environ.get("AWS_SESSION_TOKEN") or None}
+    return {**who, **waiting, "region": region, **_endpoint()}
+
+
+def _endpoint() -> dict[str, str]:
+    name = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
+    if name is None:
+        return {}
+    wrong = SourceError(f"{name}: expected https://HOST[:PORT], or http:// on this machine only")
+    try:
+        parts = urlsplit(os.environ[name])
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise wrong from None
+    plain = parts.scheme == "http" and _on_this_machine(host)
+    if not host or "@" in parts.netloc or parts.path.strip("/") or parts.query or not (plain or parts.scheme == "https"):
+        raise wrong
+    return {"endpoint_override": parts.netloc, "scheme": parts.scheme}
+
+
+def _on_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,37 @@
+"""The commands on the form of the ledger; what it holds is shown by `dpicl budget`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tasks.settings import Settings
+
+ledger_app = typer.Typer(help="Bring the ledger to this program's form, or back to an older one's.", no_args_is_help=True)
+console = Console(markup=False, emoji=False)
+
+
+@ledger_app.command("upgrade")
+def upgrade() -> None:
+    """Bring the ledger to the newest form and check its chain; every other command does so too."""
+    from tasks.releases import open_ledger
+
+    with open_ledger(Settings.from_environment()) as ledger:
+        console.print(f"schema {ledger.schema}, {ledger.verify()} records, chain intact", highlight=False)
+
+
+@ledger_app.command("downgrade")
+def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the older program knows; it says so itself.")]) -> None:
+    """Take the ledger back for an older program; refused where the older form cannot hold what is there."""
+    from tasks.releases import open_ledger
+
+    with open_ledger(Settings.from_environment()) as ledger:
+        ledger.take_back(revision)
+        console.print(
+            f"schema {ledger.schema}, {ledger.verify()} records, chain intact; go on with the older program, "
+            f"this one would bring it to the newest form again",
+            highlight=False,
+            soft_wrap=True,
+        )

@@ -1,0 +1,1 @@
+"""What is built from the repository."""

@@ -1,0 +1,98 @@
+"""The wheel and the source archive hold all that the program needs, and the wheel works where no repository is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.harness import _bare_environment
+from tests.upgrades.test_old_runs import unpacked
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("dpicl", "tasks", "flows", "infra")
+RESOURCES = {"data_contracts": "dpicl/resources/data_contracts", "pipelines.yaml": "dpicl/resources/pipelines.yaml"}
+_COMMANDS = """
+import sys
+folder, repository = sys.argv[1:]
+sys.path[:] = [folder, *(path for path in sys.path if path not in ("", repository))]
+import dpicl
+from flows.cli import main
+assert dpicl.__file__.startswith(folder), dpicl.__file__
+for command in ("list", "contract show heart", "protect breast_cancer --epsilon 1 --shots 2 --out demos.jsonl", "report third", "ledger upgrade"):
+    sys.argv = ["dpicl", *command.split()]
+    try:
+        main()
+    except SystemExit as stopped:
+        assert not stopped.code, command
+assert not [name for name, module in sys.modules.items() if str(getattr(module, "__file__", "")).startswith(repository + "/dpicl")]
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both, made offline."""
+    if not importlib.util.find_spec("hatchling"):
+        pytest.skip("hatchling is not here to build with; `dpicl[dev]` names it")
+    folder = tmp_path_factory.mktemp("built")
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def _files(*folders: str) -> set[str]:
+    """Of the working tree, without what Python leaves there."""
+    found = (path for folder in folders for path in ((ROOT / folder).rglob("*") if (ROOT / folder).is_dir() else [ROOT / folder]))
+    return {str(path.relative_to(ROOT)) for path in found if path.is_file() and "__pycache__" not in path.parts}
+
+
+def test_the_wheel_holds_every_file_of_the_packages_and_what_is_shipped_with_them(built: Path) -> None:
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    shipped = {name.replace(place, there, 1) for place, there in RESOURCES.items() for name in _files(place)}
+    assert names == _files(*PACKAGES) | shipped
+    for needed in (
+        "dpicl/resources/data_contracts/texts/trec.yaml",
+        "flows/report/templates/style.css",
+        "dpicl/accounting/ledger/migrations/versions/v0001_first.py",
+        "dpicl/published/table-III.csv",
+    ):
+        assert needed in names
+
+
+def test_the_source_archive_holds_what_the_wheel_is_built_from(built: Path) -> None:
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert _files(*PACKAGES, *RESOURCES, "pyproject.toml", "README.md", "tests/upgrades/data") <= names
+    assert not [name for name in names if name.startswith((".venv", ".dpicl", ".git/"))]
+
+
+def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> None:
+    """Lists, releases, reports and migrates from its own resources, in a process whose path does not lead here."""
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        wheel.extractall(tmp_path / "wheel")
+    place = unpacked("third", tmp_path)
+    environment = {name: value for name, value in (_bare_environment() | place.environment).items() if name not in ("PYTHONPATH",)}
+    for name in ("DPICL_CONTRACTS", "DPICL_PIPELINES", "DPICL_DATA"):
+        del environment[name]
+    (tmp_path / "elsewhere").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", _COMMANDS, str(tmp_path / "wheel"), str(ROOT)],
+        cwd=tmp_path / "elsewhere",
+        env={**environment, "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "table-3" in done.stdout and "heart disease" in done.stdout and "schema 0002" in done.stdout
+    assert len((tmp_path / "elsewhere" / "demos.jsonl").read_text().splitlines()) == 2
+    assert "<style>" in (place.run("third") / "report.html").read_text()

@@ -1,0 +1,1 @@
+"""Old run folders, and the names that releases are found again by."""

@@ -1,0 +1,65 @@
+"""What earlier releases are found again by: digests of the shipped contracts, and ids of releases of fixed data under a fixed key.
+
+`python -m tests.upgrades.names` writes data/names.json anew, for a change that is meant.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dpicl.accounting.ledger import content_version, release_id
+from dpicl.contract import Contract, TextContract, load_contract
+from dpicl.contract.load import contract_digest
+from dpicl.methods import METHODS
+from dpicl.pipeline import Options, Unit
+from tasks.releases import account_of, costs_of, parameters_of
+
+ROOT = Path(__file__).resolve().parents[2]
+STORED = Path(__file__).parent / "data" / "names.json"
+KEY = bytes(range(32))
+UNITS = {
+    "ldp_tabicl": "breast_cancer",
+    "gdp_tabicl": "breast_cancer",
+    "mst_tabicl": "breast_cancer",
+    "few_shot_generation": "docstrings",
+    "dp_icl": "docstrings",
+}
+"""A data set that each method is at home on."""
+
+
+def contracts() -> dict[str, Contract | TextContract]:
+    """The shipped contracts by name."""
+    return {path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts").rglob("*.yaml"))}
+
+
+def names() -> dict[str, dict[str, str]]:
+    """Digest by contract, and id by release."""
+    known = contracts()
+    releases: dict[str, str] = {}
+    for method, dataset in UNITS.items():
+        releases |= _releases(method, known[dataset])
+    return {"contracts": {name: contract_digest(contract) for name, contract in known.items()}, "releases": releases}
+
+
+def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
+    """As `tasks.releases.UnitReleases.of` names them, for data whose digest is nought and a writer called `writer`."""
+    unit = Unit(method, contract.name, seed=0, epsilons=(1.0, 5.0), shots=(2,), sampling_rates=(), baselines=False, options=Options())
+    account, version = account_of(contract, method), content_version(KEY, bytes(32))
+    return {
+        f"{contract.name} {method} {cell.key}": release_id(
+            KEY,
+            account=account.name,
+            content_version=version,
+            mechanism=method,
+            mechanism_version=METHODS[method].VERSION,
+            parameters=parameters_of(contract, unit, cell, "writer"),
+            contract_digest=contract_digest(contract),
+            neighbours=account.neighbours,
+        )
+        for cell in costs_of(contract, unit)
+    }
+
+
+if __name__ == "__main__":
+    STORED.write_text(json.dumps(names(), indent=1, sort_keys=True) + "\n")

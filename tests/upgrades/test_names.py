@@ -1,0 +1,49 @@
+"""An upgrade finds what was bought before: names of releases do not change unless somebody means it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpicl.contract import Contract, parse_contract
+from dpicl.contract.load import contract_digest
+from tests.library.table_contracts import small_contract
+from tests.upgrades.names import STORED, names
+
+MEANING = (
+    "{} {} are named otherwise than before ({}): whoever upgrades is charged anew for the same rows. If that is meant, because what is "
+    "released has changed, write the file anew with `python -m tests.upgrades.names`, raise the method's VERSION, and tell it under "
+    "Changed in CHANGELOG.md. If it is not, a key of a contract that came later belongs into its part's `later`, and a choice of a "
+    "method's into tasks/releases._LATER or POST_PROCESSING."
+)
+
+
+@pytest.mark.parametrize("kind", ["contracts", "releases"])
+def test_names_are_those_of_before(kind: str) -> None:
+    stored, now = json.loads(STORED.read_text())[kind], names()[kind]
+    changed = sorted(name for name in stored if now.get(name) != stored[name])
+    assert not changed, MEANING.format(len(changed), kind, ", ".join(changed[:5]))
+    new = sorted(now.keys() - stored.keys())
+    assert not new, f"{kind} without a stored name: {', '.join(new[:5])}; `python -m tests.upgrades.names` adds them"
+
+
+@pytest.mark.parametrize("way", ["file", "folder"])
+def test_rows_that_are_moved_keep_their_releases(way: str) -> None:
+    """The place says nothing of what is released, and the rows' own digest goes into the name beside it."""
+
+    def digest(**source: object) -> str:
+        return contract_digest(small_contract(source={"file": None, **source}))
+
+    before = digest(**{way: "people.parquet"})
+    assert digest(**{way: "s3://bucket/deep/people.parquet", "formerly": "people.parquet"}) == before
+    assert digest(**{way: "other/people.parquet", "formerly": "people.parquet"}) == before
+    assert digest(**{way: "s3://bucket/deep/people.parquet"}) != before
+
+
+def test_what_is_digested_is_not_what_is_read() -> None:
+    moved = small_contract(source={"file": "s3://bucket/people.parquet", "formerly": "people.csv"})
+    assert isinstance(moved, Contract) and moved.source.file == "s3://bucket/people.parquet"
+    content = json.loads(moved.model_dump_json())
+    assert content["source"]["file"] == "people.csv" and "formerly" not in content["source"]
+    assert isinstance(parse_contract(content, "people.yaml"), Contract)
