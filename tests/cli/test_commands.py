@@ -23,6 +23,11 @@ COMMANDS = (
     "budget",
     "audit",
     "serve",
+    "deploy",
+    "forecast",
+    "metrics",
+    "ledger upgrade",
+    "ledger downgrade",
     "contract",
     "contract new",
     "contract check",
@@ -40,7 +45,7 @@ def test_every_command_has_help(place: Place, capsys: Capture, command: str) -> 
 
 
 def test_the_help_lists_every_command(place: Place, capsys: Capture) -> None:
-    out = "".join(said(capsys, *command.split(), "--help") for command in ("", "contract", "data"))
+    out = "".join(said(capsys, *command.split(), "--help") for command in ("", "contract", "data", "ledger"))
     assert all(command.split()[-1] in out for command in COMMANDS if command)
 
 
