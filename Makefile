@@ -8,7 +8,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED = false
 export DO_NOT_TRACK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test audit chaos drill check format bench schema lock clean
+.PHONY: help setup demo test audit chaos drill check format bench schema reference lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ bench: $(READY) ## measure: make bench TOPIC=main
 schema: $(READY) ## write the JSON schemas of contracts again
 	$(BIN)/python -m dpicl.contract.schema > data_contracts/schema.json
 	$(BIN)/python -m dpicl.contract.schema text > data_contracts/texts/schema.json
+
+reference: $(READY) ## write the pages of docs/reference again
+	$(BIN)/python -m flows.reference
 
 lock: ## resolve the dependencies anew (needs uv)
 	uv lock --upgrade

@@ -1,0 +1,179 @@
+"""What the pages show is what happens: a reader follows them from the first line to the last."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+
+import pytest
+import typer
+
+from tests.docs.pages import ROOT, Command, File, all_pages, steps, steps_of
+from tests.harness import DPICL, World, new_place, running_cluster
+
+FOLLOWED = ("tutorial.md", "how-to/own-table.md", "how-to/own-texts.md", "how-to/own-model.md", "how-to/audit.md", "how-to/reproduce.md")
+"""Pages whose commands are run, in this order, in one folder."""
+
+LOOKED_UP = {
+    "how-to/cluster.md": "needs a container engine or a cluster",
+    "how-to/schedule.md": "serves until it is stopped",
+    "how-to/upgrade.md": "needs two versions",
+    "how-to/watch.md": "needs servers that stay up",
+}
+"""Pages of which only that their commands exist is tested here."""
+
+NOT_RUN = {
+    "git clone": "needs the repository's address",
+    "cd dpicl": "needs the clone",
+    "make setup": "installs",
+    "make audit": "takes hours",
+    "make bench": "takes hours",
+    "dpicl data fetch": "needs the network",
+    "dpicl run table-2": "needs data sets and a GPU",
+    "dpicl run table-3 --datasets": "needs data sets, a model or a server, and a GPU",
+    "dpicl run few-shot-table": "needs data sets and a GPU",
+    "dpicl run dp-icl-": "needs data sets and a GPU",
+    "dpicl run beyond": "needs data sets and half an hour",
+    "export SHOP_DATABASE": "needs a database",
+    "export MY_CLOUD_KEY": "needs a key",
+}
+"""Commands that no test can run, by how they begin."""
+
+SHORTER = {"make demo": "dpicl run demo --epsilons 1 --shots 2 --seeds 0 --queries 3"}
+"""Long commands, and the same pipeline on a smaller grid."""
+
+
+class Reader:
+    """Somebody who types what a page says, in a folder like a fresh clone."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        (world.root / "contracts").rename(world.root / "data_contracts")  # where a clone has them; both names work
+        for name, target in (("contracts", "data_contracts"), (".dpicl", "home")):
+            (world.root / name).symlink_to(target)
+
+    def write(self, file: File) -> None:
+        path = self.world.root / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.text)
+
+    def type(self, line: str) -> tuple[int, str]:
+        """Exit code and all that is printed; commands of dpicl run in this process, unless the shell has a part in them."""
+        words = shlex.split(line)
+        if words[0] != "dpicl" or re.search(r"[|<>;&$]", line):
+            return self._in_shell(line)
+        from flows.cli import main
+
+        out, before = io.StringIO(), sys.argv
+        sys.argv = words
+        try:
+            with redirect_stdout(out), redirect_stderr(out):
+                main()
+        except SystemExit as stopped:
+            return int(stopped.code or 0), out.getvalue()
+        finally:
+            sys.argv = before
+        raise AssertionError("the command line always exits")
+
+    @staticmethod
+    def _in_shell(line: str) -> tuple[int, str]:
+        paths = f"{DPICL.parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", line], check=False, capture_output=True, text=True, timeout=120, env={**os.environ, "PATH": paths}
+        )
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def reader(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """A reader with state and workers of their own, on the session's Prefect server."""
+    place = new_place(tmp_path_factory.mktemp("reader") / "clone")
+    with running_cluster(place, workers=1) as cluster:
+        yield Reader(World(place.root, world.url, cluster.scheduler_address))
+
+
+def reason(line: str) -> str | None:
+    """Why a command is not run; None if it is."""
+    return next((why for start, why in NOT_RUN.items() if line.startswith(start)), None)
+
+
+def commands(page: str) -> list[Command]:
+    return [step for step in steps(page) if isinstance(step, Command)]
+
+
+BROKEN = {"how-to/reproduce.md": pytest.mark.xfail(strict=True, reason="`dpicl run table-5` fails on a report without results")}
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=BROKEN.get(page, ())) for page in FOLLOWED])
+def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
+    from prefect_dask import DaskTaskRunner
+
+    from flows.sweep import sweep
+
+    runner: Any = DaskTaskRunner(address=reader.world.scheduler)
+    monkeypatch.setattr("flows.sweep.sweep", sweep.with_options(task_runner=runner))  # it was told a cluster when it was imported
+    monkeypatch.chdir(reader.world.root)
+    with reader.world.entered(COLUMNS="100"):
+        for step in steps(page):
+            if isinstance(step, File):
+                reader.write(step)
+            elif reason(step.line) is None:
+                code, output = reader.type(SHORTER.get(step.line, step.line))
+                assert code == (2 if step.is_refused else 0), f"{step.line}: exit code {code}\n{output}"
+                assert step.missing(output) is None, f"{step.line}: {step.missing(output)!r} is not in\n{output}"
+
+
+def test_every_page_is_followed_or_said_why_not() -> None:
+    with_commands = {page for page in all_pages() if commands(page)}
+    assert with_commands <= {*FOLLOWED, *LOOKED_UP}
+    assert set(FOLLOWED) <= with_commands
+
+
+def test_exceptions_are_used() -> None:
+    lines = [command.line for page in FOLLOWED for command in commands(page)]
+    assert [start for start in NOT_RUN if not any(line.startswith(start) for line in lines)] == []
+    assert set(SHORTER) <= set(lines)
+
+
+def known_options() -> dict[str, set[str]]:
+    """Options of every command, by its words."""
+    from flows.cli import app
+
+    def of(group: Any, words: str) -> Iterator[tuple[str, set[str]]]:
+        for word, command in group.commands.items():
+            yield f"{words} {word}", {option for parameter in command.params for option in parameter.opts}
+            if hasattr(command, "commands"):
+                yield from of(command, f"{words} {word}")
+
+    return dict(of(typer.main.get_command(app), "dpicl"))
+
+
+@pytest.mark.parametrize("page", all_pages())
+def test_every_command_exists_with_its_options(page: str) -> None:
+    options, targets = known_options(), set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for command in commands(page):
+        words = shlex.split(command.line)
+        if words[0] == "make":
+            assert {word for word in words[1:] if "=" not in word} <= targets, command.line
+        if words[0] == "dpicl":
+            name = " ".join(words[: 3 if words[1] in ("contract", "data") else 2])
+            given = {word.partition("=")[0] for word in words if word.startswith("--")}
+            assert given <= options[name], command.line
+
+
+def test_what_is_printed_otherwise_would_be_noticed() -> None:
+    page = (
+        "```console\n$ dpicl a \\\n  --b\none … 3\n$ dpicl c\ndpicl: no\n```\n```sh\n# said\nmake d\n```\n```yaml file=e.yaml\nf: 1\n```\n"
+    )
+    first, second, third, file = steps_of(page)
+    assert isinstance(first, Command) and isinstance(second, Command)
+    assert (first.line, second.is_refused, third, file) == ("dpicl a --b", True, Command("make d"), File("e.yaml", "f: 1\n"))
+    assert first.missing("zero one  2\n 3") is None
+    assert first.missing("3 one 2") == "3" and first.missing("two 3") == "one"

@@ -1,0 +1,46 @@
+"""The stored pages of reference are the generated ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flows.reference import GENERATED, PAGES, head_of
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", sorted(GENERATED))
+def test_the_stored_page_is_the_generated_one(name: str) -> None:
+    stored, generated = (PAGES / name).read_text("utf-8"), GENERATED[name]().rstrip() + "\n"
+    assert stored == generated, f"docs/reference/{name} is not what the code says now: `make reference` writes it"
+
+
+def test_no_other_page_stands_there() -> None:
+    assert {path.name for path in PAGES.iterdir()} == set(GENERATED)
+
+
+@pytest.mark.parametrize("name", sorted(GENERATED))
+def test_links_inside_a_page_have_their_heading(name: str) -> None:
+    text = (PAGES / name).read_text("utf-8")
+    headings = {
+        re.sub(r"[^a-z0-9_ -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in re.findall(r"^#+ .*", text, re.MULTILINE)
+    }
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= headings
+
+
+def test_every_key_of_a_shipped_contract_is_on_its_page() -> None:
+    page = GENERATED["contract.md"]()
+    for name in ("breast_cancer", "texts/trec"):
+        text = (ROOT / "data_contracts" / f"{name}.yaml").read_text("utf-8")
+        for key in re.findall(r"^([a-z_]+):", text, re.MULTILINE):
+            assert f"| `{key}` |" in page, key
+
+
+def test_a_head_is_read_with_its_later_lines_and_without_equations() -> None:
+    sentence, fields = head_of(ROOT / "dpicl" / "mechanisms" / "noisy_mean.py")
+    assert sentence == "The mean of a bounded column from a noisy sum and a noisy count."
+    assert fields["Guarantee"] == "epsilon-DP, delta = 0: half for the count, half for the sum."
+    assert fields["Paper"].endswith("its sensitivity is max(|low|, |high|).") and "(1)" not in fields["Paper"]
