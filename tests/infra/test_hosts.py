@@ -93,7 +93,12 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
         for name, process in workers.items():
             wait_for(place.root / f"{name}.log", "Registered to", process)
         call = hosts["flow"].command(sys.executable, "-c", ANSWERS, f"{url}/api/health", str(folder / "server.pem"))
-        until(lambda: server.poll() is not None or subprocess.run(call, capture_output=True).returncode == 0, 180, "the server", every=1)
+        until(
+            lambda: server.poll() is not None or subprocess.run(call, check=False, capture_output=True).returncode == 0,
+            180,
+            "the server",
+            every=1,
+        )
         assert server.poll() is None, (place.root / "server.log").read_text()
         yield Spread(place, hosts, {**shared, "DASK_SCHEDULER_ADDRESS": address}, place.root / "scheduler.log")
 
