@@ -190,7 +190,7 @@ def test_what_pods_name_is_there() -> None:
     page = (REPOSITORY / "docs" / "how-to" / "cluster.md").read_text()
     secrets = set(re.findall(r"(?:secretName|secretKeyRef: {name): ([\w-]+)", "".join(path.read_text() for path in KUBERNETES.iterdir())))
     assert secrets == {"databases", "prefect", "server-tls", *(f"{role}-tls" for role in ROLES)}
-    assert all(f" {name} " in page for name in secrets), "the page says how each is made"
+    assert all(f"`{name}`" in page for name in secrets), "the page says how each is made"
 
 
 def test_policies_let_talk_whom_pods_and_services_need() -> None:
