@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from flows.embedded_server import stop_with_parent
 from infra.certificates import main
 from tasks.releases import SPENDING
 from tests.harness import DPICL, REPOSITORY, Place, content, end, until
@@ -32,9 +33,12 @@ def started(place: Place, log: Path, command: Sequence[str], **extra: str) -> It
     environment = {**bare, **place.environment, **HEALTH_ONLY, "PYTHONPATH": str(REPOSITORY), **extra}
     with log.open("w") as said:
         process = subprocess.Popen(command, env=environment, stdout=said, stderr=said, text=True, cwd=place.root, start_new_session=True)
+    guard = stop_with_parent(process.pid)
     try:
         yield process
     finally:
+        guard.kill()
+        guard.wait()
         end(process)
 
 
