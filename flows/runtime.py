@@ -9,6 +9,7 @@ for a certificate that is made for this run and kept in no file.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import os
@@ -90,14 +91,24 @@ def _check_server(url: str) -> None:
 
 
 def _check_scheduler(address: str) -> None:
-    from distributed import Client
+    """Call it as a client would; a client that gets no answer would go on trying to close itself."""
+    from distributed.core import rpc
+    from distributed.security import Security
 
+    async def call() -> None:
+        async with rpc(address, timeout=5, connection_args=Security().get_connection_args("client")) as scheduler:
+            await scheduler.identity()
+
+    named = f"DASK_SCHEDULER_ADDRESS={address}"
     try:
-        Client(address, timeout=5, set_as_default=False).close()
+        asyncio.run(call())
     except (OSError, ValueError):
-        raise RunError(f"DASK_SCHEDULER_ADDRESS={address}: no scheduler answers there; start one, or unset it to have one made") from None
+        refused = ", or it refuses the certificate of Dask's settings distributed.comm.tls" if address.startswith("tls:") else ""
+        raise RunError(f"{named}: no scheduler answers there{refused}; start one, or unset it to have one made") from None
     except TypeError:  # what Dask says where a certificate is needed and none is named
-        raise RunError(f"DASK_SCHEDULER_ADDRESS={address}: needs a certificate; expected Dask's settings distributed.comm.tls") from None
+        raise RunError(f"{named}: needs a certificate; expected Dask's settings distributed.comm.tls") from None
+    except RuntimeError:  # what Dask says of an address without TLS where its settings ask for it
+        raise RunError(f"{named}: expected tls://…, as Dask's setting distributed.comm.require-encryption is on") from None
 
 
 @contextmanager

@@ -1,0 +1,7 @@
+"""The session's installation for tests of this folder."""
+
+from __future__ import annotations
+
+from tests.harness import world
+
+__all__ = ["world"]
