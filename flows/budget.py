@@ -70,6 +70,23 @@ def print_accounts(console: Console) -> None:
     console.print(f"{records} records, chain intact; epsilon in nats", highlight=False)
 
 
+def change_cap(name: str, epsilon: float, delta: float | None, console: Console) -> None:
+    """Change what an account may spend; from now on the ledger says it, and not the contract.
+
+    Raises:
+        ParameterError: a cap is no finite number, or negative.
+        LedgerError: there is no such account.
+        PrivacyError: it is a public benchmark's.
+    """
+    with open_ledger(Settings.from_environment()) as ledger:
+        before = next((account for account in ledger.accounts() if account.name == name), None)
+        ledger.set_cap(name, epsilon, before.delta_cap if delta is None and before else delta or 0.0)
+        spent = ledger.spent(name).epsilon
+    told = "nothing more can be bought" if spent >= epsilon else f"left {_number(epsilon - spent)}"
+    was = "" if before is None or before.epsilon_cap is None else f" (was {_number(before.epsilon_cap)})"
+    console.print(f"{name}: cap {_number(epsilon)}{was}, spent {_number(spent)}, {told}", highlight=False)
+
+
 def print_account(name: str, console: Console) -> None:
     """Every entry of one account: what it bought, what it cost, and the running total."""
     table = Table("charged", "mechanism", "bought", "epsilon", "total", "state", box=None, header_style="bold")

@@ -111,11 +111,19 @@ def report(run_id: Annotated[str, typer.Argument(help="Name of a run below runs/
 
 
 @app.command()
-def budget(account: Annotated[str | None, typer.Argument(help="Name of an account; all accounts if left out.")] = None) -> None:
-    """Show accounts, what is spent and left, and what each entry bought."""
-    from flows.budget import print_account, print_accounts
+def budget(
+    account: Annotated[str | None, typer.Argument(help="Name of an account; all accounts if left out.")] = None,
+    cap: Annotated[float | None, typer.Option(help="Let the account spend so much epsilon in all, whatever its contract says.")] = None,
+    delta: Annotated[float | None, typer.Option(help="With --cap: and so much delta; as before if left out.")] = None,
+) -> None:
+    """Show accounts, what is spent and left, and what each entry bought; or change an account's cap."""
+    from flows.budget import change_cap, print_account, print_accounts
 
-    if account is None:
+    if cap is not None:
+        if account is None:
+            raise DpiclError("--cap: of which account? `dpicl budget` shows them")
+        change_cap(account, cap, delta, console)
+    elif account is None:
         print_accounts(console)
     else:
         print_account(account, console)

@@ -22,7 +22,7 @@ from tasks.artefacts import RESULTS, TEST, cost_json, read_test, table_folder
 from tasks.csv_file import write_csv
 from tasks.files import read_json, write_json
 from tasks.models import TOLD, scorer_of
-from tasks.releases import account_of, open_ledger, spending_of
+from tasks.releases import open_ledger, spending_of
 from tasks.run_folder import Plan, UnitFolder, read_plan
 from tasks.settings import Settings, power_watts
 
@@ -130,14 +130,14 @@ def _command(plan: Plan) -> str:
 def bought(folder: Path, units: Mapping[str, Unit], contracts: Mapping[str, Declared], settings: Settings) -> list[str]:
     """One sentence per account on what this run bought and what is spent in all."""
     spending = spending_of(folder, units)
-    accounts = {account_of(contracts[unit.dataset], unit.method).name: contracts[unit.dataset] for unit in units.values()}
     if not spending:
         return []
     sentences = []
     with open_ledger(settings) as ledger:
+        caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
         for name, (releases, charged) in sorted(spending.items()):
             told = f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} bought before at no new cost"
-            cap = accounts[name].privacy.budget.epsilon
+            cap = caps[name]
             total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
             sentences.append(f"{told}; {total}.")
     return sentences

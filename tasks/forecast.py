@@ -101,8 +101,8 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
             ledger.ensure_account(account)
             one_run = list(asked.values())
             quote = ledger.dry_run(account.name, one_run)
-            runs = _affordable(ledger, account.name, one_run, len(due))
-            left, last = account.epsilon_cap - quote.before.epsilon, due[runs - 1] if runs else None
+            runs, cap = _affordable(ledger, account.name, one_run, len(due)), quote.cap or 0.0
+            left, last = cap - quote.before.epsilon, due[runs - 1] if runs else None
             found.append(Forecast(account.name, quote.cost.epsilon, left, runs, len(due), last, pipeline.schedule.horizon_days))
     return found
 

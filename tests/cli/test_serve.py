@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import subprocess
+import time
+import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,7 @@ def declared(world: World) -> dict[str, Any]:
     content: dict[str, Any] = yaml.safe_load((world.root / "pipelines.yaml").read_text())
     content["pipelines"] |= {"every-minute": EVERY_MINUTE, "on-demand": ON_DEMAND, "yearly": YEARLY}
     contract = shop("till", private=True)
-    contract["privacy"]["budget"]["epsilon"] = 3
+    contract["privacy"]["budget"]["epsilon"] = 2
     install(world, contract, shop_rows(80))
     plain = json.loads(json.dumps(content))  # no aliases of lists that two of them share
     (world.root / "served.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
@@ -81,8 +83,15 @@ def test_a_run_that_is_due_is_done(world: World, serving: subprocess.Popen[str])
 
 
 def asked_for(world: World, pipeline: str) -> str:
-    """Have a pipeline's deployment run now; gives the flow run."""
-    return str(world.ask(f"deployments/{deployments(world)[pipeline]['id']}/create_flow_run", {})["id"])
+    """Have a pipeline's deployment run now; gives the flow run. A busy SQLite under the server answers 503 at times."""
+    identity = deployments(world)[pipeline]["id"]
+    for _ in range(20):
+        try:
+            return str(world.ask(f"deployments/{identity}/create_flow_run", {})["id"])
+        except urllib.error.HTTPError as error:
+            assert error.code == 503
+            time.sleep(0.5)
+    pytest.fail("the server is busy for good")
 
 
 def engines(world: World) -> list[int]:
@@ -134,7 +143,7 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, serving:
     until(lambda: ends_well(world, flow_run), 240, "the run", every=0.5)
     (table,) = [found for found in world.ask("artifacts/filter", {"limit": 200}) if found["key"] == f"budget-{begun(world, flow_run).name}"]
     (row,) = json.loads(table["data"])
-    assert (row["account"], row["cap"], row["spent"], row["charged now"]) == ("till", 3.0, 1.0, 1)
+    assert (row["account"], row["cap"], row["spent"], row["charged now"]) == ("till", 2.0, 0.620115, 1)
     assert row["outlook"].startswith("enough for 2 of 5 scheduled runs of 1826 days, until ")
     events = {"filter": {"event": {"name": ["dpicl.budget.low"]}}}
     until(lambda: world.ask("events/filter", events)["events"], 30, "the event", every=0.5)
@@ -144,7 +153,7 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, serving:
     until(lambda: ends_well(world, again), 240, "the second run", every=0.5)
     manifest = json.loads((begun(world, again) / "manifest.json").read_text())
     assert manifest["budget"] == [
-        "till: 1 releases, 0 of them charged by this run, 1 bought before at no new cost; epsilon 1 of 3 is spent."
+        "till: 1 releases, 0 of them charged by this run, 1 bought before at no new cost; epsilon 0.6201 of 2 is spent."
     ]
 
 

@@ -108,10 +108,7 @@ def commands(page: str) -> list[Command]:
     return [step for step in steps(page) if isinstance(step, Command)]
 
 
-BROKEN = {"how-to/reproduce.md": pytest.mark.xfail(strict=True, reason="`dpicl run table-5` fails on a report without results")}
-
-
-@pytest.mark.parametrize("page", [pytest.param(page, marks=BROKEN.get(page, ())) for page in FOLLOWED])
+@pytest.mark.parametrize("page", FOLLOWED)
 def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     from prefect_dask import DaskTaskRunner
 

@@ -133,17 +133,20 @@ def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place) -> Non
     with place.ledger() as ledger:
         ledger.ensure_account(SHOP)
         ledger.ensure_account(SHOP)
+        ledger.reserve(release("a", cost(4.0)))
         for other, named in [
             (Account("shop", "person", ADD, 5.0, 1e-5), "unit=row, not person"),
             (Account("shop", "row", REPLACE, 5.0, 1e-5), "neighbours=add-or-remove-one, not replace-one"),
             (Account("shop", "row", ADD, 6.0, 1e-5), "epsilon_cap=5.0, not 6.0"),
             (Account("shop", "row", ADD, 5.0, 1e-6), "delta_cap=1e-05, not 1e-06"),
-            (Account("shop", "row", ADD, None, 1e-5, True), "epsilon_cap=5.0, not None"),
+            (Account("shop", "row", ADD, None, 1e-5, True), "benchmark=False, not True"),
         ]:
             with pytest.raises(PrivacyError, match=f"account 'shop' is open with {named}"):
                 ledger.ensure_account(other)
-        ledger.reserve(release("a", cost(4.0)))
+        with pytest.raises(PrivacyError, match="epsilon_cap=5.0, not 6.0; a cap changes by `dpicl budget shop --cap`"):
+            ledger.ensure_account(Account("shop", "row", ADD, 6.0, 1e-5))
         ledger.set_cap("shop", 3.0, 1e-6)
+        ledger.ensure_account(SHOP)  # what was decided in the ledger stays, whatever a contract says
         assert ledger.accounts() == [Account("shop", "row", ADD, 3.0, 1e-6)]
         with pytest.raises(BudgetError, match="spent 4 of cap 3, left 0"):
             ledger.reserve(release("b"))
@@ -157,6 +160,18 @@ def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place) -> Non
             "cap",
             "reserved",
         ]
+
+
+def test_the_caps_of_an_account_that_bought_nothing_follow_its_contract(place: Place) -> None:
+    """A dry run opens it; what it may spend is not decided by that."""
+    with place.ledger() as ledger:
+        ledger.ensure_account(SHOP)
+        ledger.ensure_account(Account("shop", "row", ADD, 2.0, 0.0))
+        assert ledger.accounts() == [Account("shop", "row", ADD, 2.0, 0.0)]
+        ledger.reserve(release("a", cost(1.0)))
+        with pytest.raises(PrivacyError, match="epsilon_cap=2.0, not 5.0"):
+            ledger.ensure_account(SHOP)
+        ledger.verify()
 
 
 def test_an_unknown_account_is_named(place: Place) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, select
 from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.accounting.ledger.models import accounts, entries
+from dpicl.accounting.ledger.models import accounts, entries, records
 from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation, State
 from dpicl.errors import LedgerError, PrivacyError
 
@@ -41,15 +41,33 @@ def account_value(row: Row[Any]) -> Account:
     return Account(row.name, row.unit, Neighbours(row.neighbours), row.epsilon_cap, row.delta_cap, row.benchmark)
 
 
-def check_same(stored: Account, asked: Account) -> None:
+def check_same(stored: Account, asked: Account, *, but: Sequence[str] = ()) -> None:
     """Refuse to go on with an account that is not the one asked for.
+
+    Args:
+        stored, asked: the open account, and what a contract says of it.
+        but: fields that may differ.
 
     Raises:
         PrivacyError: naming what differs.
     """
     for name, value in asdict(asked).items():
-        if (found := getattr(stored, name)) != value:
-            raise PrivacyError(f"account {asked.name!r} is open with {name}={found}, not {value}; a cap changes by set_cap, the rest never")
+        if name not in but and (found := getattr(stored, name)) != value:
+            raise PrivacyError(
+                f"account {asked.name!r} is open with {name}={found}, not {value}; a cap changes by `dpicl budget {asked.name} --cap`, "
+                f"the rest never"
+            )
+
+
+def is_decided(connection: Connection, name: str) -> bool:
+    """Whether somebody has changed an account's caps on purpose: then the ledger says what they are, and no contract."""
+    changes = connection.execute(select(records.c.content).where(records.c.kind == "cap")).scalars()
+    return any(change["account"] == name and not change.get("unused") for change in map(json.loads, changes))
+
+
+def is_unused(connection: Connection, name: str) -> bool:
+    """Whether nothing was ever charged to an account."""
+    return connection.execute(select(entries.c.number).where(entries.c.account == name).limit(1)).first() is None
 
 
 def find_account(connection: Connection, name: str, *, lock: bool = False) -> Account:

@@ -31,6 +31,8 @@ from dpicl.accounting.ledger.schema import downgrade
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation, check_caps
 from dpicl.errors import LedgerError, ParameterError, PrivacyError
 
+CAPS = ("epsilon_cap", "delta_cap")
+
 
 class Ledger:
     """The ledger at `url`, made there on first use; `anchor_file` lies outside the database.
@@ -73,8 +75,11 @@ class Ledger:
     def ensure_account(self, account: Account) -> None:
         """Open an account, or check that the open one is the same.
 
+        Caps that `set_cap` has changed stay as they are, whatever is asked; those of an account that
+        nothing was charged to follow what is asked.
+
         Raises:
-            PrivacyError: it protects something else, or has other caps (`set_cap` changes them).
+            PrivacyError: it protects something else, or has other caps that nobody decided on.
         """
         with self._changing() as change:
             change.lock()
@@ -84,7 +89,22 @@ class Ledger:
                 change.connection.execute(insert(accounts).values(row))
                 change.append("opened", row)
             else:
-                rows.check_same(rows.account_value(stored), account)
+                self._agree(change, rows.account_value(stored), account)
+
+    def _agree(self, change: Change, stored: Account, asked: Account) -> None:
+        """Caps are the ledger's once decided there; before the first charge they follow the contract."""
+        rows.check_same(stored, asked, but=CAPS)
+        if (stored.epsilon_cap, stored.delta_cap) == (asked.epsilon_cap, asked.delta_cap) or rows.is_decided(change.connection, asked.name):
+            return
+        if not rows.is_unused(change.connection, asked.name):
+            rows.check_same(stored, asked)
+        self._put_caps(change, asked.name, {"epsilon_cap": asked.epsilon_cap, "delta_cap": asked.delta_cap}, {"unused": True})
+
+    @staticmethod
+    def _put_caps(change: Change, name: str, caps: dict[str, float | None], note: dict[str, bool]) -> None:
+        change.connection.execute(update(accounts).where(accounts.c.name == name).values(caps))
+        change.lock()
+        change.append("cap", {"account": name, **caps, **note, "changed_utc": rows.now()})
 
     def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
         """Change the caps of an account; the chain keeps the old ones.
@@ -94,13 +114,11 @@ class Ledger:
             PrivacyError: it is a benchmark account, which has no cap.
         """
         check_caps(epsilon_cap, delta_cap)
-        caps = {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}
+        caps: dict[str, float | None] = {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}
         with self._changing() as change:
             if rows.find_account(change.connection, name, lock=True).benchmark:
                 raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
-            change.connection.execute(update(accounts).where(accounts.c.name == name).values(caps))
-            change.lock()
-            change.append("cap", {"account": name, **caps, "changed_utc": rows.now()})
+            self._put_caps(change, name, caps, {})
 
     def reserve(self, release: Release) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
