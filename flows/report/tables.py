@@ -126,7 +126,8 @@ class Means:
 
 def fitted_means(results: pd.DataFrame) -> Means | None:
     """Mean accuracy of the baselines, every data set counting alike and none missing; None for one data set, or one thing to fit on."""
-    fitted = results[[not _is_asked(system) and not system.endswith("-naive") for system in results["system"]]]
+    is_fitted = [not _is_asked(system) and not system.endswith("-naive") for system in results["system"]]
+    fitted = results[pd.Series(is_fitted, index=results.index, dtype=bool)]
     names = fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None)
     series = sorted(names, key=lambda name: words.system_order(name[1].partition("-")[0]))
     if fitted["dataset"].nunique() < 2 or fitted["method"].nunique() < 2:

@@ -144,3 +144,20 @@ def test_an_existing_file_and_texts_are_refused(place: Place, capsys: Capture, t
     install_texts(place, letters(), lines(records(40)), lines(records(4)))
     refused = complaint(call_main(("protect", "letters", "--out", str(Path(place.root / "x.jsonl"))), capsys))
     assert "texts are released by `dpicl run`" in refused
+
+
+def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, capsys: Capture, table: str) -> None:
+    """Another number in the contract would be another contract, and every release a new one."""
+    contract = place.root / "contracts" / f"{table}.yaml"
+    contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 1"))
+    release = ("protect", table, "--method", "mst_tabicl", "--shots", "2", "--epsilon")
+    said(capsys, *release, "1", "--out", str(place.root / "first.jsonl"))
+    more = (*release, "2", "--out", str(place.root / "more.jsonl"))
+    assert "spent 1 of cap 1" in complaint(call_main(more, capsys))
+    assert said(capsys, "budget", table, "--cap", "3") == f"{table}: cap 3 (was 1), spent 1, left 2\n"
+    assert "epsilon 3 of 3 is spent" in said(capsys, *more)
+    assert "0 of them charged" in said(capsys, *release, "1", "--out", str(place.root / "again.jsonl"))
+    assert (place.root / "first.jsonl").read_bytes() == (place.root / "again.jsonl").read_bytes()
+    assert f"{table}: cap 2 (was 3), spent 3, nothing more can be bought" in said(capsys, "budget", table, "--cap", "2")
+    for wrong in (("budget", "--cap", "1"), ("budget", "nobody", "--cap", "1"), ("budget", table, "--cap", "-1")):
+        complaint(call_main(wrong, capsys))

@@ -15,10 +15,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from tests.harness import SMALL_OPTIONS, World, complaint, install, rows, shop, shop_rows
+from tests.harness import SMALL_OPTIONS, Place, World, call_main, complaint, install, rows, shop, shop_rows
 from tests.leaks import api, files
 from tests.ledger.postgres import Server, running_postgres
 
+Capture = pytest.CaptureFixture[str]
 SECRET = "zq7secret"
 COLUMNS = "age, spent, colour, member, bought"
 
@@ -36,20 +37,20 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def asking(world: World, name: str, sql: str) -> str:
-    contract = shop(name)
+def asking(place: Place, name: str, sql: str, *, private: bool = False) -> str:
+    contract = shop(name, private=private)
     contract["source"] = {
         **{key: value for key, value in contract["source"].items() if key != "file"},
         "query": {"url_env": "SHOP_DB", "sql": sql},
     }
-    return install(world, contract, "")
+    return install(place, contract, "")
 
 
-def on_folder(world: World, name: str, table: pa.Table) -> Path:
-    contract = shop(name)
+def on_folder(place: Place, name: str, table: pa.Table) -> Path:
+    contract = shop(name, private=True)
     contract["source"] = {**{key: value for key, value in contract["source"].items() if key != "file"}, "folder": name}
-    install(world, contract, "")
-    folder = world.root / "data" / name
+    install(place, contract, "")
+    folder = place.root / "data" / name
     folder.mkdir()
     pq.write_table(table.slice(0, 80), folder / "a.parquet")
     pq.write_table(table.slice(80), folder / "b.parquet")
@@ -80,16 +81,30 @@ REFUSED_QUERIES = {
 }
 
 
+def released(place: Place, capsys: Capture, name: str) -> Any:
+    """The stages that read a table, in this process."""
+    return call_main(("protect", name, "--shots", "2", "--out", str(place.root / "demos.jsonl")), capsys)
+
+
 @pytest.mark.parametrize("name", REFUSED_QUERIES)
-def test_a_bad_query_ends_in_one_sentence(world: World, server: Server, name: str) -> None:
+def test_a_bad_query_ends_in_one_sentence(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, server: Server, name: str
+) -> None:
     sql, expected = REFUSED_QUERIES[name]
-    sentence = complaint(run(world, asking(world, f"bad_{name}", sql), SHOP_DB=server.url()))
+    monkeypatch.setenv("SHOP_DB", server.url())
+    sentence = complaint(released(place, capsys, asking(place, f"bad_{name}", sql, private=True)))
     assert expected in sentence and SECRET not in sentence and server.password not in sentence
 
 
-def test_an_address_that_is_not_set_is_refused_in_the_plan(world: World) -> None:
-    sentence = complaint(run(world, asking(world, "unset", "SELECT 1")))
-    assert sentence.startswith("unset: SHOP_DB is not set") and not world.run("run-unset").exists()
+def test_a_run_on_a_bad_query_ends_in_one_sentence_too(world: World, server: Server) -> None:
+    sql, expected = REFUSED_QUERIES["nulls"]
+    sentence = complaint(run(world, asking(world, "bad_run", sql), SHOP_DB=server.url()))
+    assert expected in sentence and SECRET not in sentence and server.password not in sentence
+
+
+def test_an_address_that_is_not_set_is_refused_in_the_plan(place: Place, capsys: Capture) -> None:
+    sentence = complaint(released(place, capsys, asking(place, "unset", "SELECT 1", private=True)))
+    assert sentence.startswith("unset: SHOP_DB is not set") and not (place.home / "private").exists()
 
 
 def _table() -> pa.Table:
@@ -109,13 +124,13 @@ REFUSED_FOLDERS: dict[str, tuple[pa.Table, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED_FOLDERS)
-def test_a_bad_folder_ends_in_one_sentence(world: World, name: str) -> None:
+def test_a_bad_folder_ends_in_one_sentence(place: Place, capsys: Capture, name: str) -> None:
     table, expected = REFUSED_FOLDERS[name]
-    on_folder(world, f"folder_{name}", table)
-    sentence = complaint(run(world, f"folder_{name}"))
+    on_folder(place, f"folder_{name}", table)
+    sentence = complaint(released(place, capsys, f"folder_{name}"))
     assert expected in sentence and SECRET not in sentence
 
 
-def test_a_file_that_is_no_parquet_ends_in_one_sentence(world: World) -> None:
-    (on_folder(world, "folder_damaged", _table()) / "b.parquet").write_bytes(SECRET.encode() * 99)
-    assert complaint(run(world, "folder_damaged")) == "folder_damaged/b.parquet: is not a complete Parquet file"
+def test_a_file_that_is_no_parquet_ends_in_one_sentence(place: Place, capsys: Capture) -> None:
+    (on_folder(place, "folder_damaged", _table()) / "b.parquet").write_bytes(SECRET.encode() * 99)
+    assert complaint(released(place, capsys, "folder_damaged")) == "folder_damaged/b.parquet: is not a complete Parquet file"

@@ -1,0 +1,65 @@
+"""The commands of whoever operates an installation: what is scheduled, how long budgets last, what is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tasks.settings import Settings
+
+console = Console(markup=False, emoji=False)
+
+
+def forecast() -> None:
+    """Say for how many scheduled runs on new data every budget lasts; reads no row."""
+    from flows.budget import print_forecasts
+
+    print_forecasts(console)
+
+
+def serve(
+    notify: Annotated[
+        str | None, typer.Option(help="A notification block of the server, type/name, told of low budgets, failed checks, stuck runs.")
+    ] = None,
+) -> None:
+    """Serve all pipelines as deployments, with their schedules, to a Prefect server."""
+    from flows.environment import prepare_environment
+
+    prepare_environment()
+    from flows.deployments import serve_pipelines
+
+    serve_pipelines(Settings.from_environment(), console, notify)
+
+
+def deploy(
+    pool: Annotated[str, typer.Option(help="Work pool whose workers have this package and the same DPICL_HOME.")],
+    notify: Annotated[str | None, typer.Option(help="As of `dpicl serve`.")] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("prefect.yaml"),
+) -> None:
+    """Prepare a Prefect server and write prefect.yaml: `prefect deploy --all` then makes the deployments of a work pool."""
+    from flows.environment import prepare_environment
+
+    prepare_environment()
+    from flows.deployments import prepare_server, write_prefect_file
+
+    pipelines = prepare_server(Settings.from_environment(), console, notify)
+    write_prefect_file(out, pipelines, pool)
+    console.print(f"{out}: {len(pipelines.pipelines)} deployments; go on with `prefect deploy --all`", highlight=False, soft_wrap=True)
+
+
+def metrics(
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve them there instead, until interrupted.")] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to serve them at; names other than this machine's let others read them.")
+    ] = "127.0.0.1",
+) -> None:
+    """Print metrics of runs and budgets in the text format of Prometheus, or serve them at /metrics."""
+    from flows.metrics import print_metrics, serve_metrics
+
+    if port is None:
+        print_metrics(Settings.from_environment())
+    else:
+        serve_metrics(Settings.from_environment(), host, port, console)
