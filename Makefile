@@ -8,7 +8,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED = false
 export DO_NOT_TRACK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test audit chaos drill check format bench schema reference lock clean
+.PHONY: help setup demo test test-all audit chaos drill check format bench schema reference lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ demo: $(READY) ## run both methods on bundled clinical data and write a report
 TESTERS ?= 2
 test: $(READY) ## run all tests, in two processes
 	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder
+
+test-all: $(READY) ## the same and what is too long for every change: further kills, several hosts, a second disk
+	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m ""
 
 RUNS ?= 1000000
 audit: $(READY) ## bound every mechanism's epsilon from below: make audit RUNS=100000

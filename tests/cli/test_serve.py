@@ -160,6 +160,7 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, serving:
     assert ["till", "1", "1", "0", "0.6201", "2", "1.38"] in [line.split() for line in quoted.splitlines()], quoted
 
 
+@pytest.mark.exhaustive
 def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(world: World, serving: Serving) -> None:
     flow_run = asked_for(world, "on-demand")
     begun(world, flow_run)

@@ -152,6 +152,7 @@ def test_ensembles_with_the_tiny_model_equal_the_function(world: World) -> None:
     assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("flow", [ldp_tabicl, gdp_tabicl, mst_tabicl], ids=lambda flow: flow.name)
 def test_a_method_s_flow_with_the_tiny_model_equals_the_function(world: World, flow: Any) -> None:
     with world.entered():

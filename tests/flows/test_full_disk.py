@@ -46,6 +46,7 @@ def test_a_full_disk_is_told_in_one_sentence_and_the_run_goes_on_with_space(worl
     assert differences(after, outcome(world.sweep("roomy", {**SMALL, "methods": ["ldp_tabicl"]}))) == []
 
 
+@pytest.mark.exhaustive
 def test_files_that_may_not_grow_stop_a_run_the_same_way(world: World) -> None:
     """The same without mounting: a limit on the size of files, for the process that writes releases."""
     begun = world.dpicl("run", *OPTIONS, "--run-id", "limited", file_limit=2000)

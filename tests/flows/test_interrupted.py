@@ -71,6 +71,7 @@ def test_a_run_killed_after_its_first_release_is_resumed_with_that_release(world
     assert after == expected["many"]
 
 
+@pytest.mark.exhaustive
 def test_a_run_killed_after_one_unit_does_only_the_others(world: World, expected: dict[str, Any]) -> None:
     before = killed(world, "killed-unit", MANY, "units/*/results.json")
     times = {path: path.stat().st_mtime_ns for path in world.run("killed-unit").glob("units/*/*.*")}
@@ -81,6 +82,7 @@ def test_a_run_killed_after_one_unit_does_only_the_others(world: World, expected
     assert times == {path: path.stat().st_mtime_ns for path in times}
 
 
+@pytest.mark.exhaustive
 def test_a_run_killed_with_its_own_server_and_cluster_is_resumed_from_the_command_line(world: World, expected: dict[str, Any]) -> None:
     """Nothing that it had started outlives it."""
     alone = {"PREFECT_API_URL": "", "DASK_SCHEDULER_ADDRESS": ""}

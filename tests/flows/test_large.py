@@ -56,6 +56,7 @@ def kill_busy(cluster: Any, world: World, sign: str) -> int:
     return len(busy)
 
 
+@pytest.mark.exhaustive
 def test_workers_killed_while_they_prepare_and_count_change_nothing(world: World, expected: dict[str, bytes]) -> None:
     """Dask gives up at once: the flow hands the parts in again, and what is done is not done again."""
     install_big(world)

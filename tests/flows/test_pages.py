@@ -70,6 +70,8 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
         "checks-breast-cancer": ("Checks of breast_cancer: counts, never values", "no_missing"),
         "released-ldp-tabicl--breast-cancer--seed0": ("share", "attribute", "smoothness"),
         "report-retried": ("Report of retried",),
+        "figures-retried": ("Figures of retried", "LDP-TabICL: accuracy", "Time by stage"),
+        "budget-retried": ("What was spent, epsilon in nats", "breast_cancer-clients", "charged now"),
     }
     for key, words in shown.items():
         artifact = world.ask("artifacts/filter", {"artifacts": {"key": {"any_": [key]}}})[0]

@@ -84,6 +84,7 @@ def _done(dask_scheduler: Any) -> list[tuple[str, bool]]:
     return sorted(dask_scheduler.plugins["seen"].done)
 
 
+@pytest.mark.exhaustive
 def test_a_run_goes_over_tls_and_scores_where_the_gpu_is(world: World, cluster: Cluster) -> None:
     with dask.config.set(settings(cluster.folder)), Client(cluster.address, security=Security(), set_as_default=False) as client:
         client.register_plugin(Seen())

@@ -15,7 +15,7 @@ from tests.harness import DPICL, Place, differences, end, new_place, until
 from tests.infra.hosts import Host, linked
 from tests.infra.parts import DASK, WORKER, certificates, outcome, started, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 HOSTS = ("server", "scheduler", "one", "two", "flow")
 SECRET = "dpicl:of-this-test"

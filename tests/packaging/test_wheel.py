@@ -75,6 +75,7 @@ def test_the_source_archive_holds_what_the_wheel_is_built_from(built: Path) -> N
     assert not [name for name in names if name.startswith((".venv", ".dpicl", ".git/"))]
 
 
+@pytest.mark.exhaustive
 def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> None:
     """Lists, releases, reports and migrates from its own resources, in a process whose path does not lead here."""
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:

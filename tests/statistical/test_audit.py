@@ -35,7 +35,6 @@ def results() -> Results:
         return {result.case.name: result for result in run_audits(list(CASES.values()), runs=RUNS, seed=0, spread=pool.map)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_bound_is_near_but_not_above_what_is_stated_and_every_mutant_is_caught(results: Results, name: str) -> None:
     result = results[name]

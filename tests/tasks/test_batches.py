@@ -49,6 +49,7 @@ def test_other_cuts_of_the_files_give_the_same_run(tmp_path: Path, files: int) -
     assert any(name.endswith("released_groups.json") for name in results(cut))
 
 
+@pytest.mark.exhaustive
 def test_a_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     alone, killed = (folder_place(tmp_path / name, rows=60, files=2) for name in ("alone", "killed"))
     assert attempt(alone, GRID, pipeline="demo") == 0

@@ -100,7 +100,10 @@ def check_modes(folder: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-@pytest.mark.parametrize(("method", "end"), [("", "torn"), ("", "placed"), (BENCHMARK_TEXTS, "placed")])
+@pytest.mark.parametrize(
+    ("method", "end"),
+    [("", "torn"), *(pytest.param(method, "placed", marks=pytest.mark.exhaustive) for method in ("", BENCHMARK_TEXTS))],
+)
 def test_a_benchmark_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path, end: End, method: str) -> None:
     left_alone, killed = (shop_place(tmp_path / name, private=False) for name in ("left_alone", "killed"))
     assert attempt(left_alone, "finished", method) == 0

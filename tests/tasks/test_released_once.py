@@ -78,7 +78,10 @@ def check_once(place: Place, method: str, count: int = 2) -> None:
     }
 
 
-@pytest.mark.parametrize("method", [method for method in ACCOUNT if method != "mst_tabicl"])  # the same protocol, but a model to fit
+@pytest.mark.parametrize(
+    "method",
+    ["ldp_tabicl", "dp_icl", *(pytest.param(method, marks=pytest.mark.exhaustive) for method in ("gdp_tabicl", "few_shot_generation"))],
+)  # MST-TabICL has the same protocol, but a model to fit
 def test_a_run_killed_at_every_step_of_the_protocol_charges_once_and_shows_one_draw(tmp_path: Path, method: str) -> None:
     whens = ("after",) if method in EXPONENTIAL else ("before", "after")  # of texts a model reads rows: a try takes three times as long
     deaths = [*product(STEPS, (0,), whens), *product(STEPS, (1,), ("after",))]
@@ -94,7 +97,9 @@ def test_a_run_killed_at_every_step_of_the_protocol_charges_once_and_shows_one_d
     assert results(place, method, "again") == results(place, method)
 
 
-@pytest.mark.parametrize("method", ACCOUNT)
+@pytest.mark.parametrize(
+    "method", [pytest.param(method, marks=pytest.mark.exhaustive if method == "mst_tabicl" else ()) for method in ACCOUNT]
+)
 def test_runs_side_by_side_share_one_draw(tmp_path: Path, method: str) -> None:
     place = place_with(tmp_path)
     racers = [start(place.environment, grid(method), f"r{number}", None) for number in range(4)]
