@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from tqdm import tqdm
 
 from benchmarks.figures import Figures
 from benchmarks.site import Site, running_site
+from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.accounting.ledger import Ledger
 from tests.flows.test_interrupted import outcome
 from tests.harness import DPICL, Place, differences, install, new_place, shop, shop_rows
@@ -83,8 +85,13 @@ def quiet(site: Site) -> dict[str, dict[str, bytes]]:
     for name in PIPELINES:
         command = [str(DPICL), "run", name, "--run-id", f"quiet-{name}"]
         subprocess.run(command, env=site.environment, check=True, capture_output=True, timeout=300, cwd=site.place.root)
-        found[name] = outcome(site.place.run(f"quiet-{name}"))
+        found[name] = result(site.place.run(f"quiet-{name}"))
     return found
+
+
+def result(run: Path) -> dict[str, bytes]:
+    """What a run gives: all but names, dates, times, charges, and how often a faulty server had to be asked."""
+    return {name: data for name, data in outcome(run).items() if not ("/scored/" in name and name.endswith(".json"))}
 
 
 def night(site: Site, runs: int, minutes: float, seed: int) -> Night:
@@ -106,7 +113,9 @@ def night(site: Site, runs: int, minutes: float, seed: int) -> Night:
     states = _states(site, scheduled)
     tries = Counter(site.ask(f"flow_runs/{identity}")["run_count"] for identity in scheduled)
     folders = [(name, _folder(site, identity)) for identity, name in scheduled.items()]
-    differing = sum(folder is None or differences(outcome(folder), expected[name]) != [] for name, folder in folders)
+    found = [[("all of it", b"", b"")] if folder is None else differences(result(folder), expected[name]) for name, folder in folders]
+    differing = sum(one != [] for one in found)
+    print({name for one in found for name, *_ in one} or "every run equals the quiet one")
     return Night(states, kills, tries, differing, time.monotonic() - began)
 
 
@@ -194,7 +203,11 @@ def main() -> None:
     figures.exactly("runs-completed", came.states["COMPLETED"], asked.runs)
     figures.exactly("runs-differing-from-a-quiet-one", came.differing, 0)
     figures.exactly("releases-charged", entries, 4)
-    figures.exactly("epsilon-spent", spent, {"stock": 2.0 * EPSILON["local"], "till": 2.0 * EPSILON["served"]})
+    rate = Fraction(1, 2)  # of the contract's subsample
+    wanted = {"stock": amplified_epsilon(EPSILON["local"], rate), "till": amplified_epsilon(EPSILON["served"], rate)}
+    figures.exactly(
+        "epsilon-spent", {name: round(value, 6) for name, value in spent.items()}, {k: round(2 * v, 6) for k, v in wanted.items()}
+    )
     figures.exactly("drafts-left", drafts, 0)
     figures.exactly("runs-left-running", zombies, 0)
     figures.exactly("old-backup-noticed", noticed, True)
