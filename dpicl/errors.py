@@ -94,3 +94,7 @@ class TooLongError(ModelError):
 
 class RunError(DpiclError):
     """A run folder or run request is not usable."""
+
+
+class RefusedError(RunError):
+    """Parts of a run failed, and every one of them because it breaks a rule: trying again changes nothing."""

@@ -18,10 +18,11 @@ from prefect.events.schemas.automations import EventTrigger, Posture
 from prefect.exceptions import ObjectNotFound
 
 from dpicl.errors import RunError
+from flows.recovery import GIVEN_UP
 from tasks.publish import BUDGET_LOW, VALIDATION_FAILED
 
-SILENT = timedelta(seconds=150)
-"""Three heartbeats and a half."""
+SILENT = timedelta(seconds=420)
+"""Nine of our heartbeats, and two of a process that knows of Prefect's own interval only."""
 PREFIX = "dpicl: "
 
 
@@ -40,6 +41,7 @@ def ensure_automations(notify: str | None) -> list[str]:
         AutomationCore(
             name=f"{PREFIX}validation failed", trigger=_event(VALIDATION_FAILED), actions=told("the checks of a data set failed")
         ),
+        AutomationCore(name=f"{PREFIX}run given up", trigger=_event(GIVEN_UP), actions=told("a run failed and is not tried again")),
         AutomationCore(name=f"{PREFIX}run stuck", trigger=_silence(), actions=[_crashed(), *(told("a run went silent") if notify else [])]),
     ]
     with get_client(sync_client=True) as client:

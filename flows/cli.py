@@ -120,6 +120,8 @@ def budget(
     """Show accounts, what is spent and left, and what each entry bought; or change an account's cap."""
     from flows.budget import change_cap, print_account, print_accounts
 
+    if delta is not None and cap is None:
+        raise DpiclError("--delta: goes with --cap, since both are decided together")
     if cap is not None:
         if account is None:
             raise DpiclError("--cap: of which account? `dpicl budget` shows them")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from prefect.deployments.runner import EntrypointType
 from prefect.schedules import Cron
 from rich.console import Console
 
-from dpicl.errors import RunError
-from dpicl.pipeline import Pipeline, Pipelines, load_pipelines
+from dpicl.errors import DpiclError, RunError
+from dpicl.pipeline import Pipelines, load_pipelines
 from flows.automations import ensure_automations
+from flows.environment import DEFAULTS
 from flows.recovery import orphans_looked_after
 from flows.runtime import check_named
 from flows.sweep import ACCOUNT_LIMIT, sweep
@@ -60,7 +62,7 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str) -> None:
             "parameters": {"pipeline": name},
             "schedules": [{"cron": pipeline.schedule.cron, "timezone": pipeline.schedule.timezone}] if pipeline.schedule else [],
             "concurrency_limit": 1,
-            "work_pool": {"name": pool},
+            "work_pool": {"name": pool, "job_variables": {"env": dict(DEFAULTS)}},  # `prefect worker` does not prepare its environment
         }
         for name, pipeline in pipelines.pipelines.items()
     ]
@@ -93,8 +95,11 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
     pipelines = load_pipelines(settings.pipelines)
     for name, pipeline in pipelines.pipelines.items():
         console.print(f"{name}: {pipeline.schedule.cron if pipeline.schedule else 'on demand'}", highlight=False)
-        for line in forecast(name, pipeline, settings):
-            console.print(f"  {'' if line.is_enough else 'warning: '}{line.sentence}", highlight=False, soft_wrap=True)
+        try:
+            for line in forecast(name, pipeline, settings):
+                console.print(f"  {'' if line.is_enough else 'warning: '}{line.sentence}", highlight=False, soft_wrap=True)
+        except DpiclError as error:  # the others are served; its own runs are refused with this sentence
+            console.print(f"  warning: {error}", highlight=False, soft_wrap=True)
     ensure_automations(notify)
     _limit_accounts(pipelines, settings)
     return pipelines
@@ -104,13 +109,13 @@ def _limit_accounts(pipelines: Pipelines, settings: Settings) -> None:
     """One run at a time for every account that scheduled pipelines spend from."""
     found: set[str] = set()
     for name, pipeline in pipelines.pipelines.items():
-        if pipeline.schedule:
-            found |= _accounts(name, pipeline, settings)
+        with suppress(DpiclError):  # told above
+            found |= _accounts(name, settings) if pipeline.schedule else set()
     with get_client(sync_client=True) as client:
         for account in sorted(found):
             client.upsert_global_concurrency_limit_by_name(ACCOUNT_LIMIT + account, limit=1)
 
 
-def _accounts(name: str, pipeline: Pipeline, settings: Settings) -> set[str]:
+def _accounts(name: str, settings: Settings) -> set[str]:
     plan = draft_plan(name, {}, settings)
     return {account.name for account, _ in charges(plan.units.values(), settings, plan.writing_model) if not account.benchmark}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dpicl.errors import RunError
 from tasks.settings import Settings, log_format
 
-_DEFAULTS = {
+DEFAULTS = {  # of every process of a run, on a worker pool too
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
     "GX_ANALYTICS_ENABLED": "false",
@@ -46,7 +46,7 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
     """
     home = Settings.from_environment().home
     log_format()  # refuse a wrong word before anything is started
-    for name, value in _DEFAULTS.items():
+    for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", console_level)
     os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))

@@ -21,22 +21,26 @@ from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName, FlowRunFilter
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName, FlowFilter, FlowFilterName, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.context import FlowRunContext
+from prefect.events import emit_event
 from prefect.exceptions import PrefectException
 from prefect.states import AwaitingRetry, State
 
-from dpicl.errors import DataError, DeclarationError, ParameterError, PrivacyError, TooLongError
+from dpicl.errors import DataError, DeclarationError, ParameterError, PrivacyError, RefusedError, TooLongError
 from tasks.settings import Settings
 
 log = logging.getLogger("dpicl.flows")
 TRIES, DELAY_SECONDS = 8, 5.0
-"""How often a flow run is started at most; the wait after a first failure, doubled after every further one."""
-BROKEN_RULES = (DataError, DeclarationError, ParameterError, PrivacyError, TooLongError)
+"""How often a flow run may fail or be killed; the wait after a first failure, doubled after every further one."""
+BROKEN_RULES = (DataError, DeclarationError, ParameterError, PrivacyError, RefusedError, TooLongError)
+GIVEN_UP = "dpicl.run.given-up"
+"""Event: of a flow run that is not tried again, with the kind of its failure."""
 _LOOK_EVERY_SECONDS = 15.0
-_BEGIN_SECONDS = {StateType.PENDING: 120.0, StateType.RUNNING: 10.0}
+_BEGIN_SECONDS = {StateType.PENDING: 120.0, StateType.RUNNING: 10.0, StateType.CRASHED: 10.0}
 """How long a process may be in a state before it holds its lock: imports come between, or nothing does."""
+_TOO_OLD_SECONDS = 86_400.0
 
 
 def scheduled_run() -> FlowRun | None:
@@ -87,36 +91,53 @@ def try_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
     """A flow's hook after a failure: unless a rule is broken, which stays so, let it be started again, a few times."""
     del flow
     error = state.result(raise_on_failure=False)
-    if not isinstance(error, BROKEN_RULES):
+    if isinstance(error, BROKEN_RULES):
+        _give_up(flow_run, type(error).__name__)
+    else:
         _schedule(flow_run, f"{type(error).__name__}; is tried again", delays=True)
 
 
 def _schedule(flow_run: FlowRun, message: str, *, delays: bool) -> None:
     if flow_run.deployment_id is None:
         return
+    tries = _count(flow_run.id, Settings.from_environment())
+    if tries >= TRIES:
+        log.error("%s: was handed in again %d times; it is left as it is", flow_run.name, tries - 1)
+        _give_up(flow_run, message.partition(";")[0])
+        return
+    due = datetime.now(UTC) + timedelta(seconds=DELAY_SECONDS * 2**tries if delays or tries > 1 else 0)
     with get_client(sync_client=True) as client:
-        tries = client.read_flow_run(flow_run.id).run_count
-        if tries >= TRIES:
-            log.error("%s: was started %d times; it is left as it is", flow_run.name, tries)
-            return
-        due = datetime.now(UTC) + timedelta(seconds=DELAY_SECONDS * 2**tries if delays else 0)
         client.set_flow_run_state(flow_run.id, AwaitingRetry(scheduled_time=due, message=message), force=True)
 
 
+def _count(flow_run: UUID, settings: Settings) -> int:
+    """One more hand-in of a flow run; gives how many there were. The server counts only those that came to run."""
+    with _lock_file(flow_run, settings) as file:
+        file.write("+")
+        return file.tell()
+
+
+def _give_up(flow_run: FlowRun, kind: str) -> None:
+    if flow_run.deployment_id is not None:
+        emit_event(GIVEN_UP, {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}"}, payload={"failure": kind})
+
+
 def find_orphans(deployments: Sequence[str], settings: Settings) -> list[FlowRun]:
-    """Flow runs of these deployments that are said to run, have had the time to begin, and whose lock nobody holds."""
+    """Flow runs of these deployments that began here, are said to run or to have crashed, and whose lock nobody holds."""
     running = FlowRunFilter.model_validate({"state": {"type": {"any_": list(_BEGIN_SECONDS)}}})
     named = DeploymentFilter(name=DeploymentFilterName(any_=list(deployments)))
+    ours = FlowFilter(name=FlowFilterName(any_=["sweep"]))
     with get_client(sync_client=True) as client:
-        found = client.read_flow_runs(flow_run_filter=running, deployment_filter=named, limit=200)
+        found = client.read_flow_runs(flow_filter=ours, flow_run_filter=running, deployment_filter=named, limit=200)
     return [run for run in found if _is_orphan(run, settings)]
 
 
 def _is_orphan(flow_run: FlowRun, settings: Settings) -> bool:
     state = flow_run.state
-    if state is None or (datetime.now(UTC) - state.timestamp).total_seconds() < _BEGIN_SECONDS[state.type]:
+    if state is None or not _BEGIN_SECONDS[state.type] <= (datetime.now(UTC) - state.timestamp).total_seconds() <= _TOO_OLD_SECONDS:
         return False
-    return not is_held(flow_run.id, settings)
+    began_here = (settings.home / "locks" / str(flow_run.id)).exists()  # else another installation's, or not begun
+    return (began_here or state.type == StateType.PENDING) and not is_held(flow_run.id, settings)
 
 
 @contextmanager

@@ -263,9 +263,9 @@ def environment_page() -> str:
     ours = re.findall(r"^(DPICL_\w+)\s+(\S.*?)\s+default (.*)$", settings.__doc__ or "", re.MULTILINE)
     page += _table(("variable", "what it is", "if not set"), ([_code(name), meaning, default] for name, meaning, default in ours))
     page += "## Set for Prefect, Dask and others if you have not\n\n"
-    page += _table(("variable", "set to"), ([_code(name), _code(value)] for name, value in environment._DEFAULTS.items()))
+    page += _table(("variable", "set to"), ([_code(name), _code(value)] for name, value in environment.DEFAULTS.items()))
     page += "## Read or set elsewhere\n\n"
-    known, rows = {name for name, *_ in ours} | set(environment._DEFAULTS), list[list[str]]()
+    known, rows = {name for name, *_ in ours} | set(environment.DEFAULTS), list[list[str]]()
     for path in sorted(path for package in ("dpicl", "tasks", "flows", "infra") for path in (ROOT / package).rglob("*.py")):
         for name, default, function in dict.fromkeys(_reads(path)):
             if name not in known and path != Path(__file__):

@@ -33,6 +33,9 @@ def task_runner() -> TaskRunner[Any]:
 ACCOUNT_LIMIT = "dpicl-account-"
 """Before an account's name: a limit of the server, one run at a time. The ledger is safe without it; this only spares waits and refusals."""
 
+LEASE_SECONDS = 60.0
+"""After which the place of a killed run is free again; Prefect takes no less."""
+
 
 @flow(
     name="sweep",
@@ -56,13 +59,13 @@ def sweep(pipeline: str, changes: dict[str, Any] | None = None, run_id: str | No
         The run's id.
     """
     scheduled = scheduled_run()
-    if scheduled is None or run_id is not None:
+    if scheduled is None:
         run = make_plan(pipeline, changes or {}, run_id, resume=resume)
         run_units(str(run))
         return run.name
     settings = Settings.from_environment()
     with held(scheduled.id, settings):
-        name, begun = folder_name(pipeline, scheduled, settings)
+        name, begun = (run_id, resume or scheduled.run_count > 1) if run_id else folder_name(pipeline, scheduled, settings)
         run = make_plan(pipeline, changes or {}, name, resume=begun)
         with _one_at_a_time(run, settings):
             run_units(str(run))
@@ -74,7 +77,8 @@ def _one_at_a_time(run: Path, settings: Settings) -> Iterator[None]:
     """Wait until no other scheduled run spends from the same accounts."""
     plan = read_plan(run)
     accounts = [account.name for account, _ in charges(plan.units.values(), settings, plan.writing_model) if not account.benchmark]
-    with concurrency([ACCOUNT_LIMIT + name for name in accounts]) if accounts else nullcontext():
+    limits = [ACCOUNT_LIMIT + name for name in accounts]
+    with concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext():
         yield
 
 

@@ -10,18 +10,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 from distributed.scheduler import KilledWorker
 from prefect import Task
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectException
 from prefect.futures import PrefectFuture
 
-from dpicl.errors import DpiclError, RunError
+from dpicl.errors import DpiclError, RefusedError, RunError
 from dpicl.pipeline import Unit
 from flows.gpus import on_gpus, scoring_workers
+from flows.recovery import BROKEN_RULES
 from flows.report import build_report
 from flows.report.pages import show_figures
 from tasks.aggregate import aggregate
@@ -123,7 +127,8 @@ class Progress:
         self._finished += 1
         if self._finished == self._total or time.monotonic() - self._told > 1:
             self._told = time.monotonic()
-            update_progress_artifact(self._artifact, 100 * self._finished / self._total)
+            with suppress(httpx.HTTPError, PrefectException):  # a bar is not worth a run
+                update_progress_artifact(self._artifact, 100 * self._finished / self._total)
 
 
 def _by_dataset(keys: Sequence[str], units: Mapping[str, Unit]) -> dict[str, list[str]]:
@@ -230,8 +235,9 @@ def _raise(run: str, failures: dict[str, Exception]) -> None:
     name, first = next(iter(failures.items()))
     if len(failures) == 1 and isinstance(first, DpiclError):
         raise first
+    kind = RefusedError if all(isinstance(error, BROKEN_RULES) for error in failures.values()) else RunError
     told = "its workers were killed, perhaps for lack of memory" if isinstance(first, KilledWorker) else first
-    raise RunError(
+    raise kind(
         f"run {Path(run).name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, first {name}: "
         f"{told}; the rest is done and `dpicl run --resume {Path(run).name}` does what is missing"
     ) from None

@@ -22,7 +22,7 @@ from tasks.quote import charges
 from tasks.releases import open_ledger
 from tasks.settings import Settings
 
-MOST_RUNS = 100_000
+MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
+from dpicl.errors import DpiclError
 from dpicl.methods.dp_icl import released_cells, told
 from dpicl.methods.few_shot_plan import written_cells
 from dpicl.methods.ldp_collection import encoding_of, release_cells
@@ -24,7 +25,7 @@ from tasks.doorway import doorway
 from tasks.files import read_json
 from tasks.forecast import Forecast, forecast
 from tasks.releases import open_ledger, spending_of
-from tasks.run_folder import UnitFolder, open_unit, read_plan
+from tasks.run_folder import Plan, UnitFolder, open_unit, read_plan
 from tasks.settings import Settings
 
 MAX_ROWS = 200
@@ -121,7 +122,7 @@ def _show_budget(run: str) -> str:
     """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the schedule."""
     folder, settings = Path(run), Settings.from_environment()
     plan = read_plan(folder)
-    found = {line.account: line for line in forecast(plan.pipeline_name, plan.pipeline, settings)}
+    found = _forecasts(plan, settings)
     rows = []
     with open_ledger(settings) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
@@ -136,6 +137,15 @@ def _show_budget(run: str) -> str:
             costs = {"run": folder.name, "left": line.left, "cost_of_a_run": line.cost, "runs_left": line.affordable, "runs_due": line.due}
             emit_event(BUDGET_LOW, {"prefect.resource.id": f"dpicl.account.{line.account}"}, payload=costs)
     return f"{len(rows)} accounts"
+
+
+def _forecasts(plan: Plan, settings: Settings) -> dict[str, Forecast]:
+    """By account; none where today's declarations no longer allow one: the run itself is done."""
+    try:
+        return {line.account: line for line in forecast(plan.pipeline_name, plan.pipeline, settings)}
+    except DpiclError as error:
+        log.warning("no forecast: %s", error)
+        return {}
 
 
 def _outlook(line: Forecast | None) -> str:

@@ -64,7 +64,7 @@ class Source(Origin, Grown):
     folder: TablePath | None = None
     """A folder of Parquet files below the data folder, or `s3://BUCKET/PREFIX/`; all of them are read, in the order of their names."""
     formerly: TablePath | None = None
-    """What stood in `file` or `folder` when releases were bought, before the same rows were moved: they stay bought."""
+    """What stood in `file` or `folder` when releases were bought, before the same rows were moved, in the same key: they stay bought."""
     query: Query | None = None
     openml: Remote | None = None
     uci: Remote | None = None

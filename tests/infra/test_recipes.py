@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 import yaml
 
-from flows.environment import _DEFAULTS as QUIET
+from flows.environment import DEFAULTS as QUIET
 from flows.gpus import GPU
 from infra.certificates import ROLES
 from tests.harness import REPOSITORY

@@ -82,8 +82,11 @@ class Ledger:
             PrivacyError: it protects something else, or has other caps that nobody decided on.
         """
         with self._changing() as change:
-            change.lock()
-            stored = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one_or_none()
+            asked = select(accounts).where(accounts.c.name == account.name).with_for_update()
+            stored = change.connection.execute(asked).one_or_none()
+            if stored is None:
+                change.lock()
+                stored = change.connection.execute(asked).one_or_none()  # somebody may have been faster
             if stored is None:
                 row = rows.account_row(account)
                 change.connection.execute(insert(accounts).values(row))
