@@ -129,7 +129,8 @@ def _show_budget(run: str) -> str:
         for name, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
             cap, spent = caps[name], ledger.spent(name).epsilon
             facts = {"account": name, "releases": releases, "charged now": charged, "spent": round(spent, 6)}
-            rows.append(facts | {"cap": cap, "left": None if cap is None else round(cap - spent, 6), "outlook": _outlook(found.get(name))})
+            left = "-" if cap is None else round(cap - spent, 6)
+            rows.append(facts | {"cap": "none" if cap is None else cap, "left": left, "outlook": _outlook(found.get(name))})
     create_table_artifact(key=artifact_key("budget", folder.name), table=rows, description="What was spent, epsilon in nats")
     for line in found.values():
         if not line.is_enough:
