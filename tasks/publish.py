@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import logging
 from collections.abc import Callable
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +128,8 @@ def _show_budget(run: str) -> str:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
         for name, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
             cap, spent = caps[name], ledger.spent(name).epsilon
-            facts = {"account": name, "releases": releases, "charged now": charged, "spent": round(spent, 6)}
-            left = "-" if cap is None else round(cap - spent, 6)
+            facts = {"account": name, "releases": releases, "charged_now": charged, "spent": _shown(spent)}
+            left = "-" if cap is None else _shown(cap - spent)
             rows.append(facts | {"cap": "none" if cap is None else cap, "left": left, "outlook": _outlook(found.get(name))})
     create_table_artifact(key=artifact_key("budget", folder.name), table=rows, description="What was spent, epsilon in nats")
     for line in found.values():
@@ -147,6 +147,11 @@ def _forecasts(plan: Plan, settings: Settings) -> dict[str, Forecast]:
     except DpiclError as error:
         log.warning("no forecast: %s", error)
         return {}
+
+
+def _shown(value: float) -> float | str:
+    """A number; in words where it is none that JSON has, since a page shows nothing of a table with one."""
+    return round(value, 6) if isfinite(value) else "without bound"
 
 
 def _outlook(line: Forecast | None) -> str:

@@ -150,7 +150,7 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, serving:
     until(lambda: ends_well(world, flow_run), 240, "the run", every=0.5)
     (table,) = [found for found in world.ask("artifacts/filter", {"limit": 200}) if found["key"] == f"budget-{begun(world, flow_run).name}"]
     (row,) = json.loads(table["data"])
-    assert (row["account"], row["cap"], row["spent"], row["charged now"]) == ("till", 2.0, 0.620115, 1)
+    assert (row["account"], row["cap"], row["spent"], row["charged_now"]) == ("till", 2.0, 0.620115, 1)
     assert row["outlook"].startswith("enough for 2 of 5 scheduled runs of 1826 days, until ")
     events = {"filter": {"event": {"name": ["dpicl.budget.low"]}}}
     until(lambda: world.ask("events/filter", events)["events"], 30, "the event", every=0.5)

@@ -71,7 +71,7 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
         "released-ldp-tabicl--breast-cancer--seed0": ("share", "attribute", "smoothness"),
         "report-retried": ("Report of retried",),
         "figures-retried": ("Figures of retried", "LDP-TabICL: accuracy", "Time by stage"),
-        "budget-retried": ("What was spent, epsilon in nats", "breast_cancer-clients", "charged now"),
+        "budget-retried": ("What was spent, epsilon in nats", "breast_cancer-clients", "charged_now"),
     }
     for key, words in shown.items():
         artifact = world.ask("artifacts/filter", {"artifacts": {"key": {"any_": [key]}}})[0]
