@@ -26,8 +26,8 @@ SILENT = timedelta(seconds=420)
 PREFIX = "dpicl: "
 
 
-def ensure_automations(notify: str | None) -> list[str]:
-    """Make or renew the automations on the server; gives their names.
+def ensure_automations(notify: str | None) -> None:
+    """Make or renew the automations on the server.
 
     Args:
         notify: a notification block as `type/name`, e.g. `slack-webhook/on-call`; None only shows what fired.
@@ -51,7 +51,6 @@ def ensure_automations(notify: str | None) -> list[str]:
                 client.update_automation(known[0].id, automation)
             else:
                 client.create_automation(automation)
-    return [automation.name for automation in wanted]
 
 
 def _event(name: str) -> EventTrigger:

@@ -38,8 +38,8 @@ BROKEN_RULES = (DataError, DeclarationError, ParameterError, PrivacyError, Refus
 GIVEN_UP = "dpicl.run.given-up"
 """Event: of a flow run that is not tried again, with the kind of its failure."""
 _LOOK_EVERY_SECONDS = 15.0
-_BEGIN_SECONDS = {StateType.PENDING: 120.0, StateType.RUNNING: 10.0, StateType.CRASHED: 10.0}
-"""How long a process may be in a state before it holds its lock: imports come between, or nothing does."""
+_BEGIN_SECONDS = {StateType.PENDING: 120.0, StateType.RUNNING: 10.0, StateType.CRASHED: 90.0}
+"""How long a process may be in a state before it holds its lock, or its runner's hook has handed it in: imports come between, or nothing does."""
 _TOO_OLD_SECONDS = 86_400.0
 
 
@@ -98,9 +98,10 @@ def try_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
 
 
 def _schedule(flow_run: FlowRun, message: str, *, delays: bool) -> None:
-    if flow_run.deployment_id is None:
+    settings = Settings.from_environment()
+    if flow_run.deployment_id is None or is_held(flow_run.id, settings):  # whoever was faster works on it
         return
-    tries = _count(flow_run.id, Settings.from_environment())
+    tries = _count(flow_run.id, settings)
     if tries >= TRIES:
         log.error("%s: was handed in again %d times; it is left as it is", flow_run.name, tries - 1)
         _give_up(flow_run, message.partition(";")[0])
@@ -136,8 +137,10 @@ def _is_orphan(flow_run: FlowRun, settings: Settings) -> bool:
     state = flow_run.state
     if state is None or not _BEGIN_SECONDS[state.type] <= (datetime.now(UTC) - state.timestamp).total_seconds() <= _TOO_OLD_SECONDS:
         return False
-    began_here = (settings.home / "locks" / str(flow_run.id)).exists()  # else another installation's, or not begun
-    return (began_here or state.type == StateType.PENDING) and not is_held(flow_run.id, settings)
+    lock = settings.home / "locks" / str(flow_run.id)
+    if not lock.exists():  # another installation's, or not begun
+        return state.type == StateType.PENDING
+    return lock.stat().st_size < TRIES and not is_held(flow_run.id, settings)
 
 
 @contextmanager

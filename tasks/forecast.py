@@ -56,6 +56,8 @@ class Forecast:
     def sentence(self) -> str:
         """What is left and for how long, in one sentence."""
         told = f"account {self.account}: epsilon {self.left:.4g} is left, a run on new data costs {self.cost:.4g}"
+        if self.is_enough and self.due == MOST_RUNS:
+            return f"{told}; enough for the next {self.due} scheduled runs, and no more were looked at"
         if self.is_enough:
             return f"{told}; enough for all {self.due} scheduled runs of {self.horizon_days} days"
         until = f", until {self.lasts_until:%Y-%m-%d}" if self.lasts_until else ""
