@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dpicl.errors import DpiclError
+from flows.terminal import console
 from tasks.settings import Settings
 
 contract_app = typer.Typer(help="Check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
 data_app = typer.Typer(help="List and fetch the data sets that the contracts name.", no_args_is_help=True)
-console = Console(markup=False, emoji=False)
 
 MANY = "several values parted by commas"
 

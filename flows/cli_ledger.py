@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from flows.terminal import console
 from tasks.settings import Settings
 
 ledger_app = typer.Typer(help="Bring the ledger to this program's form, or back to an older one's.", no_args_is_help=True)
-console = Console(markup=False, emoji=False)
 
 
 @ledger_app.command("upgrade")

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from flows.terminal import console
 from tasks.settings import Settings
-
-console = Console(markup=False, emoji=False)
 
 
 def forecast() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import typer
 
+from flows.terminal import console
 from tests.docs.pages import ROOT, Command, File, all_pages, steps, steps_of
 from tests.harness import DPICL, World, new_place, running_cluster
 
@@ -48,6 +49,10 @@ NOT_RUN = {
 
 SHORTER = {"make demo": "dpicl run demo --epsilons 1 --shots 2 --seeds 0 --queries 3"}
 """Long commands, and the same pipeline on a smaller grid."""
+
+
+WIDTH = 100
+"""Of the reader's terminal: the pages show tables as they look there."""
 
 
 class Reader:
@@ -117,7 +122,8 @@ def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch,
     runner: Any = DaskTaskRunner(address=reader.world.scheduler)
     monkeypatch.setattr("flows.sweep.sweep", sweep.with_options(task_runner=runner))  # it was told a cluster when it was imported
     monkeypatch.chdir(reader.world.root)
-    with reader.world.entered(COLUMNS="100"):
+    monkeypatch.setattr(console, "width", WIDTH)  # it was told a width when it was imported
+    with reader.world.entered(COLUMNS=str(WIDTH)):
         for step in steps(page):
             if isinstance(step, File):
                 reader.write(step)
