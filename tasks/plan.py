@@ -88,7 +88,7 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
             first = error.errors(include_url=False)[0]
             key = ".".join(["models", name, *map(str, first["loc"])])
             raise DeclarationError(
-                file, key, first["msg"].removeprefix("Value error, "), "a model of kind tiny, transformers, endpoint or fake"
+                file, key, first["msg"].removeprefix("Value error, "), "a model of kind bundled, tiny, transformers, endpoint or fake"
             ) from None
     return models
 

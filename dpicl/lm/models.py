@@ -20,6 +20,8 @@ from dpicl.lm.model_files import HUB_ID, Dtype, find_model_files, is_model_folde
 from dpicl.lm.requests import HashScorer, Scorer, Trust
 from dpicl.lm.voting import Writer
 
+BUNDLED = Path(__file__).with_name("bundled")
+"""The model in the box: `dpicl.training` makes it, its own README.md tells what it can do."""
 _one_at_a_time = Lock()
 Wanted = Literal["scores", "text"]
 _opened: dict[tuple[ModelSpec, Path, tuple[str, ...], Wanted], Scorer] = {}
@@ -29,14 +31,15 @@ _opened: dict[tuple[ModelSpec, Path, tuple[str, ...], Wanted], Scorer] = {}
 class ModelSpec(BaseModel):
     """One model that a run may use.
 
-    `tiny` is built on the spot and needs nothing; `fake` answers with hashes;
+    `bundled` is the small trained one in this package; `tiny` is built on the spot, with random
+    weights; `fake` answers with hashes;
     `transformers` is a folder or a hub id; `endpoint` is a model of an OpenAI-compatible server.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    kind: Literal["tiny", "transformers", "endpoint", "fake"]
+    kind: Literal["bundled", "tiny", "transformers", "endpoint", "fake"]
     id: str | None = None
     """Folder with config.json or `org/name` on the hub; for an endpoint, the server's name of the model."""
     revision: str | None = None
@@ -154,10 +157,14 @@ def fingerprint_of(spec: ModelSpec, *, corpus: Sequence[str]) -> str:
     Raises:
         ModelError: the model's files are missing.
     """
-    if spec.kind == "transformers" and spec.id is not None:
-        return f"{model_digest(*find_model_files(spec.id, spec.revision))} {spec.dtype}"
+    if spec.kind in ("transformers", "bundled"):
+        return f"{model_digest(*find_model_files(_path_or_id(spec), spec.revision))} {spec.dtype}"
     made_of = json.dumps([spec.kind, spec.url, spec.id, *(corpus if spec.kind == "tiny" else ())])
     return hashlib.sha256(made_of.encode()).hexdigest()
+
+
+def _path_or_id(spec: ModelSpec) -> str:
+    return str(BUNDLED) if spec.id is None else spec.id
 
 
 def import_backend() -> None:
@@ -180,9 +187,8 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
         from dpicl.lm.transformers_backend import TransformersScorer
     except ImportError:
         raise ModelError(f"model {spec.name!r} needs torch and transformers; type `pip install 'dpicl[local]'`") from None
-    path_or_id = str(build_tiny_model(models_folder, corpus)) if spec.id is None else spec.id
     return TransformersScorer(
-        path_or_id,
+        str(build_tiny_model(models_folder, corpus)) if spec.kind == "tiny" else _path_or_id(spec),
         revision=spec.revision,
         dtype=spec.dtype,
         device=spec.device,

@@ -87,7 +87,7 @@ class TransformersScorer:
             digest=model_digest(folder, commit),
             trained=trained,
             trust=trust,
-            note="" if trained else UNTRAINED_NOTE,
+            note=getattr(self._model.config, "dpicl_note", "") if trained else UNTRAINED_NOTE,
         )
 
     def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:

@@ -12,10 +12,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from dpicl.errors import ModelError
+from dpicl.errors import ModelError, ParameterError
 from dpicl.training.curriculum import Progress
 
-FILE = "checkpoint.safetensors"
+FILE, RECORD = "checkpoint.safetensors", "training.json"
 _EMA_DECAY = 0.998
 
 
@@ -28,6 +28,7 @@ class State:
         step, tokens, answers: done so far; tokens without padding.
         seconds: spent on them, over all runs.
         progress: the place in the curriculum.
+        warmed_from: the step at which the optimiser began with nothing.
     """
 
     preset: str
@@ -37,6 +38,7 @@ class State:
     answers: int = 0
     seconds: float = 0.0
     progress: Progress = field(default_factory=Progress)
+    warmed_from: int = 0
 
 
 @dataclass
@@ -86,6 +88,24 @@ def read_state(folder: Path) -> State:
     with safe_open(folder / FILE, "pt") as file:
         content = json.loads(file.metadata()["state"])
     return replace(State(**content), progress=Progress(**content["progress"]))
+
+
+def shipped_state(folder: Path, preset: str) -> State:
+    """Where the training of an exported model ended, so that another goes on with new tasks at its level.
+
+    Raises:
+        ModelError: the folder holds no such model.
+        ParameterError: it is of another preset.
+    """
+    try:
+        record = json.loads((folder / RECORD).read_text("utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{folder.name} holds no {RECORD}; expected a model that `python -m dpicl.training` has exported") from None
+    if record["preset"] != preset:
+        raise ParameterError("preset", preset, f"{record['preset']}, which the weights are of")
+    done = {name: record[name] for name in ("seed", "tokens", "answers", "seconds")}
+    level = Progress(record["curriculum_level"])
+    return State(preset, step=record["steps"], progress=level, warmed_from=record["steps"], **done)
 
 
 def load_checkpoint(folder: Path, learner: Learner) -> None:

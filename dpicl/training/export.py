@@ -15,12 +15,13 @@ import torch
 
 from dpicl.errors import ModelError
 from dpicl.training.card import card
-from dpicl.training.checkpoint import State
+from dpicl.training.checkpoint import RECORD, State
 from dpicl.training.held_out import Figure
 from dpicl.training.tokenizer import TOKENIZER_FILES
 
 SHARD_MIB, ALL_MIB = 16, 48
-RECORD = "training.json"
+NOTE = "a teaching model: trained on made-up tables only, it compares rows and knows no language and no facts"
+"""Stands in config.json, so that whoever reports its answers says so."""
 
 
 def export(model: Any, trained: Path, home: Path, state: State, figures: Sequence[Figure], device: torch.device) -> Path:
@@ -37,6 +38,7 @@ def export(model: Any, trained: Path, home: Path, state: State, figures: Sequenc
         ModelError: the weights are larger than a repository should hold.
     """
     draft = home.with_name(f"{home.name}.part")
+    model.config.dpicl_note = NOTE
     shutil.rmtree(draft, ignore_errors=True)
     model.to(torch.float16).save_pretrained(draft, max_shard_size=f"{SHARD_MIB * 2**20 // 10**6}MB")
     for name in TOKENIZER_FILES:

@@ -18,7 +18,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from dpicl.training.batches import Generators, Job, StepBatches, generators
-from dpicl.training.checkpoint import FILE, Learner, State, learner_of, load_checkpoint, read_state, save_checkpoint
+from dpicl.training.checkpoint import FILE, Learner, State, learner_of, load_checkpoint, read_state, save_checkpoint, shipped_state
 from dpicl.training.model import loss_of, new_model
 from dpicl.training.presets import Preset, preset_of
 from dpicl.training.tokenizer import TOKENIZER_FILE, load_tokenizer, save_tokenizer
@@ -57,13 +57,19 @@ class Round:
 
 
 def begin(preset: Preset, out: Path, *, seed: int, weights: Path | None = None) -> None:
-    """Write the tokenizer and the first checkpoint, from nothing or from the weights of a model of this preset."""
+    """Write the tokenizer and the first checkpoint: from nothing, or from an exported model, which keeps its seed and its count.
+
+    Raises:
+        ModelError: the weights are not an exported model.
+        ParameterError: they are of another preset.
+    """
+    state = State(preset.name, seed) if weights is None else shipped_state(weights, preset.name)
     out.mkdir(parents=True, exist_ok=True)
     save_tokenizer(preset, out, seed=seed, like=weights)
     model = new_model(preset, load_tokenizer(out), seed=seed)
     if weights is not None:
         model.load_state_dict(type(model).from_pretrained(weights, dtype=torch.float32).state_dict())
-    save_checkpoint(out, learner_of(model, preset.learning_rate), State(preset.name, seed))
+    save_checkpoint(out, learner_of(model, preset.learning_rate), state)
 
 
 def open_learner(out: Path, device: torch.device) -> tuple[Learner, State]:
@@ -106,7 +112,7 @@ def _round(learner: Learner, state: State, preset: Preset, source: Generators, o
     last = state.step + preset.round_steps
     jobs = [Job(state.seed, step, state.progress.reached, preset.step_tokens, out / TOKENIZER_FILE) for step in range(state.step, last)]
     for made in source.steps(jobs):
-        step = _step(learner, made, preset, state.seed, device)
+        step = _step(learner, made, preset, state.seed, device, state.warmed_from)
         loss, right, voted, told = loss + step.loss, right + step.right, voted + step.voted, told + step.told
         state = replace(
             state,
@@ -134,8 +140,8 @@ class _Step:
     voted: int
 
 
-def _step(learner: Learner, made: StepBatches, preset: Preset, seed: int, device: torch.device) -> _Step:
-    _set_rate(learner.optimiser, preset.learning_rate, made.step)
+def _step(learner: Learner, made: StepBatches, preset: Preset, seed: int, device: torch.device, warmed_from: int) -> _Step:
+    _set_rate(learner.optimiser, preset.learning_rate, made.step, warmed_from)
     generator = torch.Generator().manual_seed(seed * 1_000_003 + made.step)
     answers = sum(len(batch.targets) for batch in made.batches)
     learner.optimiser.zero_grad(set_to_none=True)
@@ -159,8 +165,8 @@ def _step(learner: Learner, made: StepBatches, preset: Preset, seed: int, device
     )
 
 
-def _set_rate(optimiser: torch.optim.AdamW, peak: float, step: int) -> None:
-    rate = peak * min(1.0, (step + 1) / _WARM_UP) * min(1.0, (_CONSTANT / (step + 1)) ** 0.5)
+def _set_rate(optimiser: torch.optim.AdamW, peak: float, step: int, warmed_from: int) -> None:
+    rate = peak * min(1.0, (step - warmed_from + 1) / _WARM_UP) * min(1.0, (_CONSTANT / (step + 1)) ** 0.5)
     for group in optimiser.param_groups:
         group["lr"] = rate
 

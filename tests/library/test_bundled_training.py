@@ -14,10 +14,10 @@ from dpicl.errors import ModelError, ParameterError
 from dpicl.lm.transformers_backend import TransformersScorer
 from dpicl.randomness import stream
 from dpicl.training import export as exporting
-from dpicl.training.checkpoint import FILE, State, read_state
+from dpicl.training.checkpoint import FILE, RECORD, State, read_state
 from dpicl.training.curriculum import LEVELS
 from dpicl.training.encoding import batch_of, encode_task, prompt_of
-from dpicl.training.export import ALL_MIB, RECORD, SHARD_MIB, export
+from dpicl.training.export import ALL_MIB, SHARD_MIB, export
 from dpicl.training.held_out import Figure, scores
 from dpicl.training.model import loss_of, new_model
 from dpicl.training.presets import PRESETS, preset_of
@@ -97,13 +97,31 @@ def test_the_exported_folder_scores_as_the_trained_model(begun: Path, tmp_path: 
     rng = stream(0, "test", "bundled", "export").generator()
     tasks = [make_task(rng, LEVELS[1], shots=2, kind="local") for _ in range(3)]
     home = export(learner.model, begun, tmp_path / "model", state, figures, CPU)
-    expected = scores(learner.model.float(), begun, tasks, CPU)
+    rounded, _ = open_learner(begun, CPU)  # its rotary speeds are not
+    rounded.model.load_state_dict({name: weight.half() for name, weight in rounded.model.state_dict().items()})
+    expected = scores(rounded.model, begun, tasks, CPU)
     scorer = TransformersScorer(str(home), device="cpu")
     said = scorer.score([prompt_of(task) for task in tasks], (" No", " Yes"))
     assert scorer.description.trained
     np.testing.assert_allclose(said[:, 1] - said[:, 0], expected, atol=2e-3)
     assert '"tokens": 0' in (home / RECORD).read_text("utf-8")
     assert "| local, 6 tasks | 0.700 | 0.800 | 0.750 |" in (home / "README.md").read_text("utf-8")
+
+
+def test_shipped_weights_are_gone_on_with_by_new_tasks(begun: Path, tmp_path: Path) -> None:
+    folder = copied(begun, tmp_path / "first")
+    ended = go_on(folder, 2)
+    learner, _ = open_learner(folder, CPU)
+    shipped = export(learner.model, folder, tmp_path / "model", ended, [Figure("local", 6, 0.7, 0.8, 0.75)], CPU)
+    begin(preset_of("smoke"), tmp_path / "second", seed=9, weights=shipped)
+    began = read_state(tmp_path / "second")
+    assert (began.step, began.tokens, began.seed, began.warmed_from) == (2, ended.tokens, ended.seed, 2)
+    assert go_on(tmp_path / "second", 4).tokens > ended.tokens
+    with pytest.raises(ParameterError, match="smoke, which the weights are of"):
+        begin(preset_of("cpu"), tmp_path / "third", seed=9, weights=shipped)
+    (shipped / RECORD).unlink()
+    with pytest.raises(ModelError, match=f"holds no {RECORD}"):
+        begin(preset_of("smoke"), tmp_path / "fourth", seed=9, weights=shipped)
 
 
 def test_weights_too_large_for_a_repository_are_refused(begun: Path, tmp_path: Path, monkeypatch) -> None:

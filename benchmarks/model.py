@@ -1,0 +1,150 @@
+"""The model in the box: held-out synthetic tasks, and real tables with prompts as the pipelines make them.
+
+held-out    8 shots: area under the curve against logistic regression and a kernel vote on the same shots
+real        eight sets and breast_cancer, 8 shots: without noise, and at epsilon = 1, 5, 10
+swapped     the same prompts with the other order of rows, and with Yes and No exchanged
+speed       prompts a second on two threads
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.metrics import roc_auc_score
+from tqdm import tqdm
+from transformers import AutoModelForCausalLM
+
+from benchmarks.figures import Figures, seconds
+from benchmarks.local_accuracy import EIGHT
+from dpicl.contract import Contract
+from dpicl.lm.layout import CONTINUATIONS
+from dpicl.lm.models import BUNDLED, ModelSpec, open_scorer
+from dpicl.lm.requests import Scorer
+from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods.common import draws_for
+from dpicl.options import Options
+from dpicl.pipeline import Cell, MethodName, Unit
+from dpicl.tabular.source import load_source
+from dpicl.tabular.split import SplitTable, fewer, split_table
+from dpicl.training.held_out import evaluate
+from tasks.settings import Settings
+
+SETS = (*EIGHT, "breast_cancer")
+SHOTS, SEEDS, QUERIES, EPSILONS = 8, (0, 1), 100, (1.0, 5.0, 10.0, math.inf)
+METHODS: tuple[MethodName, ...] = ("ldp_tabicl", "gdp_tabicl")
+HELD_OUT_TASKS = 400
+
+
+def prompts_of(method: MethodName, split: SplitTable, contract: Contract, seed: int) -> dict[Cell, list[str]]:
+    """The in-context prompts of one unit, as its flow sends them."""
+    unit, draws = Unit(method, contract.name, seed, EPSILONS, (SHOTS,), (), False, Options()), draws_for(contract, seed)
+    if method == "ldp_tabicl":
+        collected = ldp_tabicl.collect(split.train, contract, unit, draws)
+        found = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collected, unit, draws), collected, split.queries, contract, unit, draws)
+    else:
+        groups = gdp_tabicl.subsample_and_group(split.train, contract, unit, draws)
+        found = gdp_tabicl.serialise(gdp_tabicl.aggregate(split.train, groups, contract, unit, draws), split.queries, contract)
+    return {cell: texts for cell, texts in found.items() if cell.system == "icl"}
+
+
+def auc(scorer: Scorer, texts: Sequence[str], truth: np.ndarray) -> float:
+    """Area under the curve of the log-odds of Yes."""
+    said = scorer.score(texts, CONTINUATIONS)
+    return float(roc_auc_score(truth, said[:, 1] - said[:, 0]))
+
+
+def reversed_rows(text: str) -> str:
+    """The demonstrations the other way round."""
+    *rows, query = text.split("\n")
+    return "\n".join([*rows[::-1], query])
+
+
+def other_answers(text: str) -> str:
+    """Every demonstration with the other answer."""
+    *rows, query = text.split("\n")
+    return "\n".join([*(_exchanged(row) for row in rows), query])
+
+
+def _exchanged(row: str) -> str:
+    body, _, answer = row.rpartition(" ")
+    return f"{body} {'No' if answer == 'Yes' else 'Yes'}"
+
+
+def rows_of(settings: Settings, name: str) -> tuple[Contract, SplitTable]:
+    """A real table, and at most `QUERIES` of its held-out rows to ask about."""
+    contract = settings.contract(name)
+    split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+    return contract, replace(split, asked=fewer(split.asked, QUERIES, name))
+
+
+def real(scorer: Scorer, settings: Settings) -> tuple[dict[tuple[str, str, float], float], dict[tuple[str, str], float]]:
+    """Mean areas over the seeds, by set, method and epsilon; and by set and what was swapped."""
+    areas: dict[tuple[str, str, float], float] = {}
+    swapped: dict[tuple[str, str], float] = {}
+    for name in tqdm(SETS, unit="set"):
+        contract, split = rows_of(settings, name)
+        truth = ldp_tabicl.truth_of(split.queries, contract)
+        prompts = {(method, seed): prompts_of(method, split, contract, seed) for method in METHODS for seed in SEEDS}
+        for method, epsilon in product(METHODS, EPSILONS):
+            found = [auc(scorer, prompts[method, seed][Cell("icl", epsilon, SHOTS)], truth) for seed in SEEDS]
+            areas[name, method, epsilon] = float(np.mean(found))
+        exact = [prompts["ldp_tabicl", seed][Cell("icl", math.inf, SHOTS)] for seed in SEEDS]
+        swapped[name, "order"] = float(np.mean([auc(scorer, [reversed_rows(text) for text in texts], truth) for texts in exact]))
+        swapped[name, "answers"] = 1 - float(np.mean([auc(scorer, [other_answers(text) for text in texts], truth) for texts in exact]))
+        told = "  ".join(f"{method[:3]} " + " ".join(f"{areas[name, method, e]:.3f}" for e in EPSILONS) for method in METHODS)
+        tqdm.write(f"{name:14} epsilon 1, 5, 10, inf: {told}  swapped {swapped[name, 'order']:.3f} {swapped[name, 'answers']:.3f}")
+    return areas, swapped
+
+
+def held_out(figures: Figures, folder: Path) -> None:
+    """Synthetic tasks that no training draws."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    for found in evaluate(model, folder, HELD_OUT_TASKS, torch.device("cpu")):
+        print(f"held-out {found.kind}: model {found.model:.3f}, logistic regression {found.logistic:.3f}, vote {found.vote:.3f}")
+        figures.at_least(f"held-out-{found.kind}-above-vote", found.model - found.vote, 0)
+        figures.at_least(f"held-out-{found.kind}-above-logistic-regression", found.model - found.logistic, -0.03)
+
+
+def on_real_sets(figures: Figures, scorer: Scorer, settings: Settings) -> None:
+    """Mean and worst area without noise, beside it both methods at three budgets, and what an exchange changes."""
+    areas, swapped = real(scorer, settings)
+    exact = {name: areas[name, "ldp_tabicl", math.inf] for name in SETS}
+    figures.at_least("real-sets-mean-auc", float(np.mean(list(exact.values()))), 0.70)
+    figures.at_least("real-sets-worst-auc", min(exact.values()), 0.52)
+    for method, epsilon in product(METHODS, EPSILONS):
+        mean = np.mean([areas[name, method, epsilon] for name in SETS])
+        print(f"{method} at epsilon = {epsilon:g}: mean AUC {mean:.3f}")
+    for what in ("order", "answers"):
+        change = np.mean([abs(swapped[name, what] - exact[name]) for name in SETS])
+        figures.at_most(f"change-by-swapped-{what}", float(change), 0.05)
+
+
+def speed(figures: Figures, scorer: Scorer, settings: Settings) -> None:
+    """Prompts whose demonstrations are drawn afresh for each, on two threads."""
+    contract, split = rows_of(settings, "adult")
+    texts = prompts_of("ldp_tabicl", split, contract, 0)[Cell("icl", math.inf, SHOTS)]
+    torch.set_num_threads(2)
+    figures.at_least("prompts-per-second", len(texts) / seconds(lambda: scorer.score(texts, CONTINUATIONS), 3), 5)
+
+
+def main() -> None:
+    """Measure the topic."""
+    figures, settings = Figures(), Settings.from_environment()
+    scorer = open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=settings.models, corpus=())
+    held_out(figures, BUNDLED)
+    if settings.data is None:
+        print("DPICL_DATA is not set: real sets are not measured")
+    else:
+        on_real_sets(figures, scorer, settings)
+        speed(figures, scorer, settings)
+    figures.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The model in the box: small enough to ship, told apart from a general one, and better than chance on rows it has never seen."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.model import other_answers, prompts_of, reversed_rows
+from dpicl.contract import Contract
+from dpicl.lm.layout import CONTINUATIONS
+from dpicl.lm.models import BUNDLED, ModelSpec, fingerprint_of, open_scorer
+from dpicl.lm.requests import Scorer
+from dpicl.methods.ldp_tabicl import truth_of
+from dpicl.pipeline import Cell
+from dpicl.tabular.source import load_source
+from dpicl.tabular.split import SplitTable, split_table
+from dpicl.training.checkpoint import RECORD
+from dpicl.training.export import ALL_MIB, NOTE, SHARD_MIB
+
+SPEC = ModelSpec(name="bundled", kind="bundled")
+
+
+@pytest.fixture(scope="module")
+def scorer(tmp_path_factory: pytest.TempPathFactory) -> Scorer:
+    return open_scorer(SPEC, models_folder=tmp_path_factory.mktemp("models"), corpus=())
+
+
+@pytest.fixture(scope="module")
+def patients(contracts: dict[str, Contract], tmp_path_factory: pytest.TempPathFactory) -> SplitTable:
+    contract = contracts["breast_cancer"]
+    return split_table(load_source(contract, data_folder=None, cache_folder=tmp_path_factory.mktemp("cache")), contract)
+
+
+def odds(scorer: Scorer, texts: list[str]) -> np.ndarray:
+    said = scorer.score(texts, CONTINUATIONS)
+    return np.asarray(said[:, 1] - said[:, 0])
+
+
+def test_its_files_fit_a_repository_and_hold_no_code() -> None:
+    weights = [path.stat().st_size for path in BUNDLED.glob("*.safetensors")]
+    assert 0 < max(weights) <= SHARD_MIB * 2**20
+    assert sum(weights) <= ALL_MIB * 2**20
+    assert {path.suffix for path in BUNDLED.iterdir()} == {".json", ".md", ".safetensors"}
+
+
+def test_it_says_what_it_is(scorer: Scorer) -> None:
+    assert scorer.description.trained
+    assert scorer.description.note == NOTE
+    assert len(scorer.description.digest) == 64
+    assert fingerprint_of(SPEC, corpus=()).startswith(scorer.description.digest)
+
+
+def test_its_card_tells_its_record() -> None:
+    record, card = json.loads((BUNDLED / RECORD).read_text("utf-8")), (BUNDLED / "README.md").read_text("utf-8")
+    for told in (f"{record['tokens']:,} tokens", f"{record['parameters']:,} parameters", f"{record['held_out'][0]['model']:.3f}"):
+        assert told in card
+    assert "is no substitute for a general model" in " ".join(card.split())
+
+
+def test_it_tells_tumours_apart_by_eight_patients_and_goes_by_their_answers(
+    scorer: Scorer, patients: SplitTable, contracts: dict[str, Contract]
+) -> None:
+    contract, asked = contracts["breast_cancer"], slice(0, 40)
+    texts = prompts_of("ldp_tabicl", patients, contract, 0)[Cell("icl", math.inf, 8)][asked]
+    truth = truth_of(patients.queries, contract)[asked]
+    area, other_way = (roc_auc_score(truth, odds(scorer, told)) for told in (texts, [reversed_rows(text) for text in texts]))
+    assert area > 0.6
+    assert other_way > 0.6
+    assert roc_auc_score(truth, odds(scorer, [other_answers(text) for text in texts])) < 0.4
