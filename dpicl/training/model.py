@@ -41,8 +41,12 @@ def new_model(preset: Preset, tokenizer: Any, *, seed: int) -> LlamaForCausalLM:
 
 def marks_of(tokenizer: Any) -> Marks:
     """The tokens that shape a prompt of ours."""
-    line_break, cue = (tokenizer.encode(text, add_special_tokens=False).ids[0] for text in ("\n", " Yes or No? Answer:"))
-    return Marks(START_ID, line_break, cue)
+
+    def last(text: str) -> int:
+        return int(tokenizer.encode(text, add_special_tokens=False).ids[-1])
+
+    digits = tuple(tuple(last(f"{before}{digit}") for digit in range(10)) for before in ("", " "))
+    return Marks(START_ID, last("\n"), last(" Yes or No? Answer:"), digits)
 
 
 def loss_of(model: LlamaForCausalLM, batch: Batch, device: torch.device, generator: torch.Generator) -> tuple[torch.Tensor, int]:

@@ -1,4 +1,4 @@
-"""The weights that training begins with: small noise, and heads that already look back, compare, pool and match.
+"""The weights that training begins with: digits in their order, and heads that already look back, compare, pool and match.
 
 Random heads find the way from a value in a row to that row's label only after tens of
 millions of tokens. Here the first four layers begin near a known way to vote by similarity, in the spirit
@@ -45,11 +45,12 @@ CODE_GAIN = 10.0
 
 @dataclass(frozen=True)
 class Marks:
-    """Tokens that shape a prompt: the start, the line break between rows, and the cue before answers."""
+    """Tokens that shape a prompt: the start, the line break between rows, the cue before answers, and the digits as they are spelled."""
 
     start: int
     line_break: int
     cue: int
+    digits: tuple[tuple[int, ...], ...]
 
 
 class Wiring:
@@ -69,6 +70,13 @@ class Wiring:
     def random(self, rows: int, columns: int) -> np.ndarray:
         """A random projection that keeps lengths on average: shape (rows, columns)."""
         return self.rng.normal(size=(rows, columns)) / math.sqrt(columns)
+
+    def in_order(self, count: int) -> np.ndarray:
+        """Embeddings along a smooth curve: digits that are near are alike, so that numbers can be compared; shape (count, third)."""
+        gap = np.subtract.outer(np.arange(count), np.arange(count))
+        likeness = 0.85 * np.exp(-((gap / 3) ** 2) / 2) + 0.15 * np.eye(count)
+        curve = np.linalg.cholesky(likeness) @ self.rng.normal(size=(count, self.third))
+        return np.asarray(curve - curve.mean(axis=0)) * math.sqrt(self.third / np.square(curve - curve.mean(axis=0)).sum(axis=1).mean())
 
     def part(self, name: str) -> slice:
         """Where E, P or S stands in the residual stream."""
@@ -163,6 +171,8 @@ def wired(model: LlamaForCausalLM, *, seed: int, marks: Marks) -> LlamaForCausal
     wiring = Wiring(model, seed, marks)
     embedding = np.zeros((model.config.vocab_size, model.config.hidden_size))
     embedding[:, wiring.part("E")] = wiring.rng.normal(size=(model.config.vocab_size, wiring.third))
+    for spelled in marks.digits:
+        embedding[spelled, wiring.part("E")] = wiring.in_order(len(spelled))
     _put(model.model.embed_tokens.weight, (slice(None),), embedding)
     _put(model.lm_head.weight, (slice(None),), embedding / math.sqrt(wiring.third))
     _look_back(wiring)

@@ -14,8 +14,8 @@ from dpicl.tabular.serialize import local_queries
 from dpicl.training import rendering
 from dpicl.training.curriculum import LEVELS, Progress
 from dpicl.training.encoding import IGNORED, encode_task, prompt_of
+from dpicl.training.model import marks_of
 from dpicl.training.presets import preset_of
-from dpicl.training.start import Marks
 from dpicl.training.structure import FAMILIES, Shape, population
 from dpicl.training.tasks import make_task
 from dpicl.training.tokenizer import train_tokenizer
@@ -85,7 +85,9 @@ def test_tokens_are_those_of_the_whole_prompt(kind, tokenizer: Tokenizer) -> Non
 def test_answers_are_single_tokens_after_one_cue(tokenizer: Tokenizer) -> None:
     ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in (" Yes", " No", " Yes or No? Answer:", "\n")]
     assert [len(found) for found in ids] == [1, 1, 1, 1]
-    assert Marks(0, ids[3][0], ids[2][0]) == Marks(tokenizer.token_to_id("<s>"), ids[3][0], ids[2][0])
+    found = marks_of(tokenizer)
+    assert (found.start, found.line_break, found.cue) == (tokenizer.token_to_id("<s>"), ids[3][0], ids[2][0])
+    assert [[tokenizer.decode([token]).strip() for token in spelled] for spelled in found.digits] == [list("0123456789")] * 2
     assert len(tokenizer.encode("4179", add_special_tokens=False).ids) == 4
 
 

@@ -19,7 +19,7 @@ from dpicl.training.curriculum import LEVELS
 from dpicl.training.encoding import batch_of, encode_task, prompt_of
 from dpicl.training.export import ALL_MIB, SHARD_MIB, export
 from dpicl.training.held_out import Figure, scores
-from dpicl.training.model import loss_of, new_model
+from dpicl.training.model import loss_of, marks_of, new_model
 from dpicl.training.presets import PRESETS, preset_of
 from dpicl.training.tasks import make_task
 from dpicl.training.tokenizer import load_tokenizer
@@ -73,6 +73,16 @@ def test_a_killed_save_leaves_the_old_checkpoint(begun: Path, tmp_path: Path) ->
     assert go_on(folder, 2).step == 2
     with pytest.raises(ModelError, match="begun"):
         read_state(tmp_path)
+
+
+def test_digits_begin_the_more_alike_the_nearer_they_are(begun: Path) -> None:
+    tokenizer = load_tokenizer(begun)
+    model = new_model(preset_of("smoke"), tokenizer, seed=0)
+    for spelled in marks_of(tokenizer).digits:
+        rows = model.model.embed_tokens.weight[list(spelled), : model.config.hidden_size // 3].detach()
+        distance = torch.cdist(rows, rows)
+        near, far = (float(distance.diagonal(gap).mean()) for gap in (1, 7))
+        assert near < 0.7 * far
 
 
 def test_the_loss_falls_on_tables_of_one_column(begun: Path) -> None:
