@@ -1,0 +1,5 @@
+"""Where all commands print."""
+
+from rich.console import Console
+
+console = Console(markup=False, emoji=False)
