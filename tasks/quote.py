@@ -6,6 +6,7 @@ changed, and is counted as free here; that is checked again, by content, when it
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from tasks.models import fingerprint
 from tasks.releases import WRITING, account_of, costs_of, open_ledger, parameters_of
 from tasks.settings import Settings
 
+log = logging.getLogger("dpicl.tasks")
 Named = tuple[str, str]
 """A release but for its data: mechanism, and parameters in canonical form."""
 
@@ -68,13 +70,47 @@ def _quote(ledger: Ledger, account: Account, asked: dict[Named, Guarantee]) -> A
     return AccountQuote(account.name, len(asked), len(asked) - len(new), ledger.dry_run(account.name, new))
 
 
+def accounts_of(units: Iterable[Unit], settings: Settings) -> list[Account]:
+    """The accounts that units spend from, each once."""
+    return list(dict.fromkeys(account_of(settings.declared(unit.dataset), unit.method) for unit in units))
+
+
+def unheeded_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
+    """A sentence for each cap that a contract has come to state and that does not count, as another was decided in the ledger.
+
+    Args:
+        accounts: as contracts state them; those that are not open, or are a benchmark's, are passed by.
+    """
+    capped = [account for account in accounts if not account.benchmark]
+    if not capped:
+        return []
+    with open_ledger(settings) as ledger:
+        opened = {account.name for account in ledger.accounts()}
+        found = ((asked, ledger.unheeded(asked)) for asked in capped if asked.name in opened)
+        return [_unheeded(asked, holding) for asked, holding in found if holding is not None]
+
+
+def _unheeded(asked: Account, holding: Account) -> str:
+    """Both numbers, and the command that makes the contract's one count."""
+    with_delta = asked.delta_cap != holding.delta_cap
+    caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (asked, holding)]
+    command = f"dpicl budget {asked.name} --cap {asked.epsilon_cap:.12g}" + (f" --delta {asked.delta_cap:.12g}" if with_delta else "")
+    return (
+        f"account {asked.name!r}: its contract now says a cap of epsilon {caps[0]}, which does not count: {caps[1]} was decided in the "
+        f"ledger and holds; `{command}` changes it"
+    )
+
+
 def check_budget(units: Iterable[Unit], settings: Settings, writing_model: ModelSpec) -> None:
-    """Refuse a run that would pass a cap.
+    """Refuse a run that would pass a cap, and warn of a contract's cap that does not count.
 
     Raises:
         BudgetError: with what was asked, spent, the cap and what is left.
     """
-    for line in quote_units(units, settings, writing_model):
+    chosen = list(units)
+    for sentence in unheeded_caps(accounts_of(chosen, settings), settings):
+        log.warning("%s", sentence)
+    for line in quote_units(chosen, settings, writing_model):
         if not line.quote.allowed:
             quote = line.quote
             raise BudgetError(

@@ -123,6 +123,14 @@ class Ledger:
                 raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
             self._put_caps(change, name, caps, {})
 
+    def unheeded(self, asked: Account) -> Account | None:
+        """The open account, where caps decided in the ledger hold and those asked for are new since then; None where all is as known."""
+        with self._database.reading() as connection:
+            stored = rows.find_account(connection, asked.name)
+            known = (stored.epsilon_cap, stored.delta_cap), rows.contract_caps(connection, asked.name)
+            is_new = (asked.epsilon_cap, asked.delta_cap) not in known
+            return stored if is_new and rows.is_decided(connection, asked.name) else None
+
     def reserve(self, release: Release) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
 
