@@ -42,7 +42,7 @@ def quote_units(units: Iterable[Unit], settings: Settings, writing_model: ModelS
         writing_model: the model that reads private rows, where a method has one do that.
 
     Raises:
-        LedgerError: the ledger was edited or rolled back; told before anything is read.
+        LedgerRefusedError: the ledger was edited or rolled back; told before anything is read.
     """
     with open_ledger(settings) as ledger:
         ledger.verify()

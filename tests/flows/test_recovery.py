@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -12,12 +13,13 @@ from uuid import UUID, uuid4
 
 import pytest
 from prefect.client.schemas.objects import FlowRun
-from prefect.states import Crashed
+from prefect.states import Crashed, Failed
 
-from dpicl.errors import RefusedError
-from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held
+from dpicl.errors import LedgerError, LedgerRefusedError, RefusedError
+from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, try_later
+from tasks.plan import make_plan
 from tasks.settings import Settings
-from tests.harness import World, install, shop, shop_rows
+from tests.harness import Place, World, install, new_place, shop, shop_rows
 
 
 @pytest.fixture
@@ -75,3 +77,44 @@ def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts
     with pytest.raises(RefusedError, match="2 parts failed, first .*: account 'purse': asked epsilon=1, spent 2 of cap 2") as refused:
         world.sweep("purse-second", grid, pipeline="private")
     assert isinstance(refused.value, BROKEN_RULES)
+
+
+@pytest.fixture
+def plundered(tmp_path: Path) -> Place:
+    """An installation of its own, whose ledger somebody has edited: a release was made cheaper."""
+    place = new_place(tmp_path / "place")
+    table = install(place, shop("till", private=True), shop_rows(80))
+    told = place.dpicl("protect", table, "--method", "mst_tabicl", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
+    assert told.returncode == 0, told.stderr
+    with sqlite3.connect(place.home / "ledger.db") as ledger:
+        assert ledger.execute("UPDATE entries SET epsilon = 0.001").rowcount == 1
+    return place
+
+
+def failure_of_a_plan(place: Place, **extra: str) -> LedgerError:
+    """Why a run cannot begin."""
+    grid = {"datasets": ["till"], "methods": ["mst_tabicl"], "epsilons": [1], "shots": [2], "seeds": [1], "model": "fake"}
+    with place.entered(**extra), pytest.raises(LedgerError) as refused:
+        make_plan("private", grid, "run")
+    return refused.value
+
+
+def deployed_run(world: World) -> FlowRun:
+    """A flow run that a deployment made, which nobody works on."""
+    flow = world.ask("flows/", {"name": "recovered"})["id"]
+    deployment = world.ask("deployments/", {"name": "recovered", "flow_id": flow})["id"]
+    return FlowRun.model_validate(world.ask(f"deployments/{deployment}/create_flow_run", {"state": {"type": "RUNNING"}}))
+
+
+def test_an_edited_ledger_is_refused_and_one_that_is_away_is_tried_again(world: World, plundered: Place) -> None:
+    edited = failure_of_a_plan(plundered)
+    away = failure_of_a_plan(plundered, DPICL_LEDGER="postgresql://me@127.0.0.1:1/base")
+    assert "the ledger was edited: entry" in str(edited) and isinstance(edited, LedgerRefusedError)
+    assert "127.0.0.1" in str(away) and not isinstance(away, BROKEN_RULES)
+    states = {}
+    for error in (edited, away):
+        flow_run = deployed_run(world)
+        with world.entered():
+            try_later(None, flow_run, Failed(data=error))
+        states[error] = world.ask(f"flow_runs/{flow_run.id}")["state"]["name"]
+    assert states == {edited: "Running", away: "AwaitingRetry"}  # the first one was not handed in

@@ -40,8 +40,8 @@ class Ledger:
     Threads may share one; a forked process opens its own.
 
     Raises:
-        LedgerError: the database cannot be used, was rolled back, has another key, or was
-            made by a newer version.
+        LedgerError: the database cannot be used; a LedgerRefusedError if it was rolled back, has
+            another key, or was made by a newer version.
     """
 
     def __init__(self, url: str, key: bytes, anchor_file: Path) -> None:
@@ -216,7 +216,7 @@ class Ledger:
         """Check every record, row and the anchor; gives the number of records. Writers wait meanwhile.
 
         Raises:
-            LedgerError: naming the first thing that was edited, or that the ledger was rolled back.
+            LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
         """
         with self._changing() as change:
             end = change.lock()
