@@ -22,7 +22,7 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect.futures import PrefectFuture
 
-from dpicl.errors import DpiclError, RefusedError, RunError
+from dpicl.errors import BudgetError, DpiclError, RefusedError, RunError
 from dpicl.pipeline import Unit
 from flows.gpus import on_gpus, scoring_workers
 from flows.recovery import BROKEN_RULES
@@ -235,9 +235,16 @@ def _raise(run: str, failures: dict[str, Exception]) -> None:
     name, first = next(iter(failures.items()))
     if len(failures) == 1 and isinstance(first, DpiclError):
         raise first
-    kind = RefusedError if all(isinstance(error, BROKEN_RULES) for error in failures.values()) else RunError
     told = "its workers were killed, perhaps for lack of memory" if isinstance(first, KilledWorker) else first
-    raise kind(
+    raise _kind(list(failures.values()))(
         f"run {Path(run).name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, first {name}: "
         f"{told}; the rest is done and `dpicl run --resume {Path(run).name}` does what is missing"
     ) from None
+
+
+def _kind(failures: Sequence[Exception]) -> type[DpiclError]:
+    """What all failures of a run have in common: a cap, a broken rule of any kind, or nothing that stays so."""
+    for kind, kinds in ((BudgetError, BudgetError), (RefusedError, BROKEN_RULES)):
+        if all(isinstance(error, kinds) for error in failures):
+            return kind
+    return RunError

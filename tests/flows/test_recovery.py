@@ -15,11 +15,11 @@ import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Crashed, Failed
 
-from dpicl.errors import LedgerError, LedgerRefusedError, RefusedError
+from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError
 from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, try_later
 from tasks.plan import make_plan
 from tasks.settings import Settings
-from tests.harness import Place, World, install, new_place, shop, shop_rows
+from tests.harness import SMALL, Place, World, install, new_place, shop, shop_rows, until
 
 
 @pytest.fixture
@@ -74,9 +74,25 @@ def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts
     grid = {"datasets": ["purse"], "methods": ["mst_tabicl"], "epsilons": [1], "shots": [2], "seeds": [0, 1], "model": "fake"}
     world.sweep("purse-first", grid, pipeline="private")
     (world.root / "data" / "purse.csv").write_text(shop_rows(80, seed=1))
-    with pytest.raises(RefusedError, match="2 parts failed, first .*: account 'purse': asked epsilon=1, spent 2 of cap 2") as refused:
+    with pytest.raises(BudgetError, match="2 parts failed, first .*: account 'purse': asked epsilon=1, spent 2 of cap 2") as refused:
         world.sweep("purse-second", grid, pipeline="private")
     assert isinstance(refused.value, BROKEN_RULES)
+
+
+def test_a_run_that_a_cap_refuses_is_told_as_a_low_budget_too(world: World) -> None:
+    """Refused by its plan it never comes to the table of its budget, which tells it otherwise."""
+    contract = shop("pouch", private=True)
+    contract["privacy"]["budget"]["epsilon"] = 1
+    install(world, contract, shop_rows(80))
+    with world.entered(), pytest.raises(BudgetError) as refused:
+        make_plan("private", {**SMALL, "datasets": ["pouch"], "methods": ["mst_tabicl"], "epsilons": [2]}, "pouch-run")
+    flow_run = deployed_run(world)
+    with world.entered():
+        try_later(None, flow_run, Failed(data=refused.value))
+    asked = {"filter": {"resource": {"id": [f"prefect.flow-run.{flow_run.id}"]}, "event": {"prefix": ["dpicl."]}}}
+    until(lambda: len(world.ask("events/filter", asked)["events"]) == 2, 30, "the events", every=0.5)
+    told = {event["event"]: event["payload"] for event in world.ask("events/filter", asked)["events"]}
+    assert told == {"dpicl.budget.low": {"refusal": str(refused.value)}, "dpicl.run.given-up": {"failure": "BudgetError"}}
 
 
 @pytest.fixture
