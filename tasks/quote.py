@@ -108,9 +108,10 @@ def check_budget(units: Iterable[Unit], settings: Settings, writing_model: Model
         BudgetError: with what was asked, spent, the cap and what is left.
     """
     chosen = list(units)
+    lines = quote_units(chosen, settings, writing_model)
     for sentence in unheeded_caps(accounts_of(chosen, settings), settings):
         log.warning("%s", sentence)
-    for line in quote_units(chosen, settings, writing_model):
+    for line in lines:
         if not line.quote.allowed:
             quote = line.quote
             raise BudgetError(

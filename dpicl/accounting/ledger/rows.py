@@ -15,7 +15,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, entries, records
 from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation, State
-from dpicl.errors import LedgerError, PrivacyError
+from dpicl.errors import LedgerError, LedgerRefusedError, PrivacyError
 
 
 def now() -> str:
@@ -70,11 +70,17 @@ def is_decided(connection: Connection, name: str) -> bool:
 
 
 def contract_caps(connection: Connection, name: str) -> tuple[float | None, float]:
-    """The caps that an account last took from its contract: when it was opened, or after that while nothing was charged."""
+    """The caps that an account last took from its contract: when it was opened, or after that while nothing was charged.
+
+    Raises:
+        LedgerRefusedError: no record says that it was opened.
+    """
     asked = select(records.c.content).where(records.c.kind.in_(("opened", "cap"))).order_by(records.c.sequence)
     changes = map(json.loads, connection.execute(asked).scalars())
-    *_, last = (change for change in changes if change.get("name") == name or (change.get("account") == name and change.get("unused")))
-    return last["epsilon_cap"], last["delta_cap"]
+    taken = [change for change in changes if change.get("name") == name or (change.get("account") == name and change.get("unused"))]
+    if not taken:
+        raise LedgerRefusedError(f"the ledger was edited: no record opens account {name!r}")
+    return taken[-1]["epsilon_cap"], taken[-1]["delta_cap"]
 
 
 def is_unused(connection: Connection, name: str) -> bool:
