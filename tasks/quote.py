@@ -6,7 +6,6 @@ changed, and is counted as free here; that is checked again, by content, when it
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,7 +19,6 @@ from tasks.models import fingerprint
 from tasks.releases import WRITING, account_of, costs_of, open_ledger, parameters_of
 from tasks.settings import Settings
 
-log = logging.getLogger("dpicl.tasks")
 Named = tuple[str, str]
 """A release but for its data: mechanism, and parameters in canonical form."""
 
@@ -102,16 +100,12 @@ def _unheeded(asked: Account, holding: Account) -> str:
 
 
 def check_budget(units: Iterable[Unit], settings: Settings, writing_model: ModelSpec) -> None:
-    """Refuse a run that would pass a cap, and warn of a contract's cap that does not count.
+    """Refuse a run that would pass a cap.
 
     Raises:
         BudgetError: with what was asked, spent, the cap and what is left.
     """
-    chosen = list(units)
-    lines = quote_units(chosen, settings, writing_model)
-    for sentence in unheeded_caps(accounts_of(chosen, settings), settings):
-        log.warning("%s", sentence)
-    for line in lines:
+    for line in quote_units(units, settings, writing_model):
         if not line.quote.allowed:
             quote = line.quote
             raise BudgetError(

@@ -18,6 +18,7 @@ from prefect.states import Crashed, Failed
 from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError
 from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, try_later
 from tasks.plan import make_plan
+from tasks.releases import open_ledger
 from tasks.settings import Settings
 from tests.harness import SMALL, Place, World, install, new_place, shop, shop_rows, until
 
@@ -134,3 +135,21 @@ def test_an_edited_ledger_is_refused_and_one_that_is_away_is_tried_again(world: 
             try_later(None, flow_run, Failed(data=error))
         states[error] = world.ask(f"flow_runs/{flow_run.id}")["state"]["name"]
     assert states == {edited: "Running", away: "AwaitingRetry"}  # the first one was not handed in
+
+
+def test_the_log_of_a_run_tells_of_a_cap_that_does_not_count(world: World) -> None:
+    """Nobody sees the terminal of a scheduled run."""
+    contract = shop("box", private=True)
+    install(world, contract, shop_rows(80))
+    grid = {"datasets": ["box"], "methods": ["mst_tabicl"], "epsilons": [1], "shots": [1], "seeds": [0], "model": "fake"}
+    with world.entered():
+        make_plan("private", grid, "box-planned")  # opens the account
+        with open_ledger(Settings.from_environment()) as ledger:
+            ledger.set_cap("box", 3.0)
+    contract["privacy"]["budget"]["epsilon"] = 2
+    install(world, contract, shop_rows(80))
+    world.sweep("box-run", grid, pipeline="private")
+    asked = {"logs": {"flow_run_id": {"any_": [world.flow_run("box-run")["id"]]}, "level": {"ge_": 30}}}
+    until(lambda: world.ask("logs/filter", asked), 30, "the warning", every=0.5)
+    (line,) = world.ask("logs/filter", asked)
+    assert line["message"].startswith("account 'box': its contract now says a cap of epsilon 2, which does not count: 3 was decided")
