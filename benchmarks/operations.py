@@ -4,6 +4,7 @@ drill       benchmarks.drill in a process of its own: what `make drill` prints
 speed-up    table-3 on two data sets, one worker against two
 simulated   2, 4, 8, 16 workers whose model is a server that takes its time: efficiency against two
 overhead    seconds of a unit of work besides reading, scoring and fitting, against what a real model takes for it
+new user    benchmarks.new_user: from a clone to demonstrations of a table of one's own
 start       from the command to the run's row on the pages; memory of server, scheduler and worker
 """
 
@@ -26,6 +27,7 @@ import yaml
 
 from benchmarks.endpoint import elsewhere
 from benchmarks.figures import Figures
+from benchmarks.new_user import new_user
 from tests.harness import DPICL, Place, new_place, until
 from tests.library.endpoint_server import Habits
 
@@ -153,7 +155,7 @@ def main() -> None:
     multiprocessing.set_start_method("spawn", force=True)
     figures = Figures()
     assert DPICL.exists()
-    for step in (start, overhead, speed_up, simulated):
+    for step in (start, overhead, speed_up, simulated, new_user):
         step(figures)
     drill(figures, runs=24, minutes=20)
     figures.finish()

@@ -81,7 +81,14 @@ class BudgetError(PrivacyError):
 
 
 class LedgerError(DpiclError):
-    """The privacy ledger was edited, rolled back, or cannot be used."""
+    """The privacy ledger cannot be used, perhaps for now: its database is away, or something is not in it."""
+
+
+class LedgerRefusedError(LedgerError):
+    """The ledger, or what it published, is not to be trusted or not ours to use: trying again changes nothing.
+
+    It was edited or rolled back, has another key, was made by a newer program, or its address or key file is wrong.
+    """
 
 
 class ModelError(DpiclError):

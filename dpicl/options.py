@@ -23,6 +23,7 @@ class GdpOptions(Frozen):
     allocation: Literal["paid-columns", "all-columns", "shared-count"] = "paid-columns"
     """`shared-count`: the averages of a group divide by one noisy count, and the rest of the budget is for sums."""
     sum_origin: Literal["lower", "centre"] = "centre"
+    """Which value a sum counts as nothing: the lower bound, or the middle of the bounds, about which half the noise is enough."""
     spent: Literal["before", "in-all"] = "before"
     """What epsilon is: of the averages before the subsample amplifies them, or what the account is charged in all."""
 
@@ -34,6 +35,7 @@ class FewShotVariant(Frozen):
     """
 
     mechanism: Literal["gaussian", "exponential", "clipped-logits"] = "gaussian"
+    """The noise of an election: on sums of votes (the paper's two, by their noise), or on sums of clipped logits."""
     batches: Literal["fresh", "fixed"] = "fresh"
     """`fresh`: new subsets vote on every token. `fixed`: every row votes on all tokens of one text, on its own."""
     voters: Annotated[int, Field(ge=1, le=100_000)] | None = None
@@ -86,11 +88,15 @@ class LdpVariant(Frozen):
     """One way of LDP-TabICL; the paper's are `one-hot`, `all-columns` and `clip`."""
 
     encoding: Literal["k-ary", "one-hot"] = "k-ary"
+    """How a client answers: with one category by randomised response, or with a randomised bit for each."""
     design: Design = "all-columns"
     """What a client is asked: `tabular.questions` says which columns, and under which law."""
     columns: Annotated[int, Field(ge=1, le=64)] | None = None
     """Of `subset`: how many columns are reported together, beside the label; None grows with epsilon."""
     estimator: Estimator = "simplex"
+    """How shares are estimated from reports: the inverse, put on the nearest shares (`simplex`), clipped at nought (`clip`) or not at
+    all (`none`: the reports are the rows); or a model of the population, `em` of all cells, `log-linear`, or a `tree` of pairs.
+    """
 
     @model_validator(mode="after")
     def _fits_design(self) -> LdpVariant:
@@ -165,9 +171,14 @@ class Options(Frozen):
     """Choices by method, and for all of them."""
 
     ldp_tabicl: LdpOptions = LdpOptions()
+    """Of LDP-TabICL."""
     gdp_tabicl: GdpOptions = GdpOptions()
+    """Of GDP-TabICL."""
     mst_tabicl: MstOptions = MstOptions()
+    """Of MST-TabICL."""
     few_shot_generation: FewShotOptions = FewShotOptions()
+    """Of DP few-shot generation."""
     dp_icl: EnsembleOptions = EnsembleOptions()
+    """Of DP-ICL."""
     calibrate: bool = False
     """Also answer with contextual calibration: what the model says without content is taken off."""

@@ -60,7 +60,9 @@ class Schedule(Frozen):
     """When a deployment runs by itself."""
 
     cron: Annotated[str, Field(pattern=r"^\S+(\s+\S+){4}$")]
+    """Minute, hour, day of the month, month and day of the week, as `0 6 * * 1`."""
     timezone: str = "UTC"
+    """In which the times are meant, a name such as Europe/Paris."""
     horizon_days: Annotated[int, Field(ge=1, le=3660)] = 365
     """How long the budget should last, if every run meets new data; a warning is given where it will not."""
 
@@ -69,22 +71,33 @@ class Pipeline(Frozen):
     """A grid of runs, or (`kind: amplification`) a table of costs that asks no model."""
 
     title: Text
+    """One sentence for lists and reports."""
     kind: Literal["grid", "amplification"] = "grid"
+    """A grid of runs, or a table of what subsampling saves."""
     methods: tuple[MethodName, ...] = ()
+    """Each on every data set and seed; of a grid one at least."""
     datasets: Annotated[tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")], ...], Field(min_length=1)]
+    """Names of contracts."""
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1)]
+    """What a release may cost, in nats; `inf` is without noise, on benchmarks only."""
     shots: tuple[Annotated[int, Field(ge=1, le=64)], ...] = ()
+    """Numbers of demonstrations; of a grid one at least."""
     seeds: tuple[Seed, ...] = (0,)
+    """Repetitions: each is a release of its own; the same rows are held out and asked about in all of them."""
     sampling_rates: tuple[Rate, ...] = ()
     """Rates to compare; empty takes each contract's own."""
     queries: Annotated[int, Field(ge=1)] | None = None
     """At most so many held-out rows of a table are put to the model, the same ones in every cell; None takes the contract's share."""
     model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
+    """Which model answers: a name of `models`, a folder, a hub id, or a server's URL#MODEL."""
     writer: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     """The model that reads private texts, always one that may see them; None takes `model`."""
     baselines: bool = True
+    """Whether classifiers are fitted beside the model, some of them on private rows: off for a table that is no benchmark."""
     options: Options = Options()
+    """Choices of the methods."""
     schedule: Schedule | None = None
+    """When `dpicl serve` runs it; never by itself if left out."""
 
     @field_validator("sampling_rates")
     @classmethod
@@ -111,8 +124,11 @@ class Pipelines(Frozen):
     """The whole of pipelines.yaml; models are validated by the language-model layer."""
 
     version: Literal[1]
+    """Of the form of this file."""
     models: dict[Name, dict[str, object]] = {}
+    """Models by the names that pipelines and commands call them, each a [ModelSpec](#modelspec) without its name."""
     pipelines: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")], Pipeline]
+    """Pipelines by name."""
 
 
 def load_pipelines(path: Path) -> Pipelines:

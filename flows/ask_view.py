@@ -16,9 +16,11 @@ from dpicl.options import EnsembleOptions
 from dpicl.pipeline import Cell, load_pipelines, read_epsilon
 from dpicl.text.plain import plain_text
 from dpicl.yaml_file import validate
+from flows.budget import print_unheeded
 from tasks.asking import Wish
 from tasks.desk import Answered, Desk
 from tasks.plan import check_writer, registry
+from tasks.releases import account_of
 from tasks.settings import Settings
 
 
@@ -59,6 +61,7 @@ def queries_from(query: str | None, file: str | None) -> list[str]:
 
 def answer_all(wish: Wish, queries: Sequence[str], settings: Settings, *, again: bool, answers: Console, told: Console) -> None:
     """Print answers one a line, and elsewhere what each costs."""
+    print_unheeded([account_of(wish.contract, "dp_icl")], settings, told)
     for one in Desk(wish, settings, again=again).answer(queries):
         answers.print(one.answer, highlight=False, soft_wrap=True)
         told.print(_cost(one), highlight=False, soft_wrap=True, style="dim")

@@ -37,7 +37,11 @@ def ensure_automations(notify: str | None) -> None:
     """
     told = _notification(notify)
     wanted = [
-        AutomationCore(name=f"{PREFIX}budget low", trigger=_event(BUDGET_LOW), actions=told("the budget will not last the schedule")),
+        AutomationCore(
+            name=f"{PREFIX}budget low",
+            trigger=_event(BUDGET_LOW),
+            actions=told("the budget will not last the schedule, or has refused a run"),
+        ),
         AutomationCore(
             name=f"{PREFIX}validation failed", trigger=_event(VALIDATION_FAILED), actions=told("the checks of a data set failed")
         ),

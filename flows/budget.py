@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from dpicl.accounting.ledger import Account
+from dpicl.errors import DpiclError
 from dpicl.pipeline import load_pipelines
 from tasks.forecast import forecast
 from tasks.plan import draft_plan
-from tasks.quote import quote_units
-from tasks.releases import open_ledger
+from tasks.quote import accounts_of, quote_units, unheeded_caps
+from tasks.releases import account_of, open_ledger
 from tasks.settings import Settings
 
 LONGEST = 12
@@ -31,6 +35,13 @@ def print_quotes(pipeline: str, changes: dict[str, Any], console: Console) -> No
         table.add_row(line.account, str(line.releases), str(line.bought_before), cost, spent, cap, left)
     console.print(table)
     console.print("epsilon in nats; releases bought before are free if the data have not changed", highlight=False)
+    print_unheeded(accounts_of(plan.units.values(), settings), settings, console)
+
+
+def print_unheeded(accounts: Iterable[Account], settings: Settings, console: Console) -> None:
+    """Warn of caps that contracts state and that do not count."""
+    for sentence in unheeded_caps(accounts, settings):
+        console.print(f"warning: {sentence}", highlight=False, soft_wrap=True)
 
 
 def print_forecasts(console: Console) -> None:
@@ -50,7 +61,8 @@ def print_forecasts(console: Console) -> None:
 def print_accounts(console: Console) -> None:
     """Every account with its cap, what is spent and what is left; checks the ledger's chain."""
     table = Table("account", "protects", "spent", "delta", "cap", "left", "entries", box=None, header_style="bold")
-    with open_ledger(Settings.from_environment()) as ledger:
+    settings = Settings.from_environment()
+    with open_ledger(settings) as ledger:
         records = ledger.verify()
         for account in ledger.accounts():
             spent, cap = ledger.spent(account.name), account.epsilon_cap
@@ -68,6 +80,16 @@ def print_accounts(console: Console) -> None:
             )
     console.print(table)
     console.print(f"{records} records, chain intact; epsilon in nats", highlight=False)
+    print_unheeded(_declared_accounts(settings), settings, console)
+
+
+def _declared_accounts(settings: Settings) -> list[Account]:
+    """What all contracts that can be read say of their accounts."""
+    found: list[Account] = []
+    for name in (*settings.contract_names(), *settings.text_names()):
+        with suppress(DpiclError):  # a contract that breaks a rule is told of where it is used
+            found += [account_of(settings.declared(name), method) for method in ("gdp_tabicl", "ldp_tabicl")]
+    return found
 
 
 def change_cap(name: str, epsilon: float, delta: float | None, console: Console) -> None:
@@ -90,13 +112,15 @@ def change_cap(name: str, epsilon: float, delta: float | None, console: Console)
 def print_account(name: str, console: Console) -> None:
     """Every entry of one account: what it bought, what it cost, and the running total."""
     table = Table("charged", "mechanism", "bought", "epsilon", "total", "state", box=None, header_style="bold")
-    with open_ledger(Settings.from_environment()) as ledger:
+    settings = Settings.from_environment()
+    with open_ledger(settings) as ledger:
         for reading in ledger.odometer(name):
             release = reading.entry.release
             bought = ", ".join(f"{key}={str(value)[:LONGEST]}" for key, value in release.parameters.items() if value is not None)
             cost, total = _number(release.guarantee.epsilon), _number(reading.total.epsilon)
             table.add_row(reading.entry.reserved_utc[:19], release.mechanism, bought, cost, total, reading.entry.state)
     console.print(table)
+    print_unheeded((account for account in _declared_accounts(settings) if account.name == name), settings, console)
 
 
 def _number(value: float) -> str:

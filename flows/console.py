@@ -19,6 +19,7 @@ from flows.environment import prepare_environment
 from tasks.artefacts import PROMPTS, RESULTS, WRITING
 from tasks.files import read_json
 from tasks.run_folder import read_plan
+from tasks.settings import Settings
 
 
 def run_with_progress(
@@ -30,14 +31,18 @@ def run_with_progress(
         DpiclError: something was refused or failed, told in one sentence.
     """
     prepare_environment(console_level="CRITICAL")
-    from flows.runtime import runtime  # after the environment: it imports the orchestrator
+    from flows.budget import print_unheeded  # after the environment: all of these import the orchestrator
+    from flows.runtime import runtime
     from tasks.plan import make_plan
+    from tasks.quote import accounts_of
 
     folder = make_plan(pipeline, changes, run_id, resume=resume)
     console.print(f"run {folder.name}", highlight=False)
-    if not read_plan(folder).units:
+    units, settings = read_plan(folder).units, Settings.from_environment()
+    if not units:
         _report_only(folder)
         return folder
+    print_unheeded(accounts_of(units.values(), settings), settings, console)
     with _progress(folder, console) as say:
         say("starting the orchestrator and the workers")
         with _one_sentence(folder.name), runtime(workers):

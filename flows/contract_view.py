@@ -9,8 +9,10 @@ from rich.table import Table
 
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.models import CategoryColumn
+from dpicl.contract.sources import Source
 from dpicl.contract.text import Generation, GenerationPrompt
 from dpicl.errors import DpiclError
+from dpicl.files.objects import SCHEME
 from dpicl.text.read import find_texts
 from tasks.settings import Settings
 
@@ -45,17 +47,25 @@ def data_table(settings: Settings, console: Console) -> None:
             "OpenML": source.openml,
             "UCI": source.uci,
         }
-        local = source.file or source.folder
-        found = bool(source.bundled) or bool(settings.data and local and (settings.data / local).exists())
-        found = found or bool(source.query and os.environ.get(source.query.url_env))
-        found = found or any(settings.cache.glob(f"{name}*"))
-        table.add_row(name, ", ".join(way for way, value in ways.items() if value), "yes" if found else "no", source.licence)
+        table.add_row(name, ", ".join(way for way, value in ways.items() if value), _rows_at_hand(name, source, settings), source.licence)
     for name in settings.text_names():
         contract = settings.texts(name)
         way = "bundled (texts)" if contract.source.bundled else "file (texts)"
         table.add_row(name, way, "yes" if _at_hand(contract, settings) else "no", contract.source.licence)
     console.print(table)
-    console.print("files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables", highlight=False)
+    told = "files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables; what is remote was not asked for"
+    console.print(told, highlight=False)
+
+
+def _rows_at_hand(name: str, source: Source, settings: Settings) -> str:
+    """Whether a table's rows are on this machine; `remote` of a store or a database, of which only the address is known."""
+    local = source.file or source.folder
+    if local and local.startswith(SCHEME):
+        return "remote"
+    if source.query and os.environ.get(source.query.url_env):
+        return "remote"
+    found = bool(source.bundled) or bool(settings.data and local and (settings.data / local).exists())
+    return "yes" if found or any(settings.cache.glob(f"{name}*")) else "no"
 
 
 def _at_hand(contract: TextContract, settings: Settings) -> bool:

@@ -26,6 +26,7 @@ from dpicl.methods.common import asked_epsilon
 from dpicl.pipeline import Cell, Pipeline, read_epsilon
 from dpicl.snapshots import is_free, locked
 from dpicl.yaml_file import validate as validate_yaml
+from flows.budget import print_unheeded
 from flows.wiring import RELEASE
 from tasks.artefacts import finite, remove_private
 from tasks.batches import parts_of
@@ -36,6 +37,7 @@ from tasks.files import publish, read_json
 from tasks.ingest import ingest
 from tasks.plan import begin
 from tasks.prepare import prepare_batches
+from tasks.releases import account_of
 from tasks.run_folder import Plan, read_plan, run_folder
 from tasks.serialize import serialize
 from tasks.settings import Settings
@@ -141,6 +143,8 @@ def print_protected(dataset: str, method: str, *, epsilon: str, shots: int, out:
     told = f"{out.name}: {len(found.demonstrations)} demonstrations"
     for sentence in (told, found.statement, *found.spent, *found.caveats):
         console.print(sentence, highlight=False, soft_wrap=True)
+    settings = Settings.from_environment()
+    print_unheeded([account_of(settings.contract(dataset), method)], settings, console)
 
 
 @contextmanager

@@ -28,13 +28,24 @@ from prefect.events import emit_event
 from prefect.exceptions import PrefectException
 from prefect.states import AwaitingRetry, State
 
-from dpicl.errors import DataError, DeclarationError, ParameterError, PrivacyError, RefusedError, TooLongError
+from dpicl.errors import (
+    BudgetError,
+    DataError,
+    DeclarationError,
+    LedgerRefusedError,
+    ParameterError,
+    PrivacyError,
+    RefusedError,
+    TooLongError,
+)
+from tasks.publish import BUDGET_LOW
 from tasks.settings import Settings
 
 log = logging.getLogger("dpicl.flows")
 TRIES, DELAY_SECONDS = 8, 5.0
 """How often a flow run may fail or be killed; the wait after a first failure, doubled after every further one."""
-BROKEN_RULES = (DataError, DeclarationError, ParameterError, PrivacyError, RefusedError, TooLongError)
+BROKEN_RULES = (DataError, DeclarationError, LedgerRefusedError, ParameterError, PrivacyError, RefusedError, TooLongError)
+"""What stays so however often it is tried; a ledger that is away comes back, one that was edited does not mend itself."""
 GIVEN_UP = "dpicl.run.given-up"
 """Event: of a flow run that is not tried again, with the kind of its failure."""
 _LOOK_EVERY_SECONDS = 15.0
@@ -91,6 +102,8 @@ def try_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
     """A flow's hook after a failure: unless a rule is broken, which stays so, let it be started again, a few times."""
     del flow
     error = state.result(raise_on_failure=False)
+    if isinstance(error, BudgetError):
+        _tell(BUDGET_LOW, flow_run, {"refusal": str(error)})
     if isinstance(error, BROKEN_RULES):
         _give_up(flow_run, type(error).__name__)
     else:
@@ -119,8 +132,13 @@ def _count(flow_run: UUID, settings: Settings) -> int:
 
 
 def _give_up(flow_run: FlowRun, kind: str) -> None:
+    _tell(GIVEN_UP, flow_run, {"failure": kind})
+
+
+def _tell(event: str, flow_run: FlowRun, payload: dict[str, Any]) -> None:
+    """An event of a flow run that a deployment made; who started one himself sees what it says."""
     if flow_run.deployment_id is not None:
-        emit_event(GIVEN_UP, {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}"}, payload={"failure": kind})
+        emit_event(event, {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}"}, payload=payload)
 
 
 def find_orphans(deployments: Sequence[str], settings: Settings) -> list[FlowRun]:

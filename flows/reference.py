@@ -1,6 +1,6 @@
 """The pages of docs/reference, made from the code: `python -m flows.reference`, or `make reference`.
 
-A page says what the code says and no more: where a key has no docstring, its cell is empty.
+A page says what the code says and no more. A dash stands where there is nothing to say; of every key its docstring says what it is.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ import ast
 import inspect
 import json
 import re
-import textwrap
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import typer
 from pydantic import BaseModel
 
 from dpicl.contract import Contract, TextContract
+from dpicl.contract.schema import meanings, models
 from dpicl.lm.models import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.pipeline import Pipeline, Pipelines
@@ -30,6 +29,7 @@ from tasks import settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
+NOTHING = "–"
 _WRITTEN = "\n\nWritten by `make reference` from {source}; change it there.\n\n"
 _FIELDS = ("Trust", "Unit", "Neighbours", "Guarantee", "Paper", "Not covered")
 _HEAD = (*_FIELDS[:5], "Symbols", "Not covered")
@@ -38,8 +38,8 @@ Schema = Mapping[str, Any]
 
 
 def _cell(text: str) -> str:
-    """Text that keeps to one cell of a table."""
-    return " ".join(text.split()).replace("|", "\\|")
+    """Text that keeps to one cell of a table; a dash for none."""
+    return " ".join(text.split()).replace("|", "\\|") or NOTHING
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -128,27 +128,6 @@ def _kind(schema: Schema) -> str:
     return _bounded(kinds[schema["type"]], schema) if "type" in schema else "any value"
 
 
-def _models(kind: type[BaseModel] = BaseModel) -> dict[str, type[BaseModel]]:
-    """Our frozen types by name."""
-    found = {kind.__name__: kind} if kind.__module__.startswith("dpicl.") else {}
-    for one in kind.__subclasses__():
-        found |= _models(one)
-    return found
-
-
-def _meanings(kind: type[BaseModel]) -> dict[str, str]:
-    """Docstrings of a type's keys, those that it inherits too."""
-    found: dict[str, str] = {}
-    for one in reversed(kind.__mro__):
-        if not one.__module__.startswith("dpicl."):
-            continue
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
-        for line, after in pairwise(typing.cast(ast.ClassDef, tree).body):
-            if isinstance(line, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                found[ast.unparse(line.target)] = str(after.value.value)
-    return found
-
-
 def _default(key: str, schema: Schema, part: Schema) -> str:
     if key in part.get("required", ()):
         return "required"
@@ -158,10 +137,9 @@ def _default(key: str, schema: Schema, part: Schema) -> str:
 
 def _part(name: str, part: Schema, level: int) -> str:
     """The section of one type: its docstring and a table of its keys."""
-    meanings = _meanings(_models()[name])
+    said = meanings(models()[name])
     rows = [
-        [_code(key), _kind(schema), _default(key, schema, part), meanings.get(key, "")]
-        for key, schema in part.get("properties", {}).items()
+        [_code(key), _kind(schema), _default(key, schema, part), said.get(key, "")] for key, schema in part.get("properties", {}).items()
     ]
     return f"{'#' * level} {name}\n\n{_prose(part.get('description'))}\n\n" + _table(("key", "takes", "if left out", "what it is"), rows)
 

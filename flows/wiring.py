@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect.futures import PrefectFuture
 
-from dpicl.errors import DpiclError, RefusedError, RunError
+from dpicl.errors import BudgetError, DpiclError, RefusedError, RunError
 from dpicl.pipeline import Unit
 from flows.gpus import on_gpus, scoring_workers
 from flows.recovery import BROKEN_RULES
@@ -43,6 +43,7 @@ from tasks.ingest import ingest
 from tasks.measure import measure
 from tasks.prepare import prepare_batches
 from tasks.publish import show_budget, show_checks, show_release, show_results
+from tasks.quote import accounts_of, unheeded_caps
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
 from tasks.releases import WRITING
@@ -80,7 +81,8 @@ def run_units(run: str) -> str:
         RunError: some units failed; the others are done and reported.
         DpiclError: the only thing there was to do broke a rule.
     """
-    plan = read_plan(Path(run))
+    plan, settings = read_plan(Path(run)), Settings.from_environment()
+    _warn_of_caps(plan.units.values(), settings)
     missing = [key for key in plan.units if not (Path(run) / "units" / key / RESULTS).exists()]
     failures: dict[str, Exception] = {}
     waiting: dict[str, list[Job]] = {}
@@ -110,8 +112,14 @@ def run_units(run: str) -> str:
         _guarded(failures, "report", lambda: _close(run))
     if failures:
         _raise(run, failures)
-    remove_private(Path(run), Settings.from_environment())
+    remove_private(Path(run), settings)
     return f"{len(plan.units)} units, {len(missing)} of them now"
+
+
+def _warn_of_caps(units: Iterable[Unit], settings: Settings) -> None:
+    """On the run's page, since nobody sees the terminal of a scheduled run."""
+    for sentence in unheeded_caps(accounts_of(units, settings), settings):
+        log.warning("%s", sentence)
 
 
 class Progress:
@@ -235,9 +243,16 @@ def _raise(run: str, failures: dict[str, Exception]) -> None:
     name, first = next(iter(failures.items()))
     if len(failures) == 1 and isinstance(first, DpiclError):
         raise first
-    kind = RefusedError if all(isinstance(error, BROKEN_RULES) for error in failures.values()) else RunError
     told = "its workers were killed, perhaps for lack of memory" if isinstance(first, KilledWorker) else first
-    raise kind(
+    raise _kind(list(failures.values()))(
         f"run {Path(run).name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, first {name}: "
         f"{told}; the rest is done and `dpicl run --resume {Path(run).name}` does what is missing"
     ) from None
+
+
+def _kind(failures: Sequence[Exception]) -> type[DpiclError]:
+    """What all failures of a run have in common: a cap, a broken rule of any kind, or nothing that stays so."""
+    for kind, kinds in ((BudgetError, BudgetError), (RefusedError, BROKEN_RULES)):
+        if all(isinstance(error, kinds) for error in failures):
+            return kind
+    return RunError

@@ -40,7 +40,7 @@ def quote_units(units: Iterable[Unit], settings: Settings, writing_model: ModelS
         writing_model: the model that reads private rows, where a method has one do that.
 
     Raises:
-        LedgerError: the ledger was edited or rolled back; told before anything is read.
+        LedgerRefusedError: the ledger was edited or rolled back; told before anything is read.
     """
     with open_ledger(settings) as ledger:
         ledger.verify()
@@ -66,6 +66,37 @@ def _quote(ledger: Ledger, account: Account, asked: dict[Named, Guarantee]) -> A
     bought = {(entry.release.mechanism, canonical(entry.release.parameters)) for entry in ledger.entries(account.name)}
     new = [guarantee for name, guarantee in asked.items() if name not in bought]
     return AccountQuote(account.name, len(asked), len(asked) - len(new), ledger.dry_run(account.name, new))
+
+
+def accounts_of(units: Iterable[Unit], settings: Settings) -> list[Account]:
+    """The accounts that units spend from, each once."""
+    return list(dict.fromkeys(account_of(settings.declared(unit.dataset), unit.method) for unit in units))
+
+
+def unheeded_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
+    """A sentence for each cap that a contract has come to state and that does not count, as another was decided in the ledger.
+
+    Args:
+        accounts: as contracts state them; those that are not open, or are a benchmark's, are passed by.
+    """
+    capped = [account for account in accounts if not account.benchmark]
+    if not capped:
+        return []
+    with open_ledger(settings) as ledger:
+        opened = {account.name for account in ledger.accounts()}
+        found = ((asked, ledger.unheeded(asked)) for asked in capped if asked.name in opened)
+        return [_unheeded(asked, holding) for asked, holding in found if holding is not None]
+
+
+def _unheeded(asked: Account, holding: Account) -> str:
+    """Both numbers, and the command that makes the contract's one count."""
+    with_delta = asked.delta_cap != holding.delta_cap
+    caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (asked, holding)]
+    command = f"dpicl budget {asked.name} --cap {asked.epsilon_cap:.12g}" + (f" --delta {asked.delta_cap:.12g}" if with_delta else "")
+    return (
+        f"account {asked.name!r}: its contract now says a cap of epsilon {caps[0]}, which does not count: {caps[1]} was decided in the "
+        f"ledger and holds; `{command}` changes it"
+    )
 
 
 def check_budget(units: Iterable[Unit], settings: Settings, writing_model: ModelSpec) -> None:

@@ -27,7 +27,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger, Release, content_version, load_key, release_id
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
-from dpicl.errors import LedgerError
+from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
 from dpicl.methods import METHODS
 from dpicl.methods.common import Cost
@@ -180,7 +180,8 @@ class UnitReleases:
         """The published artefact of a release.
 
         Raises:
-            LedgerError: nothing is published, or the artefact is gone or not what was published.
+            LedgerError: nothing is published, or the artefact is gone.
+            LedgerRefusedError: the artefact is not what was published.
         """
         release = self.named[cell]
         winner = ledger.published(release.release_id)
@@ -196,7 +197,7 @@ class UnitReleases:
             )
         content = final.read_bytes()
         if hashlib.sha256(content).hexdigest() != winner:
-            raise LedgerError(f"{self.folder.unit.key}: {cell.key}: the artefact is not the one that was published")
+            raise LedgerRefusedError(f"{self.folder.unit.key}: {cell.key}: the artefact is not the one that was published")
         return content
 
     def _final(self, release: Release) -> Path:

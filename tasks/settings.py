@@ -4,6 +4,7 @@ DPICL_HOME        state: runs, private files, caches, models        default ./.d
 DPICL_DATA        folder of data files that contracts name          default none
 DPICL_CONTRACTS   folder of contracts                               default ./data_contracts, else the packaged ones
 DPICL_PIPELINES   pipelines.yaml                                    default ./pipelines.yaml, else the packaged one
+DPICL_LEDGER      the ledger's database, `postgresql://…` for several hosts default `ledger.db` in DPICL_HOME
 DPICL_POWER_WATTS power that running time is turned into energy with  default 100
 DPICL_LOG_FORMAT  `json`: a run's log as JSON lines on standard error default text
 """

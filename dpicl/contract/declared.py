@@ -15,8 +15,11 @@ class Budget(Frozen):
     """The cap of the account, or a declaration that nothing is at stake."""
 
     benchmark: bool = False
+    """True of public data on which nothing is at stake: no cap, seeded noise, `inf` and central baselines allowed."""
     epsilon: Annotated[float, Field(gt=0)] | None = None
+    """What all releases of the account together may cost, in nats; what a command decides in the ledger later holds instead."""
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """At which epsilon is counted; 0 where every mechanism is pure, as those of tables are."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Budget:
@@ -33,18 +36,24 @@ class Person(Frozen):
     """
 
     id_column: Name
+    """The column that names whom a row is about."""
     max_rows: Annotated[int, Field(ge=1)]
+    """Most rows of one person that enter a release, drawn at random; a release costs so many times what it costs of a row."""
 
 
 class Privacy(Frozen):
     """Unit of protection, neighbouring relation of central mechanisms, and the budget."""
 
     unit: Literal["row", "person"] = "row"
+    """Whom a release protects: the row, or the person that several rows may be about."""
     person: Person | None = None
+    """Of unit `person`, and left out of unit `row`."""
     neighbours: Literal["add-or-remove-one", "replace-one"] = "add-or-remove-one"
+    """Whether a row comes or goes, or is exchanged for another; a client's own report is always exchanged."""
     sampling_rate: Rate = Fraction(1, 10)
     """Public rate of the Poisson subsample of central methods."""
     budget: Budget
+    """What may be spent in all, or that nothing is at stake."""
 
     @field_validator("sampling_rate")
     @classmethod
@@ -66,9 +75,14 @@ class Declared(Grown):
     later: ClassVar[tuple[str, ...]] = ("draft",)
 
     version: Literal[1]
+    """Of the form of contracts."""
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+    """The file's name without `.yaml`, and the name of the account."""
     description: Text
+    """One sentence for reports: what is asked of which rows."""
     source: Origin
+    """Where the rows are, who published them, and on what terms."""
     privacy: Privacy
+    """Whom releases protect, and what they may cost."""
     draft: bool = False
     """Whether parts of it were taken from rows; nothing is released by a draft."""

@@ -31,10 +31,15 @@ class Split(Frozen):
     """
 
     column: Name | None = None
+    """The category column of a published split; with `train` and `test`."""
     train: Category | None = None
+    """Its value in rows that demonstrations are made from."""
     test: Category | None = None
+    """Its value in rows that are held out."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The share of rows that is held out at random where no split is published: the same rows in every run."""
     query_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The share of the held-out rows that is put to the model."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Split:
@@ -56,15 +61,23 @@ class NumberColumn(Grown):
     later: ClassVar[tuple[str, ...]] = ("levels",)
 
     levels: Levels = None
+    """Rising cut points between the values that MST-TabICL tells apart, in the column's unit.
+
+    Left out: every whole number where there are at most 16, else the cuts of `local` and `prompts`, else eight equal parts.
+    """
 
 
 class IntegerColumn(NumberColumn):
     """Whole numbers with public bounds, both included."""
 
     type: Literal["integer"]
+    """A whole number."""
     bounds: tuple[int, int]
+    """[low, high], both possible, from public knowledge; values outside are clipped."""
     decimals: Literal[0] = 0
+    """None are shown."""
     step: Literal[1] = 1
+    """Sums are exact."""
 
     @field_validator("bounds")
     @classmethod
@@ -76,9 +89,13 @@ class RealColumn(NumberColumn):
     """Real numbers with public bounds; sums are taken exactly on a grid of `step`."""
 
     type: Literal["real"]
+    """A number with a fraction."""
     bounds: tuple[float, float]
+    """[low, high], both possible, from public knowledge; values outside are clipped."""
     decimals: Annotated[int, Field(ge=0, le=6)] = 2
+    """Most digits after the point in prompts."""
     step: Annotated[float, Field(gt=0)] = 0.001
+    """Values are rounded to whole numbers of it before they are summed; in the column's unit."""
 
     @field_validator("bounds")
     @classmethod
@@ -103,8 +120,11 @@ class CategoryColumn(Frozen):
     """One of a public list of categories; `texts` says how a prompt puts each."""
 
     type: Literal["category"]
+    """One of a list."""
     categories: Annotated[tuple[Category, ...], Field(min_length=1, max_length=256)]
+    """All values that there may be, 256 at most, from public knowledge: those too that no row has."""
     texts: dict[Category, Text] = {}
+    """{category: how a prompt puts it}; others stand for themselves."""
 
     @model_validator(mode="after")
     def _consistent(self) -> CategoryColumn:
@@ -127,7 +147,9 @@ class Rule(Frozen):
     """
 
     cuts: tuple[float, ...] = ()
+    """Of a number: rising cut points, a part below each and one above; in the column's unit."""
     parts: tuple[tuple[Category, ...] | Literal["rest"], ...] = ()
+    """Of categories: the set of each part, all of them together every category."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Rule:
@@ -147,8 +169,11 @@ class Attribute(Rule):
     """One randomised answer of a client: a rule on a column and a text per part."""
 
     name: Name
+    """Of the answer, as the local template calls it."""
     column: Name
+    """The feature that is asked about."""
     texts: tuple[Text, ...]
+    """How a prompt puts each part, in their order."""
 
     @model_validator(mode="after")
     def _text_each(self) -> Attribute:
@@ -161,7 +186,9 @@ class Label(Rule):
     """The binary label: part 1 of the rule is the positive class."""
 
     column: Name
+    """The column that is to be told."""
     question: Text
+    """What a prompt asks after the row; the answer is Yes or No."""
 
     @model_validator(mode="after")
     def _binary(self) -> Label:
@@ -174,6 +201,7 @@ class GroupKey(Rule):
     """One GROUP BY key: a rule on a column."""
 
     column: Name
+    """The column whose parts make groups."""
 
 
 def _as_group_key(value: Any) -> Any:
@@ -191,45 +219,65 @@ class Word(Frozen):
     """
 
     field: Name
+    """The attribute (local) or column (central) that it depends on."""
     texts: tuple[Annotated[str, StringConstraints(max_length=2000)], ...]
+    """What is written for each part, in their order; may be empty, and may hold `{field}` places."""
     cuts: tuple[float, ...] = ()
+    """Of a number in a central template: as those of a rule."""
     parts: tuple[tuple[Category, ...] | Literal["rest"], ...] = ()
+    """Of categories in a central template: as those of a rule."""
 
 
 class Template(Frozen):
     """Text with `{field}` places; a field is a column, an attribute or one of `words`."""
 
     text: Text
+    """What a row becomes, with places `{name}` of its fields and words."""
     words: dict[Name, Word] = {}
+    """Words by name whose choice depends on a field."""
 
 
 class Prompts(Frozen):
     """One template for locally randomised rows, one for group averages and plain rows."""
 
     local: Template
+    """Of attributes, for LDP-TabICL."""
     central: Template
+    """Of columns, for GDP-TabICL, MST-TabICL and rows that are asked about."""
 
 
 class Check(Frozen):
     """Severity of one rule on the table; `fail` stops the run, `warn` is reported."""
 
     rule: Literal["in_bounds", "known_categories", "no_missing", "both_labels", "row_count", "unique"]
+    """What must hold; without a `column`, of every column that it suits."""
     column: Name | None = None
+    """Of one column only; `unique` without one is about whole rows."""
     at_least: Annotated[int, Field(ge=1)] | None = None
+    """Fewest rows of `row_count` (2 if left out), or of each label of `both_labels` (1 if left out)."""
     severity: Literal["warn", "fail"] = "fail"
+    """Whether a broken rule stops the run or is only reported."""
 
 
 class Contract(Declared):
     """All public knowledge on one data set."""
 
     source: Source
+    """Where the rows are, who published them, and on what terms."""
     split: Split
+    """Which rows are held out."""
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
+    """Every column that is read, by name."""
     label: Label
+    """What is asked of a row, and which values mean Yes."""
     groups: dict[Annotated[int, Field(ge=2)], tuple[Annotated[GroupKey | Literal["label"], BeforeValidator(_as_group_key)], ...]]
+    """{number of demonstrations: by what they differ}; the parts of the keys multiply to the number. One demonstration needs none."""
     local: Annotated[tuple[Attribute, ...], Field(min_length=1)]
+    """What a client would be asked by LDP-TabICL."""
     prompts: Prompts
+    """How rows are put in words."""
     checks: tuple[Check, ...] = ()
+    """Rules beside those that every table must keep, or another severity of one of these."""
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
-from typing import Any
+import textwrap
+from itertools import pairwise
+from typing import Any, cast
+
+from pydantic import BaseModel
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
@@ -14,9 +20,35 @@ def json_schema(kind: type[Declared] = Contract) -> dict[str, Any]:
     """JSON schema (draft 2020-12) of what `data_contracts/*.yaml` may say, or `data_contracts/texts/*.yaml`.
 
     Cross-references (a template's fields, the product of groups) are beyond a schema and are
-    checked on loading.
+    checked on loading. Editors show each key's docstring beside it.
     """
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **kind.model_json_schema()}
+    schema, known = kind.model_json_schema(), models()
+    for name, part in {kind.__name__: schema, **schema["$defs"]}.items():
+        said = meanings(known[name])
+        for key, content in part.get("properties", {}).items():
+            content |= {"description": said[key]} if key in said else {}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def models(kind: type[BaseModel] = BaseModel) -> dict[str, type[BaseModel]]:
+    """Our frozen types by name."""
+    found = {kind.__name__: kind} if kind.__module__.startswith("dpicl.") else {}
+    for one in kind.__subclasses__():
+        found |= models(one)
+    return found
+
+
+def meanings(kind: type[BaseModel]) -> dict[str, str]:
+    """Docstrings of a type's keys, those that it inherits too, one line each."""
+    found: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        if not one.__module__.startswith("dpicl."):
+            continue
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+        for line, after in pairwise(cast(ast.ClassDef, tree).body):
+            if isinstance(line, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                found[ast.unparse(line.target)] = " ".join(str(after.value.value).split())
+    return found
 
 
 def schema_text(kind: type[Declared] = Contract) -> str:

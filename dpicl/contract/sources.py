@@ -28,7 +28,9 @@ class Remote(Frozen):
     """Where a public repository keeps the set, and how its form differs from ours."""
 
     id: Annotated[int, Field(gt=0)]
+    """The set's number in the repository."""
     rename: dict[str, str] = {}
+    """{their column: our column}."""
     values: dict[str, dict[Category, Category]] = {}
     """column -> {their value: our value}."""
     scale: dict[str, float] = {}
@@ -41,14 +43,18 @@ class Origin(Frozen):
     """Who published a data set, and on what terms it may be used."""
 
     title: Text
+    """What the set is called where it was published."""
     licence: Text
+    """On what terms it may be used."""
     citation: Text
+    """Whom to cite; `none` of a set that was not published."""
 
 
 class Query(Frozen):
     """Rows of a database: what is asked, and the environment variable that says where and with which password."""
 
     url_env: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
+    """Name of the environment variable that holds the database's address with its password."""
     sql: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
     """One statement that gives the contract's columns; a limit on the rows should come with an order of them."""
 
@@ -59,6 +65,7 @@ class Source(Origin, Grown):
     later: ClassVar[tuple[str, ...]] = ("folder", "query", "formerly")
 
     bundled: Literal["breast_cancer"] | None = None
+    """Rows that come with an installed package."""
     file: TablePath | None = None
     """CSV, CSV.gz or Parquet; a relative path is looked up below the data folder, `s3://BUCKET/KEY` in an S3 store."""
     folder: TablePath | None = None
@@ -66,8 +73,11 @@ class Source(Origin, Grown):
     formerly: TablePath | None = None
     """What stood in `file` or `folder` when releases were bought, before the same rows were moved, in the same key: they stay bought."""
     query: Query | None = None
+    """Rows of a database, in place of a file."""
     openml: Remote | None = None
+    """Where `dpicl data fetch` gets them from OpenML."""
     uci: Remote | None = None
+    """Where `dpicl data fetch` gets them from the UCI repository."""
     content_sha256: Sha256 | None = None
     """Digest of the typed rows in canonical order: the same for every way of getting them."""
     ignore: tuple[str, ...] = ()

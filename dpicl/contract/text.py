@@ -42,6 +42,7 @@ class TextFile(Frozen):
     """JSON Lines, CSV or Parquet, the first two also gzipped; a relative path is looked up below the data folder."""
 
     file: FilePath
+    """Below the data folder; texts are read from a disk only."""
     sha256: Sha256 | None = None
     """Digest of the file as it stands there."""
 
@@ -50,8 +51,11 @@ class TextSource(Origin):
     """Two files, of private texts and of held-out ones; or texts that come with a package."""
 
     train: TextFile | None = None
+    """Private texts."""
     test: TextFile | None = None
+    """Held-out texts, of which queries are taken."""
     bundled: Literal["docstrings"] | None = None
+    """Texts that come with an installed package, in place of files."""
 
     @model_validator(mode="after")
     def _one_way(self) -> TextSource:
@@ -65,15 +69,20 @@ class LabelText(Frozen):
     """How prompts put a label, and a public lower bound on how many private rows have it."""
 
     text: Line
+    """How prompts put the label."""
     rows: Count
+    """Fewest private texts that have it, from public knowledge."""
 
 
 class Classification(Frozen):
     """Every text has one of a public list of labels, in the order of the prompts."""
 
     kind: Literal["classification"]
+    """The answer is a label."""
     field: FieldPath
+    """Where a record's label stands."""
     labels: Annotated[dict[Category, LabelText], Field(min_length=2, max_length=256)]
+    """{value in the records: how it is put, and its fewest rows}; 2 to 256."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Classification:
@@ -89,7 +98,9 @@ class Extraction(Frozen):
     """
 
     kind: Literal["extraction"]
+    """The answer is a phrase of the text."""
     field: FieldPath
+    """Where a record's answer stands."""
     rows: Count
     """Public lower bound on how many private rows have an answer."""
     labels: Annotated[tuple[Line, ...], Field(min_length=1, max_length=256)]
@@ -109,7 +120,9 @@ class FreeText(Frozen):
     """The answer is a text of its own, such as a summary; a record without one, or without a text, is left out."""
 
     kind: Literal["generation"]
+    """The answer is written."""
     field: FieldPath
+    """Where a record's answer stands."""
     rows: Count
     """Public lower bound on how many private rows have an answer."""
     answer_tokens: Annotated[int, Field(ge=1, le=1000)]
@@ -120,16 +133,22 @@ class GenerationPrompt(Frozen):
     """What a demonstration is written from: the instruction, and the words before a label and before a text."""
 
     instruction: Line
+    """What a model is told to do with a label, before the examples."""
     label: Line
+    """Written before a label, with a colon after it."""
     text: Line
+    """Written before a text, with a colon after it."""
 
 
 class AskingPrompt(Frozen):
     """What the model is asked with: an instruction or none, and the words before a text and before its answer."""
 
     instruction: Line | None = None
+    """What stands above the demonstrations; nothing if left out."""
     text: Line
+    """Written before a text, with a colon after it."""
     answer: Line
+    """Written before its answer, with a colon after it."""
     keywords: Line | None = None
     """Of answers that are texts: what is written before released keywords, above the answer."""
 
@@ -138,7 +157,9 @@ class TextPrompts(Frozen):
     """One layout for asking queries, and one for writing demonstrations where that is done."""
 
     generation: GenerationPrompt | None = None
+    """For method few_shot_generation."""
     asking: AskingPrompt
+    """For every method."""
 
 
 class Generation(Frozen):
@@ -153,6 +174,7 @@ class Generation(Frozen):
     max_tokens: Count
     """T_max: most tokens of a demonstration, all of which are charged."""
     delta: Delta
+    """Of a whole release, in (0, 1): should be less than one by the number of rows of the rarest label."""
 
 
 class Ensemble(Frozen):
@@ -172,15 +194,19 @@ class TextContract(Declared):
     """All public knowledge on one set of labelled texts."""
 
     kind: Literal["text"]
+    """Tells a contract of texts from one of a table."""
     source: TextSource
+    """Where the texts are, who published them, and on what terms."""
     text: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
     """How a record's fields make its text, in `{field}` places."""
     max_characters: Annotated[int, Field(ge=1, le=100_000)]
     """A longer text is cut here, each on its own."""
     task: Annotated[Classification | Extraction | FreeText, Field(discriminator="kind")]
+    """What an answer is."""
     query_count: Count
     """Of the held-out texts, this many are put to the model: the same in every run."""
     prompts: TextPrompts
+    """What stands around texts, labels and answers."""
     calibrate: bool = False
     """Contextual calibration of Zhao et al. (2021)."""
     generation: Generation | None = None

@@ -39,18 +39,23 @@ class ModelSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    """How reports call it; an entry of `models` has its key as its name, and leaves this out."""
     kind: Literal["bundled", "tiny", "transformers", "endpoint", "fake"]
+    """Where it runs."""
     id: str | None = None
     """Folder with config.json or `org/name` on the hub; for an endpoint, the server's name of the model."""
     revision: str | None = None
     """Branch, tag or commit on the hub."""
     dtype: Dtype = "float32"
+    """Of a local model's weights; one that reads private texts needs float32."""
     device: Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    """Of a local model; `auto` is a GPU where there is one."""
     trust: Trust = "local"
     """Of an endpoint `remote`, unless its entry says otherwise."""
     url: Annotated[str, StringConstraints(max_length=300)] | None = None
     """Of an endpoint: what `/completions` is appended to."""
     api: Literal["auto", "completions", "chat"] = "auto"
+    """Of an endpoint: which of its two interfaces is asked; `auto` finds out."""
     key_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
     """Name of the environment variable that holds the endpoint's key."""
     max_connections: Annotated[int, Field(ge=1, le=1024)] = 32
@@ -58,6 +63,7 @@ class ModelSpec(BaseModel):
     deadline_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     """For one answer, repeated attempts included."""
     price_per_million_tokens: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    """Of an endpoint, prompt and answer alike, in any currency: reports then say what a run cost."""
     allow_fallback: bool = False
     """Whether the endpoint's text may be parsed where it gives no log-probabilities."""
 

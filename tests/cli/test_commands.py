@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from flows.console import _one_sentence
-from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, call_main, complaint, end, said, until
+from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, call_main, complaint, end, install, said, shop, until
 
 Capture = pytest.CaptureFixture[str]
 CONTRACTS = ("adult", "bank", "blood", "breast_cancer", "calhousing", "car", "diabetes", "heart", "jungle")
@@ -74,6 +74,27 @@ def test_data_list_tells_what_is_at_hand(place: Place, capsys: Capture, monkeypa
     if (REAL_DATA / "tabular" / "blood.csv").exists():
         monkeypatch.setenv("DPICL_DATA", str(REAL_DATA))
         assert any(line.startswith(" blood") and "yes" in line for line in said(capsys, "data", "list").splitlines())
+
+
+def test_data_list_says_remote_of_what_it_did_not_ask_for(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no such store and no such database: only addresses are known, and they are not looked up."""
+    places = {
+        "stored": {"file": "s3://nobodys-bucket/rows.parquet"},
+        "shelved": {"folder": "s3://nobodys-bucket/rows/"},
+        "asked": {"query": {"url_env": "SHOP_DB", "sql": "SELECT 1"}},
+    }
+    for name, source in places.items():
+        contract = shop(name)
+        contract["source"] = {**{key: value for key, value in contract["source"].items() if key != "file"}, **source}
+        install(place, contract, "")
+
+    def at_hand() -> dict[str, str]:
+        lines = [line.split() for line in said(capsys, "data", "list").splitlines()]
+        return {line[0]: line[2] for line in lines if line and line[0] in places}
+
+    assert at_hand() == {"stored": "remote", "shelved": "remote", "asked": "no"}, "nobody has said where the database is"
+    monkeypatch.setenv("SHOP_DB", "postgresql://me@127.0.0.1:1/base")
+    assert at_hand()["asked"] == "remote"
 
 
 def test_a_dry_run_prints_what_a_run_would_spend_and_begins_none(place: Place, capsys: Capture) -> None:

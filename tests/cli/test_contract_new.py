@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from benchmarks.new_user import KNOWN, from_knowledge, write_table
 from dpicl.contract import Contract, load_contract
 from dpicl.contract.load import contract_digest
 from tests.harness import Place, call_main, complaint, said, shop_rows
@@ -84,3 +85,17 @@ def test_contracts_that_are_no_drafts_keep_their_digest() -> None:
     contract = CONTRACTS["blood"]
     assert "draft" not in contract.model_dump_json()
     assert contract_digest(contract.model_copy(update={"draft": True})) != contract_digest(contract)
+
+
+def test_the_new_user_of_the_benchmark_leaves_nothing_that_was_looked_up(place: Place, capsys: Capture) -> None:
+    """`make bench TOPIC=operations` edits a draft by a script, which must go on fitting what a draft says."""
+    write_table(place.root / "data" / "theirs" / "wines.csv")
+    said(capsys, "contract", "new", "theirs/wines.csv", "--label", "barolo", "--positive", "yes")
+    file = place.root / "contracts" / "wines.yaml"
+    file.write_text(from_knowledge(file.read_text()))
+    assert "LOOKED" not in file.read_text() and said(capsys, "contract", "check", str(file)).startswith("wines.yaml: ok: 14 columns")
+    edited = load_contract(file)
+    assert isinstance(edited, Contract) and not edited.draft
+    for name, (low, high, cut) in KNOWN.items():
+        column, (asked,) = edited.columns[name], [one for one in edited.local if one.column == name]
+        assert column.type != "category" and column.bounds == (low, high) and asked.cuts == (cut,), name

@@ -161,3 +161,25 @@ def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, cap
     assert f"{table}: cap 2 (was 3), spent 3, nothing more can be bought" in said(capsys, "budget", table, "--cap", "2")
     for wrong in (("budget", "--cap", "1"), ("budget", "nobody", "--cap", "1"), ("budget", table, "--cap", "-1")):
         complaint(call_main(wrong, capsys))
+
+
+def test_a_contract_that_lowers_its_cap_after_one_was_decided_is_told_that_it_does_not_count(
+    place: Place, capsys: Capture, table: str
+) -> None:
+    """By whatever would spend, and by `dpicl budget`; what is charged and refused stays as decided."""
+    contract = place.root / "contracts" / f"{table}.yaml"
+    release = ("protect", table, "--method", "mst_tabicl", "--shots", "2", "--epsilon")
+    said(capsys, *release, "1", "--out", str(place.root / "first.jsonl"))
+    said(capsys, "budget", table, "--cap", "3")
+    asking = ("budget",), ("budget", table), ("run", "private", "--datasets", table, "--methods", "mst_tabicl", "--dry-run")
+    assert not any("warning" in said(capsys, *command) for command in asking), "the contract says what it said at the decision"
+    contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 1.5"))
+    told = (
+        f"warning: account '{table}': its contract now says a cap of epsilon 1.5, which does not count: 3 was decided in the ledger and "
+        f"holds; `dpicl budget {table} --cap 1.5` changes it\n"
+    )
+    for command in (*asking, (*release, "1.9", "--out", str(place.root / "second.jsonl"))):  # 2.9 in all, more than the contract allows
+        assert told in said(capsys, *command)
+    said(capsys, "budget", table, "--cap", "1.5")
+    assert not any("warning" in said(capsys, *command) for command in asking)
+    assert "spent 2.9 of cap 1.5" in complaint(call_main((*release, "0.1", "--out", str(place.root / "third.jsonl")), capsys))

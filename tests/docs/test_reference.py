@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.reference import GENERATED, PAGES, head_of
+from flows.reference import GENERATED, NOTHING, PAGES, head_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,6 +29,15 @@ def test_links_inside_a_page_have_their_heading(name: str) -> None:
         re.sub(r"[^a-z0-9_ -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in re.findall(r"^#+ .*", text, re.MULTILINE)
     }
     assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= headings
+
+
+@pytest.mark.parametrize("name", sorted(GENERATED))
+def test_no_cell_is_empty_and_every_key_is_told(name: str) -> None:
+    """A dash may stand for a default that there is not, never for what a key or an option is."""
+    rows = [re.split(r" (?<!\\)\| ", line[2:-2]) for line in GENERATED[name]().splitlines() if line.startswith("| ")]
+    assert all(cell.strip() for row in rows for cell in row)
+    untold = [row[0] for row in rows if row[-1] == NOTHING]
+    assert not untold, f"without a docstring below its field, or a help text: {', '.join(untold)}"
 
 
 def test_every_key_of_a_shipped_contract_is_on_its_page() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -12,12 +13,14 @@ from uuid import UUID, uuid4
 
 import pytest
 from prefect.client.schemas.objects import FlowRun
-from prefect.states import Crashed
+from prefect.states import Crashed, Failed
 
-from dpicl.errors import RefusedError
-from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held
+from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError
+from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, try_later
+from tasks.plan import make_plan
+from tasks.releases import open_ledger
 from tasks.settings import Settings
-from tests.harness import World, install, shop, shop_rows
+from tests.harness import SMALL, Place, World, install, new_place, shop, shop_rows, until
 
 
 @pytest.fixture
@@ -72,6 +75,79 @@ def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts
     grid = {"datasets": ["purse"], "methods": ["mst_tabicl"], "epsilons": [1], "shots": [2], "seeds": [0, 1], "model": "fake"}
     world.sweep("purse-first", grid, pipeline="private")
     (world.root / "data" / "purse.csv").write_text(shop_rows(80, seed=1))
-    with pytest.raises(RefusedError, match="2 parts failed, first .*: account 'purse': asked epsilon=1, spent 2 of cap 2") as refused:
+    with pytest.raises(BudgetError, match="2 parts failed, first .*: account 'purse': asked epsilon=1, spent 2 of cap 2") as refused:
         world.sweep("purse-second", grid, pipeline="private")
     assert isinstance(refused.value, BROKEN_RULES)
+
+
+def test_a_run_that_a_cap_refuses_is_told_as_a_low_budget_too(world: World) -> None:
+    """Refused by its plan it never comes to the table of its budget, which tells it otherwise."""
+    contract = shop("pouch", private=True)
+    contract["privacy"]["budget"]["epsilon"] = 1
+    install(world, contract, shop_rows(80))
+    with world.entered(), pytest.raises(BudgetError) as refused:
+        make_plan("private", {**SMALL, "datasets": ["pouch"], "methods": ["mst_tabicl"], "epsilons": [2]}, "pouch-run")
+    flow_run = deployed_run(world)
+    with world.entered():
+        try_later(None, flow_run, Failed(data=refused.value))
+    asked = {"filter": {"resource": {"id": [f"prefect.flow-run.{flow_run.id}"]}, "event": {"prefix": ["dpicl."]}}}
+    until(lambda: len(world.ask("events/filter", asked)["events"]) == 2, 30, "the events", every=0.5)
+    told = {event["event"]: event["payload"] for event in world.ask("events/filter", asked)["events"]}
+    assert told == {"dpicl.budget.low": {"refusal": str(refused.value)}, "dpicl.run.given-up": {"failure": "BudgetError"}}
+
+
+@pytest.fixture
+def plundered(tmp_path: Path) -> Place:
+    """An installation of its own, whose ledger somebody has edited: a release was made cheaper."""
+    place = new_place(tmp_path / "place")
+    table = install(place, shop("till", private=True), shop_rows(80))
+    told = place.dpicl("protect", table, "--method", "mst_tabicl", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
+    assert told.returncode == 0, told.stderr
+    with sqlite3.connect(place.home / "ledger.db") as ledger:
+        assert ledger.execute("UPDATE entries SET epsilon = 0.001").rowcount == 1
+    return place
+
+
+def failure_of_a_plan(place: Place, **extra: str) -> LedgerError:
+    """Why a run cannot begin."""
+    grid = {"datasets": ["till"], "methods": ["mst_tabicl"], "epsilons": [1], "shots": [2], "seeds": [1], "model": "fake"}
+    with place.entered(**extra), pytest.raises(LedgerError) as refused:
+        make_plan("private", grid, "run")
+    return refused.value
+
+
+def deployed_run(world: World) -> FlowRun:
+    """A flow run that a deployment made, which nobody works on."""
+    flow = world.ask("flows/", {"name": "recovered"})["id"]
+    deployment = world.ask("deployments/", {"name": "recovered", "flow_id": flow})["id"]
+    return FlowRun.model_validate(world.ask(f"deployments/{deployment}/create_flow_run", {"state": {"type": "RUNNING"}}))
+
+
+def test_an_edited_ledger_is_refused_and_one_that_is_away_is_tried_again(world: World, plundered: Place) -> None:
+    edited = failure_of_a_plan(plundered)
+    away = failure_of_a_plan(plundered, DPICL_LEDGER="postgresql://me@127.0.0.1:1/base")
+    assert "the ledger was edited: entry" in str(edited) and isinstance(edited, LedgerRefusedError)
+    assert "127.0.0.1" in str(away) and not isinstance(away, BROKEN_RULES)
+    states = {}
+    for error in (edited, away):
+        flow_run = deployed_run(world)
+        with world.entered():
+            try_later(None, flow_run, Failed(data=error))
+        states[error] = world.ask(f"flow_runs/{flow_run.id}")["state"]["name"]
+    assert states == {edited: "Running", away: "AwaitingRetry"}  # the first one was not handed in
+
+
+def test_the_log_of_a_run_tells_of_a_cap_that_does_not_count(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody sees the terminal of a scheduled run."""
+    contract = shop("box", private=True)
+    install(world, contract, shop_rows(80))
+    grid = {"datasets": ["box"], "methods": ["mst_tabicl"], "epsilons": [1], "shots": [1], "seeds": [0], "model": "fake"}
+    with world.entered():
+        make_plan("private", grid, "box-planned")  # opens the account
+        with open_ledger(Settings.from_environment()) as ledger:
+            ledger.set_cap("box", 3.0)
+    contract["privacy"]["budget"]["epsilon"] = 2
+    install(world, contract, shop_rows(80))
+    world.sweep("box-run", grid, pipeline="private")
+    (told,) = [line.getMessage() for line in caplog.records if line.name == "dpicl.flows" and line.levelname == "WARNING"]
+    assert told.startswith("account 'box': its contract now says a cap of epsilon 2, which does not count: 3 was decided")

@@ -11,7 +11,7 @@ import pytest
 
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.errors import LedgerError
+from dpicl.errors import LedgerError, LedgerRefusedError
 from tests.ledger.workload import SHOP, Place, cost, release, sha256
 
 
@@ -54,8 +54,17 @@ def test_every_edit_is_found(place: Place, edit: str) -> None:
     statement, expected = EDITS[edit]
     with place.ledger() as ledger:
         place.execute(statement)
-        with pytest.raises(LedgerError, match=expected):
+        with pytest.raises(LedgerRefusedError, match=expected):
             ledger.verify()
+
+
+def test_an_account_that_no_record_opens_is_an_edit(place: Place) -> None:
+    """Asked what its contract said, before anything has checked the whole chain."""
+    filled(place)
+    with place.ledger() as ledger:
+        place.execute("UPDATE records SET kind = 'reserved' WHERE sequence = 1")
+        with pytest.raises(LedgerRefusedError, match="no record opens account 'shop'"):
+            ledger.unheeded(SHOP)
 
 
 @pytest.mark.parametrize(

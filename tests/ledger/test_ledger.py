@@ -162,6 +162,41 @@ def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place) -> Non
         ]
 
 
+def test_a_contract_whose_cap_is_new_since_one_was_decided_is_told_apart(place: Place) -> None:
+    """The number over which a cap was decided is known to whoever decided; nothing of what may be spent depends on this."""
+    lower, raised = Account("shop", "row", ADD, 2.0, 1e-5), Account("shop", "row", ADD, 20.0, 1e-5)
+    with place.ledger() as ledger:
+        ledger.ensure_account(Account("shop", "row", ADD, 4.0, 1e-5))
+        ledger.ensure_account(SHOP)  # nothing was bought: follows the contract
+        ledger.reserve(release("a", cost(1.0)))
+        assert ledger.unheeded(lower) is None, "ensure_account refuses it"
+        ledger.set_cap("shop", 20.0, 1e-5)
+        assert ledger.unheeded(SHOP) is None and ledger.unheeded(raised) is None
+        for other in (lower, Account("shop", "row", ADD, 30.0, 1e-5), Account("shop", "row", ADD, 20.0, 1e-6)):
+            ledger.ensure_account(other)
+            assert ledger.unheeded(other) == raised
+        ledger.reserve(release("b", cost(19.0)))
+        ledger.set_cap("shop", 2.0, 1e-5)
+        assert ledger.unheeded(lower) is None and ledger.unheeded(raised) is not None
+
+
+def test_a_benchmark_with_another_delta_is_told_what_works(place: Place) -> None:
+    """It has no cap to change, so the command that changes one would be a dead end."""
+    asked = Account("public", "row", ADD, None, 1e-5, benchmark=True)
+    with place.ledger() as ledger:
+        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        ledger.reserve(release("a", cost(math.inf), account="public"))
+        with pytest.raises(
+            PrivacyError, match="delta_cap=0.0, not 1e-05; nothing of .* expected what it was opened with .*, or a contract of"
+        ) as told:
+            ledger.ensure_account(asked)
+        assert "--cap" not in str(told.value)
+        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        ledger.ensure_account(Account("public_again", "row", ADD, None, 1e-5, benchmark=True))
+        with pytest.raises(PrivacyError, match="benchmark=True, not False"):
+            ledger.ensure_account(Account("public", "row", ADD, 5.0))
+
+
 def test_the_caps_of_an_account_that_bought_nothing_follow_its_contract(place: Place) -> None:
     """A dry run opens it; what it may spend is not decided by that."""
     with place.ledger() as ledger:

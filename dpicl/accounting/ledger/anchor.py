@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpicl.errors import LedgerError
+from dpicl.errors import LedgerRefusedError
 from dpicl.files.durable import sync_folder
 
 
@@ -40,7 +40,7 @@ class Anchor:
         """The head in the file; the empty one without a file.
 
         Raises:
-            LedgerError: the file is damaged.
+            LedgerRefusedError: the file is damaged.
         """
         try:
             content = json.loads(self.path.read_text("utf-8"))
@@ -48,7 +48,7 @@ class Anchor:
         except FileNotFoundError:
             return Head()
         except (ValueError, KeyError, TypeError):
-            raise LedgerError(f"{self.path}: not an anchor; expected JSON with sequence and hash") from None
+            raise LedgerRefusedError(f"{self.path}: not an anchor; expected JSON with sequence and hash") from None
 
     def advance(self, head: Head) -> None:
         """Write a committed head, durably, unless the file is there already or further."""
@@ -75,13 +75,13 @@ def check_seen(seen: Head, end: Head, hash_at: Callable[[int], str | None]) -> N
     """Compare what an anchor has seen with the end of a chain, read no earlier than the anchor.
 
     Raises:
-        LedgerError: the chain ends before the anchor, or holds another record there.
+        LedgerRefusedError: the chain ends before the anchor, or holds another record there.
     """
     if seen.sequence > end.sequence:
-        raise LedgerError(
+        raise LedgerRefusedError(
             f"the ledger was rolled back: it ends at record {end.sequence}, but this host has seen record "
             f"{seen.sequence}; expected the newer database"
         )
     found = end.hash if seen.sequence == end.sequence else hash_at(seen.sequence)
     if seen.sequence and found != seen.hash:
-        raise LedgerError(f"the ledger was rolled back or edited: its record {seen.sequence} is not the one that this host has seen")
+        raise LedgerRefusedError(f"the ledger was rolled back or edited: its record {seen.sequence} is not the one that this host has seen")

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.keys import canonical, keyed_hash
 from dpicl.accounting.ledger.models import accounts, entries, head, records
-from dpicl.errors import LedgerError
+from dpicl.errors import LedgerRefusedError
 
 Kind = Literal["opened", "cap", "reserved", "published"]
 Rows = dict[str, dict[str, Any]]
@@ -29,7 +29,7 @@ def read_head(connection: Connection, *, lock: bool = False) -> Head:
     asked = select(head.c.sequence, head.c.hash)
     row = connection.execute(asked.with_for_update() if lock else asked).one_or_none()
     if row is None:
-        raise LedgerError("the ledger was edited: the end of its chain is missing")
+        raise LedgerRefusedError("the ledger was edited: the end of its chain is missing")
     return Head(row.sequence, row.hash)
 
 
@@ -57,21 +57,21 @@ def check_end(connection: Connection, key: bytes, end: Head) -> None:
     """Recompute the last hash only: finds a wrong key, and edits of the last record.
 
     Raises:
-        LedgerError: it does not fit.
+        LedgerRefusedError: it does not fit.
     """
     if end == Head():
         return
     last = connection.execute(select(records).where(records.c.sequence == end.sequence)).one_or_none()
     before = Head(end.sequence - 1, (hash_at(connection, end.sequence - 1) or "") if end.sequence > 1 else "")
     if last is None or link(key, before, last.kind, last.content) != end or last.hash != end.hash:
-        raise LedgerError(f"record {end.sequence}, the ledger's last, does not fit: it was edited, or the key is another one")
+        raise LedgerRefusedError(f"record {end.sequence}, the ledger's last, does not fit: it was edited, or the key is another one")
 
 
 def verify(connection: Connection, key: bytes, end: Head) -> None:
     """Recompute every hash, and compare every row with what the chain says.
 
     Raises:
-        LedgerError: naming the first record or row that does not fit.
+        LedgerRefusedError: naming the first record or row that does not fit.
     """
     opened: Rows = {}
     released: Rows = {}
@@ -79,10 +79,10 @@ def verify(connection: Connection, key: bytes, end: Head) -> None:
     for row in _all_records(connection):
         reached = link(key, reached, row.kind, row.content)
         if (row.sequence, row.hash) != (reached.sequence, reached.hash):
-            raise LedgerError(f"the ledger was edited: record {row.sequence} does not follow record {reached.sequence - 1}")
+            raise LedgerRefusedError(f"the ledger was edited: record {row.sequence} does not follow record {reached.sequence - 1}")
         _replay(row.kind, json.loads(row.content), opened, released)
     if reached != end:
-        raise LedgerError(f"the ledger was edited: its chain ends at record {reached.sequence}, its head says {end.sequence}")
+        raise LedgerRefusedError(f"the ledger was edited: its chain ends at record {reached.sequence}, its head says {end.sequence}")
     _compare("account", opened, {row.name: dict(row._mapping) for row in connection.execute(select(accounts))})
     _compare("entry", released, {row.release_id: dict(row._mapping) for row in connection.execute(select(entries))})
 
@@ -107,7 +107,7 @@ def _replay(kind: str, content: dict[str, Any], opened: Rows, released: Rows) ->
 def _compare(what: str, said: Rows, found: Rows) -> None:
     if said.keys() != found.keys():
         missing, extra = len(said.keys() - found.keys()), len(found.keys() - said.keys())
-        raise LedgerError(f"the ledger was edited: of its rows of kind {what!r} {missing} are missing and {extra} were added")
+        raise LedgerRefusedError(f"the ledger was edited: of its rows of kind {what!r} {missing} are missing and {extra} were added")
     for name, row in said.items():
         if canonical(row) != canonical(found[name]):
-            raise LedgerError(f"the ledger was edited: {what} {name} is not what the chain says")
+            raise LedgerRefusedError(f"the ledger was edited: {what} {name} is not what the chain says")

@@ -27,7 +27,7 @@ class Change:
         """The end of the chain, checked against the anchor; nobody else moves it until the transaction ends.
 
         Raises:
-            LedgerError: the ledger was rolled back.
+            LedgerRefusedError: the ledger was rolled back.
         """
         self.end = chain.read_head(self.connection, lock=True)
         check_seen(self._anchor.read(), self.end, lambda sequence: chain.hash_at(self.connection, sequence))

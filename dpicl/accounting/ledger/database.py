@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from dpicl.accounting.ledger.models import SCHEMA
 from dpicl.accounting.ledger.schema import schema_of, upgrade
-from dpicl.errors import LedgerError
+from dpicl.errors import LedgerError, LedgerRefusedError
 
 _WAIT_SECONDS = 120
 _MIGRATION_LOCK = 0x6470_6963_6C01
@@ -39,7 +39,7 @@ class Database:
         try:
             address = make_url(url)
         except ArgumentError:
-            raise LedgerError("the ledger's address is no database URL; expected sqlite:///FILE or postgresql://…") from None
+            raise LedgerRefusedError("the ledger's address is no database URL; expected sqlite:///FILE or postgresql://…") from None
         backend = address.get_backend_name()
         self.name, self._process = address.render_as_string(hide_password=True), os.getpid()
         if backend == "sqlite" and address.database not in (None, "", ":memory:"):
@@ -50,7 +50,7 @@ class Database:
                 address.set(drivername="postgresql+psycopg"), pool_pre_ping=True, pool_timeout=_WAIT_SECONDS, connect_args=options
             )
         else:
-            raise LedgerError(f"{self.name}: a ledger does not live there; expected sqlite:///FILE or postgresql://…")
+            raise LedgerRefusedError(f"{self.name}: a ledger does not live there; expected sqlite:///FILE or postgresql://…")
         self._migrate()
 
     def close(self) -> None:

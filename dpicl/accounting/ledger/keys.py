@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import LedgerError, ParameterError
+from dpicl.errors import LedgerRefusedError, ParameterError
 from dpicl.files.durable import sync_folder
 from dpicl.randomness import system_stream
 
@@ -30,15 +30,15 @@ def load_key(path: Path) -> bytes:
     """The secret key in this file, made there on first use; of several makers the first wins.
 
     Raises:
-        LedgerError: the file is not a key, or others than its owner may use it.
+        LedgerRefusedError: the file is not a key, or others than its owner may use it.
     """
     if not path.exists():
         _make_key(path)
     key, mode = path.read_bytes(), path.stat().st_mode & 0o777
     if mode & 0o077:
-        raise LedgerError(f"{path}: mode {mode:04o} lets others use the secret key; expected 0600")
+        raise LedgerRefusedError(f"{path}: mode {mode:04o} lets others use the secret key; expected 0600")
     if len(key) != KEY_BYTES:
-        raise LedgerError(f"{path}: {len(key)} bytes are no secret key; expected {KEY_BYTES}")
+        raise LedgerRefusedError(f"{path}: {len(key)} bytes are no secret key; expected {KEY_BYTES}")
     return key
 
 

@@ -15,7 +15,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, entries, records
 from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation, State
-from dpicl.errors import LedgerError, PrivacyError
+from dpicl.errors import LedgerError, LedgerRefusedError, PrivacyError
 
 
 def now() -> str:
@@ -53,16 +53,34 @@ def check_same(stored: Account, asked: Account, *, but: Sequence[str] = ()) -> N
     """
     for name, value in asdict(asked).items():
         if name not in but and (found := getattr(stored, name)) != value:
-            raise PrivacyError(
-                f"account {asked.name!r} is open with {name}={found}, not {value}; a cap changes by `dpicl budget {asked.name} --cap`, "
-                f"the rest never"
-            )
+            raise PrivacyError(f"account {asked.name!r} is open with {name}={found}, not {value}; {_way_out(stored, asked)}")
+
+
+def _way_out(stored: Account, asked: Account) -> str:
+    """A benchmark has no cap to change; as nothing is at stake there, another account may be opened for the same rows."""
+    if stored.benchmark and asked.benchmark:
+        return "nothing of a benchmark's account changes; expected what it was opened with in the contract, or a contract of another name"
+    return f"a cap changes by `dpicl budget {asked.name} --cap`, the rest never"
 
 
 def is_decided(connection: Connection, name: str) -> bool:
     """Whether somebody has changed an account's caps on purpose: then the ledger says what they are, and no contract."""
     changes = connection.execute(select(records.c.content).where(records.c.kind == "cap")).scalars()
     return any(change["account"] == name and not change.get("unused") for change in map(json.loads, changes))
+
+
+def contract_caps(connection: Connection, name: str) -> tuple[float | None, float]:
+    """The caps that an account last took from its contract: when it was opened, or after that while nothing was charged.
+
+    Raises:
+        LedgerRefusedError: no record says that it was opened.
+    """
+    asked = select(records.c.content).where(records.c.kind.in_(("opened", "cap"))).order_by(records.c.sequence)
+    changes = map(json.loads, connection.execute(asked).scalars())
+    taken = [change for change in changes if change.get("name") == name or (change.get("account") == name and change.get("unused"))]
+    if not taken:
+        raise LedgerRefusedError(f"the ledger was edited: no record opens account {name!r}")
+    return taken[-1]["epsilon_cap"], taken[-1]["delta_cap"]
 
 
 def is_unused(connection: Connection, name: str) -> bool:

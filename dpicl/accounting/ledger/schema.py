@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, insert, inspect, select, text
 
 import dpicl
 from dpicl.accounting.ledger.models import SCHEMA, programs
-from dpicl.errors import LedgerError
+from dpicl.errors import LedgerError, LedgerRefusedError
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -41,13 +41,13 @@ def upgrade(connection: Connection, name: str) -> None:
         name: of the ledger, for messages.
 
     Raises:
-        LedgerError: a newer program made them.
+        LedgerRefusedError: a newer program made them.
     """
     found = schema_of(connection)
     if found == SCHEMA:
         return
     if found is not None and found not in known_schemas():
-        raise LedgerError(_newer(connection, found, name))
+        raise LedgerRefusedError(_newer(connection, found, name))
     from alembic import command  # late: a ledger that is up to date needs none of it
 
     command.upgrade(_config(connection), SCHEMA)

@@ -40,8 +40,8 @@ class Ledger:
     Threads may share one; a forked process opens its own.
 
     Raises:
-        LedgerError: the database cannot be used, was rolled back, has another key, or was
-            made by a newer version.
+        LedgerError: the database cannot be used; a LedgerRefusedError if it was rolled back, has
+            another key, or was made by a newer version.
     """
 
     def __init__(self, url: str, key: bytes, anchor_file: Path) -> None:
@@ -122,6 +122,14 @@ class Ledger:
             if rows.find_account(change.connection, name, lock=True).benchmark:
                 raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
             self._put_caps(change, name, caps, {})
+
+    def unheeded(self, asked: Account) -> Account | None:
+        """The open account, where caps decided in the ledger hold and those asked for are new since then; None where all is as known."""
+        with self._database.reading() as connection:
+            stored = rows.find_account(connection, asked.name)
+            known = (stored.epsilon_cap, stored.delta_cap), rows.contract_caps(connection, asked.name)
+            is_new = (asked.epsilon_cap, asked.delta_cap) not in known
+            return stored if is_new and rows.is_decided(connection, asked.name) else None
 
     def reserve(self, release: Release) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
@@ -208,7 +216,7 @@ class Ledger:
         """Check every record, row and the anchor; gives the number of records. Writers wait meanwhile.
 
         Raises:
-            LedgerError: naming the first thing that was edited, or that the ledger was rolled back.
+            LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
         """
         with self._changing() as change:
             end = change.lock()
