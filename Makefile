@@ -16,7 +16,8 @@ help: ## show this list
 setup: $(READY) ## make the virtual environment and install everything
 $(READY): pyproject.toml requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile -r requirements.lock
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would do so on one processor; templates among the packages are no Python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -45,6 +46,17 @@ multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOAD)
 def _shares_the_world(file: Path) -> bool:
     """Whether tests of a file use the session's server and cluster."""
     return "world: World" in file.read_text("utf-8")
+
+
+def pytest_collection() -> None:
+    """While all is imported nothing becomes garbage; looking for it would take a quarter of the time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays: later collections need not look at it."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -44,7 +44,7 @@ SMALL = {"model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0
 """A grid of two units and a few cells each, answered by hashes: seconds."""
 SMALL_OPTIONS = ("--model", "fake", "--epsilons", "1,inf", "--shots", "1,2", "--seeds", "0")
 
-PRELOAD = ["tests.tasks.protocol"]
+PRELOAD = ["tests.tasks.forked"]
 """What children of a test process are forked with; they would otherwise import everything each time, a hundred times over."""
 
 _QUIET = {

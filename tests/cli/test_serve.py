@@ -59,7 +59,8 @@ class Serving:
         self.start()
 
     def start(self) -> None:
-        self.process = self.world.start("serve", DPICL_PIPELINES=str(self.world.root / "served.yaml"))
+        served = str(self.world.root / "served.yaml")
+        self.process = self.world.start("serve", DPICL_PIPELINES=served, PREFECT_RUNNER_POLL_FREQUENCY="1")  # else every ten seconds
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +98,22 @@ def asked_for(world: World, pipeline: str) -> str:
     pytest.fail("the server is busy for good")
 
 
-def engines(world: World) -> list[int]:
-    """Processes that work on flow runs of this place."""
-    found = []
+@pytest.fixture(scope="module")
+def yearly(world: World, declared: dict[str, Any], serving: Serving) -> str:
+    """A flow run of the yearly pipeline that was asked for at once: it is done while others wait for the next minute."""
+    until(lambda: set(declared) <= set(deployments(world)), 120, "the deployments")
+    return asked_for(world, "yearly")
+
+
+def engines(world: World, folder: Path) -> list[int]:
+    """Processes that work on the flow run of this folder."""
+    own, found = folder.name.rpartition("-")[2], list[int]()
     for path in Path("/proc").glob("[0-9]*"):
         try:
             is_engine = b"prefect.engine" in (path / "cmdline").read_bytes()
-            if is_engine and f"DPICL_HOME={world.home}".encode() in (path / "environ").read_bytes().split(b"\0"):
+            settings = (path / "environ").read_text().split("\0") if is_engine else []
+            flow_runs = [value for name, _, value in (line.partition("=") for line in settings) if name == "PREFECT__FLOW_RUN_ID"]
+            if f"DPICL_HOME={world.home}" in settings and flow_runs and flow_runs[0].replace("-", "").endswith(own):
                 found.append(int(path.name))
         except OSError:
             continue
@@ -123,13 +133,14 @@ def ends_well(world: World, flow_run: str) -> bool:
     return bool(state == "COMPLETED")
 
 
-def test_a_run_that_is_due_is_done_although_it_is_killed(world: World, serving: Serving) -> None:
+def test_a_run_that_is_due_is_done_although_it_is_killed(world: World, yearly: str) -> None:
     """It goes on in its own folder, under its own flow run."""
     until(lambda: list((world.home / "runs").glob("every-minute-*/plan.json")), 240, "the scheduled run", every=0.01)
     (folder, *_) = (world.home / "runs").glob("every-minute-*")
-    for pid in engines(world):
+    killed = engines(world, folder)
+    for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    assert not (folder / "report.html").exists(), "killed too late to be a test"
+    assert killed and not (folder / "report.html").exists(), "killed too late to be a test"
     until((folder / "report.html").exists, 240, "the run's second life", every=0.5)
     assert json.loads((folder / "manifest.json").read_text())["pipeline"] == "every-minute"
     assert len(list(folder.glob("units/*/results.json"))) == 2
@@ -144,11 +155,10 @@ def test_the_server_watches_for_what_goes_wrong(world: World, serving: Serving) 
     assert found["dpicl: run stuck"]["actions"][0]["state"] == "CRASHED"
 
 
-def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, serving: Serving) -> None:
+def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: str) -> None:
     """By the table of the run, by an event that the automation follows, and at the start of the server."""
-    flow_run = asked_for(world, "yearly")
-    until(lambda: ends_well(world, flow_run), 240, "the run", every=0.5)
-    (table,) = [found for found in world.ask("artifacts/filter", {"limit": 200}) if found["key"] == f"budget-{begun(world, flow_run).name}"]
+    until(lambda: ends_well(world, yearly), 240, "the run", every=0.5)
+    (table,) = [found for found in world.ask("artifacts/filter", {"limit": 200}) if found["key"] == f"budget-{begun(world, yearly).name}"]
     (row,) = json.loads(table["data"])
     assert (row["account"], row["cap"], row["spent"], row["charged_now"]) == ("till", 2.0, 0.620115, 1)
     assert row["outlook"].startswith("enough for 2 of 5 scheduled runs of 1826 days, until ")
@@ -163,9 +173,9 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, serving:
 @pytest.mark.exhaustive
 def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(world: World, serving: Serving) -> None:
     flow_run = asked_for(world, "on-demand")
-    begun(world, flow_run)
+    folder = begun(world, flow_run)
     os.killpg(serving.process.pid, signal.SIGKILL)
-    for pid in engines(world):
+    for pid in engines(world, folder):
         os.kill(pid, signal.SIGKILL)
     assert world.ask(f"flow_runs/{flow_run}")["state_type"] == "RUNNING"
     serving.start()

@@ -66,7 +66,7 @@ def by_flow(run: Path) -> dict[str, list[dict[str, Any]]]:
     return stored
 
 
-@pytest.fixture(scope="module", params=["breast_cancer", "blood", "shop"])
+@pytest.fixture(scope="module", params=["breast_cancer", pytest.param("blood", marks=pytest.mark.exhaustive), "shop"])
 def dataset(request: pytest.FixtureRequest, world: World) -> Iterator[str]:
     if request.param == "blood":
         if not (REAL_DATA / "tabular" / "blood.csv").exists():
@@ -139,7 +139,7 @@ def test_ensembles_in_every_way_equal_the_function(world: World) -> None:
     labels = {"exponential": {"noise": "exponential"}, "soft": {"aggregation": "soft-votes"}}
     texts = {"ptr": {"aggregation": "keywords-ptr"}, "joint": {"aggregation": "keywords-joint"}}
     for name, also in (("letters", labels), ("heads", texts)):
-        changes = {**FINITE, "datasets": [name], "methods": ["dp_icl"], "shots": [1, 2], "options": {"dp_icl": {"also": also}}}
+        changes = {**SMALL, "seeds": [0, 3], "datasets": [name], "methods": ["dp_icl"], "options": {"dp_icl": {"also": also}}}
         run = world.sweep(f"equal-ensembles-{name}", changes)
         assert by_flow(run) == by_function(world, run, "fake")
 
