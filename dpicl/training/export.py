@@ -47,6 +47,8 @@ def export(model: Any, trained: Path, home: Path, state: State, figures: Sequenc
     (draft / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     (draft / "README.md").write_text(card(record), encoding="utf-8")
     _check_sizes(draft)
+    for path in draft.iterdir():
+        path.chmod(0o644)  # safetensors writes files that only their owner may read
     shutil.rmtree(home, ignore_errors=True)
     os.replace(draft, home)
     return home
