@@ -45,7 +45,7 @@ def runtime(workers: int | None = None) -> Iterator[None]:
     # Server, workers and this process import what they need beside each other; the server stops after the workers' last log.
     with _orchestrator() as ready:
         _start_fork_server()
-        importlib.import_module("flows.sweep")
+        importlib.import_module("flows.wiring")  # not `flows.sweep`, which looks for the cluster's address when it is imported
         with _cluster(workers or os.cpu_count() or 1):
             ready()
             yield

@@ -158,7 +158,7 @@ def test_the_server_watches_for_what_goes_wrong(world: World, serving: Serving) 
 def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: str) -> None:
     """By the table of the run, by an event that the automation follows, and at the start of the server."""
     until(lambda: ends_well(world, yearly), 240, "the run", every=0.5)
-    (table,) = [found for found in world.ask("artifacts/filter", {"limit": 200}) if found["key"] == f"budget-{begun(world, yearly).name}"]
+    (table,) = world.ask("artifacts/filter", {"artifacts": {"key": {"any_": [f"budget-{begun(world, yearly).name}"]}}})
     (row,) = json.loads(table["data"])
     assert (row["account"], row["cap"], row["spent"], row["charged_now"]) == ("till", 2.0, 0.620115, 1)
     assert row["outlook"].startswith("enough for 2 of 5 scheduled runs of 1826 days, until ")
@@ -182,9 +182,9 @@ def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(worl
     until(lambda: ends_well(world, flow_run), 240, "the run's second life", every=0.5)
 
 
-def test_serve_stops_when_interrupted_and_pauses_its_schedules(world: World, serving: Serving) -> None:
+def test_serve_stops_when_interrupted_and_pauses_its_schedules(world: World, declared: dict[str, Any], serving: Serving) -> None:
     os.kill(serving.process.pid, signal.SIGINT)
     _, err = serving.process.communicate(timeout=60)
     assert "Traceback" not in err, err
     assert serving.process.returncode == 0
-    assert all(found["paused"] for found in deployments(world).values())
+    assert all(deployments(world)[name]["paused"] for name in declared)

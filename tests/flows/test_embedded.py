@@ -49,7 +49,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     place = new_place(tmp_path_factory.mktemp("embedded") / "place")
     called = calls_are_listed(place.root / "watch")
     name = install(place, shop(), shop_rows(60))
-    arguments = ("run", "demo", "--datasets", name, *SMALL_OPTIONS[:-1], "0,1,2,3", "--run-id", "watched")
+    arguments = ("run", "demo", "--datasets", name, *SMALL_OPTIONS[:-1], "0,1,2,3", "--workers", "2", "--run-id", "watched")
     bare = {
         key: value
         for key, value in os.environ.items()
@@ -98,8 +98,12 @@ def test_the_server_answers_nobody_without_the_secret_or_a_token(embedded: Embed
 
 
 def test_every_port_is_open_to_this_machine_only(embedded: Embedded) -> None:
-    assert len(embedded.doors) >= 5, "server, scheduler, its pages, two workers and their nannies"
     assert {door.host for door in embedded.doors} == {"127.0.0.1"}
+
+
+def test_there_is_one_cluster_with_the_workers_that_were_asked_for(embedded: Embedded) -> None:
+    """The flow once started another beside the runtime's, with as many workers as cores."""
+    assert len(embedded.doors) == 9, "server, scheduler, its pages, two workers with two each, their two nannies"
 
 
 def test_dask_shows_no_page_but_the_heartbeat(embedded: Embedded) -> None:
