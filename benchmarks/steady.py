@@ -1,4 +1,4 @@
-"""One sweep on an orchestrator and workers that are up: `python -m benchmarks.steady [WORKERS]` prints its wall time."""
+"""One sweep on an orchestrator and workers that are up: `python -m benchmarks.steady [WORKERS [MODEL]]` prints its wall time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from flows.runtime import runtime
 
 MEASURED = {"datasets": ["blood", "heart"], "seeds": [0, 1]}
 BEFORE = {"datasets": ["blood"], "seeds": [2], "epsilons": [1.0], "shots": [1, 2]}
+QUERIES = 30
+"""Of a model that takes longer than the one with random weights."""
 
 
 def main() -> None:
@@ -16,9 +18,10 @@ def main() -> None:
     with runtime(int(sys.argv[1]) if len(sys.argv) > 1 else None):
         from flows.sweep import sweep
 
-        sweep("table-3", BEFORE, "before")
+        asked = {"model": sys.argv[2], "queries": QUERIES} if len(sys.argv) > 2 else {}
+        sweep("table-3", BEFORE | asked, "before")
         started = time.perf_counter()
-        sweep("table-3", MEASURED, "measured")
+        sweep("table-3", MEASURED | asked, "measured")
         print(f"{time.perf_counter() - started:.3f}")
 
 
