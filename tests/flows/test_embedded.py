@@ -61,7 +61,8 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
             [DPICL, *arguments], env=environment, stdout=said, stderr=said, text=True, cwd=place.root, start_new_session=True
         )
         try:
-            until(lambda: any(place.run("watched").glob("units/*")) or process.poll() is not None, 180, "the first unit")
+            until(lambda: any(place.run("watched").glob("units/*")) or process.poll() is not None, 300, "the first unit")
+            assert process.poll() is None, (place.root / "said").read_text()
             seen = _looked_at(process.pid)
             assert process.poll() is None, "it ended too early to be looked at"
             assert process.wait(300) == 0, (place.root / "said").read_text()
