@@ -24,8 +24,8 @@ $(READY): pyproject.toml requirements.lock
 demo: $(READY) ## run both methods on bundled clinical data and write a report
 	$(BIN)/dpicl run demo
 
-TESTERS ?= 3
-test: $(READY) ## run all tests, in three processes: many wait for servers
+TESTERS ?= 2
+test: $(READY) ## run all tests, in two processes
 	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 test-all: $(READY) ## the same and what is too long for every change: further kills, several hosts, a second disk

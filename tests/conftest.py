@@ -66,17 +66,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Of several processes one gets the flows' tests that share server and cluster, another the rest of those: each starts them once."""
+    """Of several processes one gets all tests that share server and cluster, so that these are started once."""
     from xdist.scheduler import LoadFileScheduling
 
-    class FewWorlds(LoadFileScheduling):
+    class OneWorld(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            if not _shares_the_world(ROOT / file):
-                return file
-            return "world of flows" if file.startswith("tests/flows/") else "another world"
+            return "world" if _shares_the_world(ROOT / file) else file
 
-    return FewWorlds(config, log)
+    return OneWorld(config, log)
 
 
 @pytest.fixture(scope="session")
