@@ -76,7 +76,8 @@ class Wiring:
         gap = np.subtract.outer(np.arange(count), np.arange(count))
         likeness = 0.85 * np.exp(-((gap / 3) ** 2) / 2) + 0.15 * np.eye(count)
         curve = np.linalg.cholesky(likeness) @ self.rng.normal(size=(count, self.third))
-        return np.asarray(curve - curve.mean(axis=0)) * math.sqrt(self.third / np.square(curve - curve.mean(axis=0)).sum(axis=1).mean())
+        curve -= curve.mean(axis=0)
+        return np.asarray(curve * math.sqrt(self.third / np.square(curve).sum(axis=1).mean()))
 
     def part(self, name: str) -> slice:
         """Where E, P or S stands in the residual stream."""
