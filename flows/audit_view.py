@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -16,6 +15,7 @@ from rich.table import Table
 
 from dpicl.audit import CASES, AuditResult, find_case, run_audits
 from dpicl.errors import ParameterError
+from dpicl.processes import fork_server
 
 _LEVEL, _BOUND, _MUTANT = "#555555", "#1f6fb4", "#c2410c"
 
@@ -43,9 +43,7 @@ def audit_all(name: str | None, every: bool, *, runs: int, seed: int, folder: Pa
 
 def _processes() -> ProcessPoolExecutor:
     """One for each processor, forked from a process without threads."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["dpicl.audit"])
-    return ProcessPoolExecutor(os.cpu_count(), context)
+    return ProcessPoolExecutor(os.cpu_count(), fork_server(["dpicl.audit"]))
 
 
 def _table(results: Sequence[AuditResult]) -> Table:

@@ -15,10 +15,10 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from multiprocessing import forkserver
 from typing import TYPE_CHECKING, Any
 
 from dpicl.errors import RunError
+from dpicl.processes import fork_server
 from flows.embedded_server import embedded_server
 from flows.environment import prepare_environment, variable
 
@@ -146,15 +146,13 @@ def _start_fork_server() -> None:
     import dask
     from distributed.utils import get_mp_context
 
-    context = get_mp_context()
-    if context.get_start_method() != "forkserver":
+    if get_mp_context().get_start_method() != "forkserver":
         return
-    context.set_forkserver_preload(["tasks.warm", "prefect_dask"])
     with ExitStack() as stack:
         for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
             if name not in os.environ:
                 stack.enter_context(variable(name, str(value)))
-        forkserver.ensure_running()
+        fork_server(["tasks.warm", "prefect_dask"])
 
 
 def _client_settings(security: Security) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from dpicl.processes import fork_server
 from dpicl.randomness import stream
 from dpicl.training.curriculum import LEVELS, drawn_level
 from dpicl.training.encoding import Batch, Encoded, batch_of, encode_task
@@ -89,5 +89,5 @@ def generators(count: int) -> Iterator[Generators]:
     if not count:
         yield Generators(None)
         return
-    with get_context("forkserver").Pool(count, maxtasksperchild=_JOBS_PER_PROCESS) as pool:
+    with fork_server().Pool(count, maxtasksperchild=_JOBS_PER_PROCESS) as pool:
         yield Generators(pool)
