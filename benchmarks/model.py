@@ -2,6 +2,7 @@
 
 held-out    8 shots: area under the curve against logistic regression and a kernel vote on the same shots
 real        eight sets and breast_cancer, 8 shots: without noise, and at epsilon = 1, 5, 10
+beside it   a kernel vote and logistic regression on the very same rows: what 8 shots tell whoever knows nothing else
 swapped     the same prompts with the other order of rows, and with Yes and No exchanged
 speed       prompts a second on two threads
 """
@@ -9,7 +10,7 @@ speed       prompts a second on two threads
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -33,6 +34,7 @@ from dpicl.pipeline import Cell, MethodName, Unit
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, fewer, split_table
 from dpicl.training.held_out import evaluate
+from dpicl.training.vote import logistic, vote
 from tasks.settings import Settings
 
 SETS = (*EIGHT, "breast_cancer")
@@ -57,6 +59,23 @@ def auc(scorer: Scorer, texts: Sequence[str], truth: np.ndarray) -> float:
     """Area under the curve of the log-odds of Yes."""
     said = scorer.score(texts, CONTINUATIONS)
     return float(roc_auc_score(truth, said[:, 1] - said[:, 0]))
+
+
+def as_features(text: str) -> tuple[np.ndarray, np.ndarray]:
+    """A prompt's rows for a classifier, the query last: which sentences each has, and the answers (0 for the query)."""
+    *shown, query = text.split("\n")
+    parted = [row.rpartition(" ") for row in shown]
+    sentences = [body.split(". ") for body in (*(body for body, _, _ in parted), query)]
+    known = sorted({sentence for row in sentences for sentence in row})
+    features = np.array([[sentence in row for sentence in known] for row in sentences], dtype=np.float64)
+    return features, np.array([*(answer == "Yes" for _, _, answer in parted), False], dtype=np.int64)
+
+
+def of_same_shots(texts: Sequence[str], truth: np.ndarray) -> tuple[float, float]:
+    """Areas of the kernel vote and of logistic regression."""
+    asked = [as_features(text) for text in texts]
+    voted, fitted = [vote(*each)[-1] for each in asked], [logistic(*each) for each in asked]
+    return float(roc_auc_score(truth, voted)), float(roc_auc_score(truth, fitted))
 
 
 def reversed_rows(text: str) -> str:
@@ -84,9 +103,9 @@ def rows_of(settings: Settings, name: str) -> tuple[Contract, SplitTable]:
 
 
 def real(scorer: Scorer, settings: Settings) -> tuple[dict[tuple[str, str, float], float], dict[tuple[str, str], float]]:
-    """Mean areas over the seeds, by set, method and epsilon; and by set and what was swapped."""
+    """Mean areas over the seeds, by set, method and epsilon; and of the exact rows by set and who was asked or what was swapped."""
     areas: dict[tuple[str, str, float], float] = {}
-    swapped: dict[tuple[str, str], float] = {}
+    beside: dict[tuple[str, str], float] = {}
     for name in tqdm(SETS, unit="set"):
         contract, split = rows_of(settings, name)
         truth = ldp_tabicl.truth_of(split.queries, contract)
@@ -95,11 +114,21 @@ def real(scorer: Scorer, settings: Settings) -> tuple[dict[tuple[str, str, float
             found = [auc(scorer, prompts[method, seed][Cell("icl", epsilon, SHOTS)], truth) for seed in SEEDS]
             areas[name, method, epsilon] = float(np.mean(found))
         exact = [prompts["ldp_tabicl", seed][Cell("icl", math.inf, SHOTS)] for seed in SEEDS]
-        swapped[name, "order"] = float(np.mean([auc(scorer, [reversed_rows(text) for text in texts], truth) for texts in exact]))
-        swapped[name, "answers"] = 1 - float(np.mean([auc(scorer, [other_answers(text) for text in texts], truth) for texts in exact]))
+        found_beside = {who: float(np.mean([ask(texts, truth) for texts in exact])) for who, ask in others(scorer).items()}
+        beside.update({(name, who): area for who, area in found_beside.items()})
         told = "  ".join(f"{method[:3]} " + " ".join(f"{areas[name, method, e]:.3f}" for e in EPSILONS) for method in METHODS)
-        tqdm.write(f"{name:14} epsilon 1, 5, 10, inf: {told}  swapped {swapped[name, 'order']:.3f} {swapped[name, 'answers']:.3f}")
-    return areas, swapped
+        tqdm.write(f"{name:14} epsilon 1, 5, 10, inf: {told}  " + "  ".join(f"{who} {area:.3f}" for who, area in found_beside.items()))
+    return areas, beside
+
+
+def others(scorer: Scorer) -> dict[str, Callable[[Sequence[str], np.ndarray], float]]:
+    """What answers beside the model: classifiers on the same rows, and the model itself on exchanged ones."""
+    return {
+        "vote": lambda texts, truth: of_same_shots(texts, truth)[0],
+        "logistic regression": lambda texts, truth: of_same_shots(texts, truth)[1],
+        "order": lambda texts, truth: auc(scorer, [reversed_rows(text) for text in texts], truth),
+        "answers": lambda texts, truth: 1 - auc(scorer, [other_answers(text) for text in texts], truth),
+    }
 
 
 def held_out(figures: Figures, folder: Path) -> None:
@@ -113,15 +142,17 @@ def held_out(figures: Figures, folder: Path) -> None:
 
 def on_real_sets(figures: Figures, scorer: Scorer, settings: Settings) -> None:
     """Mean and worst area without noise, beside it both methods at three budgets, and what an exchange changes."""
-    areas, swapped = real(scorer, settings)
+    areas, beside = real(scorer, settings)
     exact = {name: areas[name, "ldp_tabicl", math.inf] for name in SETS}
     figures.at_least("real-sets-mean-auc", float(np.mean(list(exact.values()))), 0.70)
     figures.at_least("real-sets-worst-auc", min(exact.values()), 0.52)
     for method, epsilon in product(METHODS, EPSILONS):
         mean = np.mean([areas[name, method, epsilon] for name in SETS])
         print(f"{method} at epsilon = {epsilon:g}: mean AUC {mean:.3f}")
+    for who in ("vote", "logistic regression"):
+        print(f"{who} on the same rows without noise: mean AUC {np.mean([beside[name, who] for name in SETS]):.3f}")
     for what in ("order", "answers"):
-        change = np.mean([abs(swapped[name, what] - exact[name]) for name in SETS])
+        change = np.mean([abs(beside[name, what] - exact[name]) for name in SETS])
         figures.at_most(f"change-by-swapped-{what}", float(change), 0.05)
 
 
