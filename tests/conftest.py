@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -37,6 +38,9 @@ os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
 
 # dp-accounting brings a log handler that closes what was sys.stderr, pytest's own file, when Prefect sets logging up anew.
 get_absl_handler().python_handler.setStream(sys.__stderr__)
+
+# A shell's background job is deaf to interrupts, and so would be the programs that are interrupted here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # One fork server serves all tests of a process, and the first of them starts it.
 multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOAD)
