@@ -58,6 +58,7 @@ PIPELINES: dict[str, Any] = {
 MODELS = {"faulty": {"kind": "endpoint", "id": "m", "url": "", "max_connections": 4}, "tiny": {"kind": "tiny"}, "fake": {"kind": "fake"}}
 VICTIMS = ("flow", "worker-0", "worker-1", "scheduler", "server", "postgres", "endpoint", "serve")
 AFTERWARDS_SECONDS = 900
+FLOW_WITHIN_SECONDS = 90
 
 
 def prepare(place: Place) -> None:
@@ -137,11 +138,13 @@ def _schedule(site: Site, runs: int, minutes: float) -> dict[str, str]:
 
 
 def _kill(site: Site, victim: str) -> str:
-    """SIGKILL one part, or all processes of runs under way."""
+    """SIGKILL one part, or all processes of runs under way; a run is waited for until the next but one is due."""
     if victim != "flow":
         site.parts[victim].kill()
         return victim
-    found = site.flow_processes()
+    until_then = time.monotonic() + FLOW_WITHIN_SECONDS
+    while not (found := site.flow_processes()) and time.monotonic() < until_then:
+        time.sleep(0.5)
     for pid in found:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -21,14 +21,16 @@ tables only. It answers Yes or No to the last row of a prompt of serialised rows
   No row, column name or category of an evaluation set takes part.
 - Began with: heads that look back, compare, pool and match written into the first four layers (`dpicl/training/start.py`); all weights
   were then trained.
+- Reads a number as one token of its power of ten and two digits, then the digits left (`dpicl/training/numbers.py`); tokens of near
+  sizes began alike.
 - Hardware: {hardware}; {hours:.1f} hours; torch {torch}.
 
 | held-out synthetic tasks, 8 shots, AUC | model | logistic regression | kernel vote |
 |---|---:|---:|---:|
 {rows}
 
-What it cannot do: anything without demonstrations in the prompt; texts; labels other than a pair of words; numbers to more than
-a digit or two.
+What it cannot do: anything without demonstrations in the prompt; texts; labels other than a pair of words; numbers closer
+than a few per cent of each other.
 """
 
 

@@ -9,8 +9,9 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from dpicl.training.encoding import IGNORED, Batch
+from dpicl.training.numbers import NUMBERS
 from dpicl.training.presets import Preset
-from dpicl.training.start import Marks, wired
+from dpicl.training.start import Marks, Scale, wired
 from dpicl.training.token_ids import END_ID, START_ID
 
 THETA = 2.4e11
@@ -22,7 +23,7 @@ OTHER_WEIGHT, OTHER_SHARE = 0.1, 0.12
 def new_model(preset: Preset, tokenizer: Any, *, seed: int) -> LlamaForCausalLM:
     """A model with its beginning written into it; the same seed gives the same weights."""
     config = LlamaConfig(
-        vocab_size=preset.vocabulary,
+        vocab_size=preset.vocabulary + len(NUMBERS),
         hidden_size=preset.hidden,
         intermediate_size=preset.inner,
         num_hidden_layers=preset.layers,
@@ -45,8 +46,8 @@ def marks_of(tokenizer: Any) -> Marks:
     def last(text: str) -> int:
         return int(tokenizer.encode(text, add_special_tokens=False).ids[-1])
 
-    digits = tuple(tuple(last(f"{before}{digit}") for digit in range(10)) for before in ("", " "))
-    return Marks(START_ID, last("\n"), last(" Yes or No? Answer:"), digits)
+    numbers = Scale(tuple(tokenizer.token_to_id(number) for number in NUMBERS), tuple(NUMBERS.values()), (0.15, 0.6))
+    return Marks(START_ID, last("\n"), last(" Yes or No? Answer:"), numbers)
 
 
 def loss_of(model: LlamaForCausalLM, batch: Batch, device: torch.device, generator: torch.Generator) -> tuple[torch.Tensor, int]:

@@ -1,4 +1,4 @@
-"""The weights that training begins with: digits in their order, and heads that already look back, compare, pool and match.
+"""The weights that training begins with: numbers in their order, and heads that already look back, compare, pool and match.
 
 Random heads find the way from a value in a row to that row's label only after tens of
 millions of tokens. Here the first four layers begin near a known way to vote by similarity, in the spirit
@@ -44,13 +44,22 @@ CODE_GAIN = 10.0
 
 
 @dataclass(frozen=True)
+class Scale:
+    """Tokens with an order: their places on a line, and the distances within which they are alike."""
+
+    tokens: tuple[int, ...]
+    places: tuple[float, ...]
+    widths: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Marks:
-    """Tokens that shape a prompt: the start, the line break between rows, the cue before answers, and the digits as they are spelled."""
+    """Tokens that shape a prompt: the start, the line break between rows, the cue before answers, and numbers by size."""
 
     start: int
     line_break: int
     cue: int
-    digits: tuple[tuple[int, ...], ...]
+    numbers: Scale
 
 
 class Wiring:
@@ -71,11 +80,12 @@ class Wiring:
         """A random projection that keeps lengths on average: shape (rows, columns)."""
         return self.rng.normal(size=(rows, columns)) / math.sqrt(columns)
 
-    def in_order(self, count: int) -> np.ndarray:
-        """Embeddings along a smooth curve: digits that are near are alike, so that numbers can be compared; shape (count, third)."""
-        gap = np.subtract.outer(np.arange(count), np.arange(count))
-        likeness = 0.85 * np.exp(-((gap / 3) ** 2) / 2) + 0.15 * np.eye(count)
-        curve = np.linalg.cholesky(likeness) @ self.rng.normal(size=(count, self.third))
+    def in_order(self, scale: Scale) -> np.ndarray:
+        """Embeddings along a smooth curve: what is near on the scale is alike, so that it can be compared; shape (tokens, third)."""
+        gap = np.subtract.outer(scale.places, scale.places)
+        likeness = np.mean([np.exp(-((gap / width) ** 2) / 2) for width in scale.widths], axis=0)
+        own = 0.05 * np.eye(len(gap))
+        curve = np.linalg.cholesky(0.95 * likeness + own) @ self.rng.normal(size=(len(gap), self.third))
         curve -= curve.mean(axis=0)
         return np.asarray(curve * math.sqrt(self.third / np.square(curve).sum(axis=1).mean()))
 
@@ -172,8 +182,7 @@ def wired(model: LlamaForCausalLM, *, seed: int, marks: Marks) -> LlamaForCausal
     wiring = Wiring(model, seed, marks)
     embedding = np.zeros((model.config.vocab_size, model.config.hidden_size))
     embedding[:, wiring.part("E")] = wiring.rng.normal(size=(model.config.vocab_size, wiring.third))
-    for spelled in marks.digits:
-        embedding[spelled, wiring.part("E")] = wiring.in_order(len(spelled))
+    embedding[marks.numbers.tokens, wiring.part("E")] = wiring.in_order(marks.numbers)
     _put(model.model.embed_tokens.weight, (slice(None),), embedding)
     _put(model.lm_head.weight, (slice(None),), embedding / math.sqrt(wiring.third))
     _look_back(wiring)

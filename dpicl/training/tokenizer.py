@@ -1,4 +1,4 @@
-"""The bundled model's tokenizer: byte-pair merges within words, every digit apart, a few frequent phrases whole."""
+"""The bundled model's tokenizer: byte-pair merges within words, a token for the size of a number, digits apart, frequent phrases whole."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dpicl.errors import ModelError
 from dpicl.randomness import stream
 from dpicl.tabular.serialize import CUE
 from dpicl.training.curriculum import LEVELS
+from dpicl.training.numbers import NUMBERS, number_normalizer
 from dpicl.training.presets import Preset
 from dpicl.training.tasks import make_task
 from dpicl.training.token_ids import END, START
@@ -26,7 +27,7 @@ TOKENIZER_FILES = (TOKENIZER_FILE, "tokenizer_config.json")
 _REPEATED = 10
 """Answers are made this frequent, so that their letters are merged early."""
 _PIECES = r" ?[A-Za-z]+| ?\d| ?[^\sA-Za-z\d]+|\s+"
-"""Words and signs with the blank before them; a digit alone, so that numbers are spelled alike everywhere."""
+"""Words and signs with the blank before them; of what a number has beyond its size, each digit alone."""
 
 
 def train_tokenizer(preset: Preset, *, seed: int) -> PreTrainedTokenizerFast:
@@ -47,6 +48,8 @@ def train_tokenizer(preset: Preset, *, seed: int) -> PreTrainedTokenizerFast:
     )
     tokenizer.train_from_iterator(_corpus(preset.tokenizer_texts, seed), trainer)
     tokenizer.add_tokens([AddedToken(phrase, normalized=False) for phrase in PHRASES])
+    tokenizer.normalizer = number_normalizer()
+    tokenizer.add_tokens([AddedToken(number, normalized=True) for number in NUMBERS])
     tokenizer.post_processor = processors.TemplateProcessing(single=f"{START} $A", special_tokens=[(START, 0)])
     split = [answer for answer in ANSWERS if len(tokenizer.encode(answer, add_special_tokens=False).ids) != 1]
     if split:

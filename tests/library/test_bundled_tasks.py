@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpicl.training import rendering
 from dpicl.training.curriculum import LEVELS, Progress
 from dpicl.training.encoding import IGNORED, encode_task, prompt_of
 from dpicl.training.model import marks_of
+from dpicl.training.numbers import NUMBERS
 from dpicl.training.presets import preset_of
 from dpicl.training.structure import FAMILIES, Shape, population
 from dpicl.training.tasks import make_task
@@ -79,7 +81,8 @@ def test_tokens_are_those_of_the_whole_prompt(kind, tokenizer: Tokenizer) -> Non
         encoded = encode_task(tokenizer, task)
         assert encoded.tokens.tolist() == tokenizer.encode(prompt_of(task)).ids
         after = [tokenizer.decode([int(token)]).strip() for token in encoded.targets]
-        assert after == [row.rpartition(" ")[2][: len(text)] for row, text in zip(np.array(task.rows)[task.asked], after, strict=True)]
+        written = [tokenizer.normalizer.normalize_str(row.rpartition(" ")[2]) for row in np.array(task.rows)[task.asked]]
+        assert after == [answer[: len(text)] for answer, text in zip(written, after, strict=True)]
 
 
 def test_answers_are_single_tokens_after_one_cue(tokenizer: Tokenizer) -> None:
@@ -87,8 +90,40 @@ def test_answers_are_single_tokens_after_one_cue(tokenizer: Tokenizer) -> None:
     assert [len(found) for found in ids] == [1, 1, 1, 1]
     found = marks_of(tokenizer)
     assert (found.start, found.line_break, found.cue) == (tokenizer.token_to_id("<s>"), ids[3][0], ids[2][0])
-    assert [[tokenizer.decode([token]).strip() for token in spelled] for spelled in found.digits] == [list("0123456789")] * 2
-    assert len(tokenizer.encode("4179", add_special_tokens=False).ids) == 4
+    assert [tokenizer.id_to_token(token) for token in found.numbers.tokens] == list(NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "left"),
+    [
+        ("is 12.92.", [12], "is.92."),
+        ("is 7.76,", [7.7], "is6,"),
+        ("age 5", [5], "age"),
+        ("0.117 or 0.07", [0.11, 0.07], "7or"),
+        ("0.0, 0. or 0", [0, 0, 0], ",.or"),
+        ("-3.5\n1994", [3.5, 1900], "-94"),
+        ("v1.2 and 10-20", [1.2, 10, 20], "vand-"),
+        ("0.00001 or 1234567890", [], "0.00001or1234567890"),
+    ],
+)
+def test_a_number_is_a_token_for_its_size_and_the_digits_left(text: str, sizes: list[float], left: str, tokenizer: Tokenizer) -> None:
+    tokens = tokenizer.encode(text, add_special_tokens=False).tokens
+    found = [NUMBERS[token] for token in tokens if token in NUMBERS]
+    assert found == pytest.approx([-5 if size == 0 else math.log10(size) for size in sizes])
+    rest = "".join(tokenizer.decode([tokenizer.token_to_id(token)]) for token in tokens if token not in NUMBERS)
+    assert "".join(rest.split()) == left
+
+
+def test_near_numbers_that_are_written_differently_are_near_tokens(tokenizer: Tokenizer) -> None:
+    """99.9 and 100 share no digit."""
+
+    def size(text: str) -> float:
+        return NUMBERS[tokenizer.encode(text, add_special_tokens=False).tokens[0]]
+
+    written = [f"{value:.3g}" for value in np.geomspace(0.0011, 900, 400)]
+    errors = [size(text) - math.log10(float(text)) for text in written]
+    assert max(errors) < 1e-9
+    assert min(errors) > math.log10(10 / 11)
 
 
 def test_rivals_count_once_both_labels_were_shown(tokenizer: Tokenizer) -> None:

@@ -75,14 +75,15 @@ def test_a_killed_save_leaves_the_old_checkpoint(begun: Path, tmp_path: Path) ->
         read_state(tmp_path)
 
 
-def test_digits_begin_the_more_alike_the_nearer_they_are(begun: Path) -> None:
+def test_numbers_begin_the_more_alike_the_nearer_they_are(begun: Path) -> None:
     tokenizer = load_tokenizer(begun)
     model = new_model(preset_of("smoke"), tokenizer, seed=0)
-    for spelled in marks_of(tokenizer).digits:
-        rows = model.model.embed_tokens.weight[list(spelled), : model.config.hidden_size // 3].detach()
-        distance = torch.cdist(rows, rows)
-        near, far = (float(distance.diagonal(gap).mean()) for gap in (1, 7))
-        assert near < 0.7 * far
+    scale = marks_of(tokenizer).numbers
+    rows = model.model.embed_tokens.weight[list(scale.tokens), : model.config.hidden_size // 3].detach()
+    gap = torch.tensor(scale.places)[:, None] - torch.tensor(scale.places)
+    distance = torch.cdist(rows, rows)
+    near, middle, far = (float(distance[(gap > low) & (gap < high)].mean()) for low, high in ((0, 0.05), (0.15, 0.2), (1, 2)))
+    assert near < 0.6 * middle < 0.6 * far
 
 
 def test_the_loss_falls_on_tables_of_one_column(begun: Path) -> None:
