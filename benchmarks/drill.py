@@ -3,7 +3,7 @@
     python -m benchmarks.drill --runs 24 --minutes 20     (make drill)
 
 Real parts: PostgreSQL under ledger and Prefect server, a Dask scheduler with two workers, an endpoint that fails one
-request in ten, `dpicl serve`. Every half minute one of them, or a flow's own process, is killed. At the end every
+request in ten, `dpicl serve`. Every half minute one of them, or a flow's own process once there is one, is killed. At the end every
 run must be complete and equal to one that was left alone, the ledger exact, and nothing may still be said to run.
 Then, on the same installation: a ledger restored from an old backup must be noticed.
 """

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from dpicl.pipeline import Cell, MethodName, Unit
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, fewer, split_table
 from dpicl.training.held_out import evaluate
+from dpicl.training.rendering import parted
 from dpicl.training.vote import logistic, vote
 from tasks.settings import Settings
 
@@ -64,18 +66,16 @@ def auc(scorer: Scorer, texts: Sequence[str], truth: np.ndarray) -> float:
 def as_features(text: str) -> tuple[np.ndarray, np.ndarray]:
     """A prompt's rows for a classifier, the query last: which sentences each has, and the answers (0 for the query)."""
     *shown, query = text.split("\n")
-    parted = [row.rpartition(" ") for row in shown]
-    sentences = [body.split(". ") for body in (*(body for body, _, _ in parted), query)]
+    rows = [*(parted(row) for row in shown), (query, "")]
+    sentences = [body.split(". ") for body, _ in rows]
     known = sorted({sentence for row in sentences for sentence in row})
     features = np.array([[sentence in row for sentence in known] for row in sentences], dtype=np.float64)
-    return features, np.array([*(answer == "Yes" for _, _, answer in parted), False], dtype=np.int64)
+    return features, np.array([answer == CONTINUATIONS[1] for _, answer in rows], dtype=np.int64)
 
 
-def of_same_shots(texts: Sequence[str], truth: np.ndarray) -> tuple[float, float]:
-    """Areas of the kernel vote and of logistic regression."""
-    asked = [as_features(text) for text in texts]
-    voted, fitted = [vote(*each)[-1] for each in asked], [logistic(*each) for each in asked]
-    return float(roc_auc_score(truth, voted)), float(roc_auc_score(truth, fitted))
+def of_same_shots(classifier: Callable[[np.ndarray, np.ndarray], float], texts: Sequence[str], truth: np.ndarray) -> float:
+    """Area of a classifier that sees the same rows."""
+    return float(roc_auc_score(truth, [classifier(*as_features(text)) for text in texts]))
 
 
 def reversed_rows(text: str) -> str:
@@ -91,8 +91,9 @@ def other_answers(text: str) -> str:
 
 
 def _exchanged(row: str) -> str:
-    body, _, answer = row.rpartition(" ")
-    return f"{body} {'No' if answer == 'Yes' else 'Yes'}"
+    body, answer = parted(row)
+    no, yes = CONTINUATIONS
+    return body + (no if answer == yes else yes)
 
 
 def rows_of(settings: Settings, name: str) -> tuple[Contract, SplitTable]:
@@ -124,8 +125,8 @@ def real(scorer: Scorer, settings: Settings) -> tuple[dict[tuple[str, str, float
 def others(scorer: Scorer) -> dict[str, Callable[[Sequence[str], np.ndarray], float]]:
     """What answers beside the model: classifiers on the same rows, and the model itself on exchanged ones."""
     return {
-        "vote": lambda texts, truth: of_same_shots(texts, truth)[0],
-        "logistic regression": lambda texts, truth: of_same_shots(texts, truth)[1],
+        "vote": partial(of_same_shots, lambda features, labels: float(vote(features, labels)[-1])),
+        "logistic regression": partial(of_same_shots, logistic),
         "order": lambda texts, truth: auc(scorer, [reversed_rows(text) for text in texts], truth),
         "answers": lambda texts, truth: 1 - auc(scorer, [other_answers(text) for text in texts], truth),
     }

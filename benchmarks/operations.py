@@ -1,10 +1,12 @@
 """What running dpicl costs: starting, watching, scaling out, and a night in which everything fails.
 
+    python -m benchmarks.operations [STEP …]
+
 drill       benchmarks.drill in a process of its own: what `make drill` prints
-speed-up    table-3 on two data sets, one worker against two
+speed_up    table-3 on two data sets, one worker against two
 simulated   2, 4, 8, 16 workers whose model is a server that takes its time: efficiency against two
 overhead    seconds of a unit of work besides reading, scoring and fitting, against what a real model takes for it
-new user    benchmarks.new_user: from a clone to demonstrations of a table of one's own
+new_user    benchmarks.new_user: from a clone to demonstrations of a table of one's own
 start       from the command to the run's row on the pages; memory of server, scheduler and worker
 """
 
@@ -48,9 +50,9 @@ def run_in(place: Place, *arguments: str, **extra: str) -> float:
     return time.perf_counter() - started
 
 
-def drill(figures: Figures, runs: int, minutes: float) -> None:
+def drill(figures: Figures) -> None:
     """The night, its figures taken over."""
-    command = [sys.executable, "-m", "benchmarks.drill", "--runs", str(runs), "--minutes", str(minutes)]
+    command = [sys.executable, "-m", "benchmarks.drill"]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
     print(told)
     found = re.findall(r"^figure (\S+): (.*) \(goal (.*)\) (ok|short)$", told, re.MULTILINE)
@@ -171,14 +173,17 @@ def memory_of(process: psutil.Process) -> dict[str, int]:
     return sizes
 
 
+STEPS = {step.__name__: step for step in (start, overhead, speed_up, simulated, new_user, drill)}
+"""The night last, since it takes longest."""
+
+
 def main() -> None:
-    """Measure the topic; the night last, since it takes longest."""
+    """Measure the topic, or the steps that the command line names."""
     multiprocessing.set_start_method("spawn", force=True)
     figures = Figures()
     assert DPICL.exists()
-    for step in (start, overhead, speed_up, simulated, new_user):
-        step(figures)
-    drill(figures, runs=24, minutes=20)
+    for name in sys.argv[1:] or STEPS:
+        STEPS[name](figures)
     figures.finish()
 
 

@@ -86,7 +86,7 @@ def number_column(rng: np.random.Generator, values: np.ndarray) -> NumberColumn:
     centre, decimals = _scale(rng), int(rng.choice([0, 0, 1, 2, 3]))
     spread = rng.uniform(0.15, 0.6)
     numbers = centre * np.exp(spread * values) if rng.random() < 0.3 else centre * (1 + spread * values)
-    return NumberColumn(np.maximum(numbers, 0) if rng.random() < 0.8 else numbers, decimals + 2 * (centre < 3))
+    return NumberColumn(np.maximum(numbers, 0) if rng.random() < 0.8 else numbers, decimals + 2 if centre < 3 else decimals)
 
 
 def _scale(rng: np.random.Generator) -> float:

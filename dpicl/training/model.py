@@ -16,6 +16,8 @@ from dpicl.training.token_ids import END_ID, START_ID
 
 THETA = 2.4e11
 """Base of the rotary speeds: the slow half hardly turns over a prompt, so that it can compare contents at any distance."""
+ALIKE_WITHIN = (0.15, 0.6)
+"""Powers of ten within which two numbers begin alike: the narrow one tells 12 from 17, the wide one 12 from 50."""
 OTHER_WEIGHT, OTHER_SHARE = 0.1, 0.12
 """Of tokens that are no answers: their weight in the loss, and the share of them that is looked at."""
 
@@ -46,7 +48,7 @@ def marks_of(tokenizer: Any) -> Marks:
     def last(text: str) -> int:
         return int(tokenizer.encode(text, add_special_tokens=False).ids[-1])
 
-    numbers = Scale(tuple(tokenizer.token_to_id(number) for number in NUMBERS), tuple(NUMBERS.values()), (0.15, 0.6))
+    numbers = Scale(tuple(tokenizer.token_to_id(number) for number in NUMBERS), tuple(NUMBERS.values()), ALIKE_WITHIN)
     return Marks(START_ID, last("\n"), last(" Yes or No? Answer:"), numbers)
 
 

@@ -8,6 +8,7 @@ begin with near embeddings (`start.Wiring.in_order`).
 from __future__ import annotations
 
 import math
+from string import ascii_lowercase
 
 from tokenizers import Regex, normalizers
 
@@ -15,19 +16,18 @@ _OPEN, _CLOSE = "⟪", "⟫"
 _SMALLEST, _LARGEST = -4, 8
 """Powers of ten; numbers beyond them are left digit by digit."""
 _ZERO = f"{_OPEN}zero{_CLOSE}"
-_START, _END = r"(?<![\d.])", r"(?!\d)"
-_SIZE_OF_ZERO = -5.0
+_START, _END = rf"(?<![\d.{_CLOSE}])", r"(?!\d)"
 
 
 def _mark(power: int) -> str:
     """Letters only: a digit would be taken for a number in turn."""
-    return f"{_OPEN}{'abcdefghijklmnop'[power - _SMALLEST]}{_CLOSE}"
+    return f"{_OPEN}{ascii_lowercase[power - _SMALLEST]}{_CLOSE}"
 
 
 def _steps() -> list[normalizers.Normalizer]:
     zero = [normalizers.Replace(Regex(rf"{_START}0(\.0+)?(?!\.?\d)"), _ZERO)]
     small = [normalizers.Replace(Regex(rf"{_START}0\.{'0' * (-power - 1)}(?=[1-9])"), _mark(power)) for power in range(_SMALLEST, 0)]
-    large = [normalizers.Replace(Regex(rf"(?<![\d.{_CLOSE}])(?=[1-9]\d{{{power}}}{_END})"), _mark(power)) for power in range(_LARGEST + 1)]
+    large = [normalizers.Replace(Regex(rf"{_START}(?=[1-9]\d{{{power}}}{_END})"), _mark(power)) for power in range(_LARGEST + 1)]
     two_digits = [normalizers.Replace(Regex(rf"(?<={_CLOSE}\d)\.(?=\d)"), ""), normalizers.Replace(Regex(rf"(?<={_CLOSE}\d){_END}"), "0")]
     return [*zero, *small, *large, *two_digits, normalizers.Replace(f" {_OPEN}", _OPEN)]
 
@@ -38,11 +38,11 @@ def number_normalizer() -> normalizers.Normalizer:
 
 
 NUMBERS: dict[str, float] = {
-    _ZERO: _SIZE_OF_ZERO,
+    _ZERO: _SMALLEST - 1.0,
     **{
         f"{_mark(power)}{leading}": power + math.log10(leading / 10)
         for power in range(_SMALLEST, _LARGEST + 1)
         for leading in range(10, 100)
     },
 }
-"""Every number's token, and its logarithm to base ten."""
+"""Every number's token, and its logarithm to base ten; zero lies a power below the smallest."""

@@ -15,11 +15,13 @@ from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.models import BUNDLED, ModelSpec, fingerprint_of, open_scorer
 from dpicl.lm.requests import Scorer
 from dpicl.methods.ldp_tabicl import truth_of
-from dpicl.pipeline import Cell
+from dpicl.pipeline import Cell, MethodName
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, split_table
 from dpicl.training.checkpoint import RECORD
 from dpicl.training.export import ALL_MIB, NOTE, SHARD_MIB
+from dpicl.training.numbers import NUMBERS, number_normalizer
+from dpicl.training.tokenizer import load_tokenizer
 
 SPEC = ModelSpec(name="bundled", kind="bundled")
 
@@ -61,11 +63,23 @@ def test_its_card_tells_its_record() -> None:
     assert "is no substitute for a general model" in " ".join(card.split())
 
 
-def test_it_tells_tumours_apart_by_eight_patients_and_goes_by_their_answers(
-    scorer: Scorer, patients: SplitTable, contracts: dict[str, Contract]
+def test_it_reads_numbers_as_its_training_writes_them() -> None:
+    shipped = load_tokenizer(BUNDLED)
+    tokens = shipped.encode("12.92, 0.05 or 1078.2. 0", add_special_tokens=False).tokens
+    assert shipped.normalizer.__getstate__() == number_normalizer().__getstate__()
+    assert [shipped.token_to_id(number) for number in NUMBERS] == list(
+        range(shipped.get_vocab_size() - len(NUMBERS), shipped.get_vocab_size())
+    )
+    assert [round(10 ** NUMBERS[token], 2) for token in tokens if token in NUMBERS] == [12, 0.05, 1000, 0]
+
+
+@pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
+def test_it_tells_tumours_apart_by_eight_rows_and_goes_by_their_answers(
+    method: MethodName, scorer: Scorer, patients: SplitTable, contracts: dict[str, Contract]
 ) -> None:
+    """Rows of reports with thresholds, and averages of numbers."""
     contract, asked = contracts["breast_cancer"], slice(0, 40)
-    texts = prompts_of("ldp_tabicl", patients, contract, 0)[Cell("icl", math.inf, 8)][asked]
+    texts = prompts_of(method, patients, contract, 0)[Cell("icl", math.inf, 8)][asked]
     truth = truth_of(patients.queries, contract)[asked]
     area, other_way = (roc_auc_score(truth, odds(scorer, told)) for told in (texts, [reversed_rows(text) for text in texts]))
     assert area > 0.6
