@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,10 @@ from tests.library.endpoint_server import Habits
 WORKERS = (2, 4, 8, 16)
 PAPER_SECONDS = 0.77
 """Of one prompt on the paper's card; a simulated server takes as long."""
-QUERIES, UNITS = 40, 32
-"""Prompts of a unit are twice as many, zero-shot beside the one cell, scored one after the other in every process; and units."""
-MANY_UNITS = 200
+QUERIES, UNITS, MANY_UNITS = 40, 24, 200
+"""Prompts of a unit of one cell are twice as many, since zero-shot is asked too."""
+SLEEPY = {"queries": 10, "epsilons": [1, 2, 5, 10, 25, 50]}
+"""Of units that wait: a process remembers answers, so that every worker asks the one zero-shot cell of all units, but once."""
 
 
 def run_in(place: Place, *arguments: str, **extra: str) -> float:
@@ -94,7 +95,7 @@ def multiplied(_: int) -> float:
 def simulated(figures: Figures) -> None:
     """Only waiting is shared out, so that more workers than cores mean something; starting so many on two cores is taken off."""
     with elsewhere(Habits(delay_seconds=PAPER_SECONDS)) as url, tempfile.TemporaryDirectory() as folder:
-        place = slow_place(Path(folder) / "place", url)
+        place = slow_place(Path(folder) / "place", url, SLEEPY)
         seconds = {count: run_in(place, "run", "sleepy", "--run-id", f"w{count}", "--workers", str(count)) for count in WORKERS}
         one = ("--seeds", "0", "--model", "fake")
         empty = {count: run_in(place, "run", "sleepy", *one, "--run-id", f"none{count}", "--workers", str(count)) for count in WORKERS}
@@ -105,8 +106,8 @@ def simulated(figures: Figures) -> None:
         figures.at_least(f"efficiency-of-{count}-simulated-workers", share, 0.85)
 
 
-def slow_place(root: Path, url: str) -> Place:
-    """A place with a model that takes its time, one answer after the other."""
+def slow_place(root: Path, url: str, changes: Mapping[str, Any]) -> Place:
+    """A place with a model that takes its time, one answer after the other; `changes` to its pipeline of units of one cell."""
     place = new_place(root)
     content: dict[str, Any] = yaml.safe_load((root / "pipelines.yaml").read_text())
     content["models"]["slow"] = {"kind": "endpoint", "id": "m", "url": url, "max_connections": 1}
@@ -120,6 +121,7 @@ def slow_place(root: Path, url: str) -> Place:
         "queries": QUERIES,
         "baselines": False,
         "model": "slow",
+        **changes,
     }
     (root / "pipelines.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     return place
@@ -128,7 +130,7 @@ def slow_place(root: Path, url: str) -> Place:
 def overhead(figures: Figures) -> None:
     """Many units with a model that costs nothing: all that is left is ours and the orchestrator's."""
     with tempfile.TemporaryDirectory() as folder:
-        place = slow_place(Path(folder) / "place", "http://127.0.0.1:9/v1")
+        place = slow_place(Path(folder) / "place", "http://127.0.0.1:9/v1", {})
         grid = ("--model", "fake", "--run-id")
         few = run_in(place, "run", "sleepy", *grid, "few", "--seeds", "0,1")
         many = run_in(place, "run", "sleepy", *grid, "many", "--seeds", ",".join(map(str, range(MANY_UNITS))))

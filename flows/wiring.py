@@ -37,7 +37,7 @@ from tasks.consult import consult, release_answers
 from tasks.count import count
 from tasks.doorway import StageFailed, doorway
 from tasks.evaluate import evaluate
-from tasks.fit_baselines import fit_baselines
+from tasks.fit_baselines import fit_baselines, has_baselines
 from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.measure import measure
@@ -48,7 +48,7 @@ from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
 from tasks.releases import WRITING
 from tasks.run_folder import read_plan
-from tasks.score import PARTS, score
+from tasks.score import parts_to_score, score
 from tasks.serialize import serialize
 from tasks.settings import Settings
 from tasks.split import split
@@ -90,7 +90,7 @@ def run_units(run: str) -> str:
     def hand_in(key: str, written: Sequence[Job] = ()) -> None:
         def steps() -> None:
             _await(key, written)
-            waiting[key] = _hand_in(run, key, RELEASE[plan.units[key].method], plan.units[key].dataset)
+            waiting[key] = _hand_in(run, key, plan.units[key])
 
         _guarded(failures, key, steps)
 
@@ -190,14 +190,15 @@ def _share_out(stage: Task[..., Any], run: str, dataset: str, owner: str) -> Non
     _await(owner, [_submit(stage, run, owner, part, parts) for part in range(parts)])
 
 
-def _hand_in(run: str, key: str, release: Sequence[Task[..., Any]], dataset: str) -> list[Job]:
-    if parts_of(run, dataset):
+def _hand_in(run: str, key: str, unit: Unit) -> list[Job]:
+    if parts_of(run, unit.dataset):
         charge(run, key)
-        _share_out(count, run, dataset, key)
-    for stage in (*release, serialize):
+        _share_out(count, run, unit.dataset, key)
+    for stage in (*RELEASE[unit.method], serialize):
         stage(run, key)
     show_release(run, key)
-    return [_submit(fit_baselines, run, key), *(_submit(score, run, key, part) for part in range(PARTS))]
+    fits = [_submit(fit_baselines, run, key)] if has_baselines(unit) else []
+    return [*fits, *(_submit(score, run, key, part) for part in parts_to_score(run, key))]
 
 
 def _submit(stage: Task[..., Any], *arguments: Any) -> Job:

@@ -213,6 +213,11 @@ def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
     return prompts
 
 
+def prompted_cells(unit: UnitFolder) -> list[str]:
+    """Keys of the cells that have prompts; the texts are not read."""
+    return list(read_table(unit.path / PROMPTS, ["cell"]).column("cell").unique().to_pylist())
+
+
 def write_predictions(path: Path, said: Mapping[Cell, np.ndarray], answered: Mapping[Cell, np.ndarray]) -> None:
     """One row per cell and query with the answer; where there are two labels also their log-probabilities."""
     cells = [cell.key for cell, one in answered.items() for _ in one]

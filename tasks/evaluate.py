@@ -13,6 +13,7 @@ from dpicl.pipeline import Cell
 from tasks.artefacts import ANSWERS, BASELINES, PREDICTIONS, RESULTS, finite, read_answers, read_queries, write_predictions
 from tasks.doorway import unit_stage
 from tasks.files import read_json, write_json
+from tasks.fit_baselines import has_baselines
 from tasks.run_folder import UnitFolder
 from tasks.score import read_scores
 
@@ -29,7 +30,8 @@ def evaluate(folder: UnitFolder) -> str:
     write_predictions(
         folder.path / PREDICTIONS, said, {cell: method.answers.answers_of(one, folder.declared) for cell, one in said.items()}
     )
-    baselines = {Cell(row["system"], float(row["epsilon"])): _metrics(row) for row in read_json(folder.path / BASELINES)}
+    fitted = read_json(folder.path / BASELINES) if has_baselines(folder.unit) else []
+    baselines = {Cell(row["system"], float(row["epsilon"])): _metrics(row) for row in fitted}
     metrics = {**method.answers.metrics_of(said, truth, folder.declared), **baselines}
     rows = results(folder.unit, metrics, method.costs(folder.declared, folder.unit))
     write_json(folder.path / RESULTS, [_plain(row.as_row()) for row in rows])

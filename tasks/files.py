@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -65,10 +65,10 @@ def write_table(path: Path, table: pa.Table, *, mode: int = PUBLIC_MODE) -> Path
     return publish(path, lambda file: pq.write_table(table, file, compression="zstd"), mode=mode)
 
 
-def read_table(path: Path) -> pa.Table:
-    """The rows of a Parquet file."""
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a Parquet file, or these columns of them."""
     with path.open("rb") as file:
-        return pq.read_table(file)
+        return pq.read_table(file, columns=columns)
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], *, mode: int = PUBLIC_MODE) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from dpicl.evaluation import Metrics
 from dpicl.methods import gdp_tabicl, ldp_tabicl, mst_tabicl
 from dpicl.methods.common import draws_for
-from dpicl.pipeline import Cell
+from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import BASELINES, read_rows, read_split, read_test
 from tasks.doorway import unit_stage
 from tasks.files import write_json
@@ -15,18 +15,21 @@ from tasks.releases import WRITING
 from tasks.run_folder import UnitFolder
 
 
+def has_baselines(unit: Unit) -> bool:
+    """Whether there is anything to fit."""
+    return unit.baselines and unit.method not in WRITING
+
+
 @unit_stage("baselines", BASELINES)
 def fit_baselines(folder: UnitFolder) -> str:
-    """Fit and test every baseline of the unit; none where the unit has baselines off."""
-    measured = _measure(folder) if folder.unit.baselines else {}
+    """Fit and test every baseline of the unit."""
+    measured = _measure(folder)
     rows = [{"system": cell.system, "epsilon": str(cell.epsilon), **asdict(metrics)} for cell, metrics in measured.items()]
     write_json(folder.path / BASELINES, rows)
     return f"{len(rows)} models"
 
 
 def _measure(folder: UnitFolder) -> dict[Cell, Metrics]:
-    if folder.unit.method in WRITING:
-        return {}
     if folder.unit.method == "ldp_tabicl":
         return ldp_tabicl.baselines(read_rows(folder), read_test(folder), folder.contract, folder.unit)
     if folder.unit.method == "mst_tabicl":

@@ -17,7 +17,7 @@ from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import METHODS
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.pipeline import Cell
-from tasks.artefacts import read_prompts
+from tasks.artefacts import prompted_cells, read_prompts
 from tasks.doorway import doorway, timed
 from tasks.files import read_arrays, write_arrays, write_json
 from tasks.models import scorer_of
@@ -42,10 +42,19 @@ def _groups(folder: UnitFolder) -> list[list[Asked]]:
     known = _cells(folder)
     groups: dict[tuple[object, ...], list[Asked]] = {}
     for number, (key, texts) in enumerate(read_prompts(folder).items()):
-        cell = known[key]
-        name = (cell.system, cell.epsilon) if cell.system == "icl-nested" else (number,)
-        groups.setdefault(name, []).append((number, cell, texts))
+        groups.setdefault(_group_of(known[key]), []).append((number, known[key], texts))
     return sorted(groups.values(), key=lambda group: -sum(len(text) for _, _, texts in group for text in texts))
+
+
+def _group_of(cell: Cell) -> tuple[object, ...]:
+    return (cell.system, cell.epsilon) if cell.system == "icl-nested" else (cell.key,)
+
+
+def parts_to_score(run: str, unit_key: str) -> range:
+    """The parts of a unit that hold a cell: a task that has nothing to do would still take its place in a worker's queue."""
+    folder = open_unit(run, unit_key)
+    known = _cells(folder)
+    return range(min(PARTS, len({_group_of(known[key]) for key in prompted_cells(folder)})))
 
 
 def _score(run: str, unit_key: str, part: int) -> str:

@@ -48,8 +48,14 @@ _FEWEST_ANSWERS = 2000
 
 
 def drawn_level(rng: np.random.Generator, reached: int) -> int:
-    """The level of a batch: mostly the highest one reached, else a lower one, so that nothing is forgotten."""
-    return reached if reached == 0 or rng.random() < 0.75 else int(rng.integers(reached))
+    """The level of a step: the highest one reached, or one of the easier ones that were before it, the harder the likelier.
+
+    A step is as many tokens on every level, and an answer costs ten times as many on the last one as on the third:
+    the higher the ladder, the more is learned below its top.
+    """
+    if reached == 0 or rng.random() < 2 / (2 + reached):
+        return reached
+    return int(rng.integers(reached, size=2).max())
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tasks.artefacts import remove_private
 from tasks.charge import charge
 from tasks.consult import consult, release_answers
 from tasks.evaluate import evaluate
-from tasks.fit_baselines import fit_baselines
+from tasks.fit_baselines import fit_baselines, has_baselines
 from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.measure import measure
@@ -26,7 +26,7 @@ from tasks.plan import make_plan
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
 from tasks.run_folder import read_plan
-from tasks.score import PARTS, score
+from tasks.score import parts_to_score, score
 from tasks.serialize import serialize
 from tasks.settings import Settings
 from tasks.split import split
@@ -53,8 +53,9 @@ def steps(run: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
         yield from ((stage, (run, dataset)) for stage in (ingest, validate, split))
     for key, unit in units.items():
         units_or_one = {generate: (run, (key,))}
-        yield from ((stage, units_or_one.get(stage, (run, key))) for stage in (*RELEASE[unit.method], serialize, fit_baselines))
-        yield from ((score, (run, key, part)) for part in range(PARTS))
+        yield from ((stage, units_or_one.get(stage, (run, key))) for stage in (*RELEASE[unit.method], serialize))
+        yield from ((fit_baselines, (run, key)) for _ in range(has_baselines(unit)))
+        yield from ((score, (run, key, part)) for part in parts_to_score(run, key))
         yield evaluate, (run, key)
     yield from ((stage, (run,)) for stage in (collect_run, write_report))
 

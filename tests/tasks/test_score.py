@@ -1,0 +1,43 @@
+"""Parts of a unit: together they score every cell, and none of them is empty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tasks.artefacts import BASELINES, RESULTS
+from tasks.score import PARTS, parts_to_score, score
+from tests.harness import install, new_place, shop, shop_rows
+from tests.tasks.stages import make_plan, steps
+
+GRID = {"datasets": ["shop"], "seeds": [0], "model": "fake", "baselines": False, "options": {"ldp_tabicl": {"also_sampled": ["nested"]}}}
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilons", "shots", "parts", "cells"),
+    [
+        ("gdp_tabicl", ["5"], [1], 2, 2),
+        ("gdp_tabicl", ["1", "5"], [1], 3, 3),
+        ("ldp_tabicl", ["5"], [1, 2], 4, 1 + 3 * 2),
+    ],
+)
+def test_the_parts_share_all_cells_and_each_has_some(
+    tmp_path: Path, method: str, epsilons: list[str], shots: list[int], parts: int, cells: int
+) -> None:
+    """Zero-shot stands beside the cells of each system; raw and nested rows are systems of local reports."""
+    place = new_place(tmp_path / "place")
+    install(place, shop(), shop_rows(60))
+    counted = []
+    with place.entered():
+        run = make_plan("demo", {**GRID, "methods": [method], "epsilons": epsilons, "shots": shots}, "a")
+        unit = f"{method}__shop__seed0"
+        folder = run / "units" / unit
+        for stage, references in steps(str(run)):
+            before = len(list(folder.glob("scored/*.npz")))
+            stage.fn(*references)
+            if stage is score:
+                counted.append(len(list(folder.glob("scored/*.npz"))) - before)
+        assert len(parts_to_score(str(run), unit)) == parts <= PARTS
+    assert len(counted) == parts and min(counted) > 0 and sum(counted) == cells
+    assert not (folder / BASELINES).exists() and (folder / RESULTS).exists()
