@@ -19,11 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import torch
 import yaml
@@ -37,8 +38,9 @@ from tests.library.endpoint_server import Habits
 WORKERS = (2, 4, 8, 16)
 PAPER_SECONDS = 0.77
 """Of one prompt on the paper's card; a simulated server takes as long."""
-QUERIES, UNITS, MANY_UNITS = 40, 24, 200
+QUERIES, UNITS, MANY_UNITS = 40, 24, 1000
 """Prompts of a unit of one cell are twice as many, since zero-shot is asked too."""
+BOTH_ENDS = {"handed in": "prompts.parquet", "finished": "results.json"}
 SLEEPY = {"queries": 10, "epsilons": [1, 2, 5, 10, 25, 50]}
 """Of units that wait: a process remembers answers, so that every worker asks the one zero-shot cell of all units, but once."""
 
@@ -134,9 +136,17 @@ def overhead(figures: Figures) -> None:
         grid = ("--model", "fake", "--run-id")
         few = run_in(place, "run", "sleepy", *grid, "few", "--seeds", "0,1")
         many = run_in(place, "run", "sleepy", *grid, "many", "--seeds", ",".join(map(str, range(MANY_UNITS))))
+        tenths = {name: tenths_of(place.run("many").glob(f"units/*/{file}")) for name, file in BOTH_ENDS.items()}
         share = (many - few) / (MANY_UNITS - 2)
     print(f"a unit costs {share:.2f} s besides its model; {MANY_UNITS} units {many:.0f} s, so 10,000 units {10_000 * share / 3600:.1f} h")
+    for name, taken in tenths.items():
+        print(f"seconds in which each tenth of the units was {name}: {' '.join(f'{tenth:.0f}' for tenth in taken)}")
     figures.at_most("overhead-of-a-unit-against-the-paper's-model", 100 * share / (2 * QUERIES * PAPER_SECONDS), 5, " %")
+
+
+def tenths_of(files: Iterable[Path]) -> list[float]:
+    """Seconds that each tenth of the files took to appear: whether a long run grows slower."""
+    return [float(np.ptp(part)) for part in np.array_split(np.sort([file.stat().st_mtime for file in files]), 10)]
 
 
 @contextmanager
