@@ -238,18 +238,22 @@ def _code(wiring: Wiring) -> None:
 
 
 def _centre(wiring: Wiring) -> None:
-    half = wiring.third // 2
-    for head in (0, 1):
+    for head, coordinates in enumerate(_centred(wiring)):
         wiring.compare(1, head, "P", gain=1.8)
         own = np.zeros((wiring.width, wiring.third))
-        own[np.arange(half), head * half + np.arange(half)] = 0.6
+        own[np.arange(len(coordinates)), coordinates] = 0.6
         wiring.spare_answers(1, head)
         wiring.carry(1, head, own, -3.4 * own.T, "E", "E")
 
 
+def _centred(wiring: Wiring) -> list[np.ndarray]:
+    """Coordinates of E that each head of layer 1 centres: two heads, or as many as hold them all."""
+    return np.array_split(np.arange(wiring.third), max(2, math.ceil(wiring.third / wiring.width)))
+
+
 def _tell_row(wiring: Wiring) -> None:
     """Layer 1: every token gets the code of the line break before it, or of the start."""
-    head = 2
+    head = len(_centred(wiring))
     attention = wiring.model.model.layers[1].self_attn
     wiring.at_distance(1, head, 0, np.where((wiring.speeds < 0.02) & (wiring.speeds > 5e-4), 15.0, 0.0))
     breaks = wiring.direction(wiring.marks.line_break) + wiring.direction(wiring.marks.start)
