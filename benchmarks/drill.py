@@ -35,6 +35,7 @@ from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.accounting.ledger import Ledger
 from tests.flows.test_interrupted import outcome
 from tests.harness import DPICL, Place, differences, install, new_place, shop, shop_rows
+from tests.ledger.postgres import programs
 
 CAP = 10
 EPSILON = {"served": 1, "local": 2}
@@ -194,6 +195,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
+    if programs() is None:
+        parser.error("there are no programs of a PostgreSQL server here; install Debian's package postgresql")
     figures = Figures()
     with tempfile.TemporaryDirectory(prefix="dpicl-drill-") as folder:
         with running_site(Path(folder) / "site", PIPELINES, MODELS, prepare) as site:

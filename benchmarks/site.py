@@ -103,26 +103,28 @@ def running_site(root: Path, pipelines: Mapping[str, Any], models: Mapping[str, 
     """Everything up, one process each; stopped and looked after at the end. `prepare` installs data."""
     site = _site(new_place(root), pipelines, models)
     prepare(site.place)
-    _make_database(site)
-    site.start("postgres")
-    until(lambda: _answers(site.ledger_url), 60, "PostgreSQL", every=0.2)
-    with psycopg.connect(site.ledger_url, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE prefect")
-    site.start("server", "scheduler", "endpoint")
-    until(lambda: _is_healthy(site), 180, "the Prefect server", every=0.5)
-    site.start("worker-0", "worker-1", "serve")
-    until(lambda: len(_deployments(site)) == len(pipelines), 180, "the deployments", every=0.5)
     guard = threading.Thread(target=site.supervise, daemon=True)
-    guard.start()
     try:
+        _make_database(site)
+        site.start("postgres")
+        until(lambda: _answers(site.ledger_url), 60, "PostgreSQL", every=0.2)
+        with psycopg.connect(site.ledger_url, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE prefect")
+        site.start("server", "scheduler", "endpoint")
+        until(lambda: _is_healthy(site), 180, "the Prefect server", every=0.5)
+        site.start("worker-0", "worker-1", "serve")
+        until(lambda: len(_deployments(site)) == len(pipelines), 180, "the deployments", every=0.5)
+        guard.start()
         yield site
     finally:
         site.stopping.set()
-        guard.join()
+        if guard.is_alive():
+            guard.join()
         for part in reversed(site.parts.values()):
             part.kill()
         for pid in site.flow_processes():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(_database_home(site), ignore_errors=True)
 
 
@@ -170,12 +172,13 @@ def _site(place: Place, pipelines: Mapping[str, Any], models: Mapping[str, Any])
 
 
 def _database_home(site: Site) -> Path:
-    return Path("/tmp") / f"dpicl-site-{site.place.root.name}"
+    """Where another user may enter, named after the drill's own folder."""
+    return Path("/tmp") / f"dpicl-site-{site.place.root.parent.name}"
 
 
 def _postgres(site: Site, port: int) -> list[str]:
     folder = programs()
-    assert folder is not None, "no PostgreSQL server programs here; install Debian's package postgresql"
+    assert folder is not None
     settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": 200}
     return [
         str(folder / "postgres"),

@@ -49,13 +49,19 @@ def print_forecasts(console: Console) -> None:
     settings = Settings.from_environment()
     table = Table("pipeline", "account", "left", "a run costs", "runs it lasts", "runs due", "until", box=None, header_style="bold")
     scheduled = {name: pipeline for name, pipeline in load_pipelines(settings.pipelines).pipelines.items() if pipeline.schedule}
+    refused: list[DpiclError] = []
     for name, pipeline in scheduled.items():
-        for line in forecast(name, pipeline, settings):
-            until = "the horizon" if line.is_enough else f"{line.lasts_until:%Y-%m-%d}" if line.lasts_until else "not one run"
-            table.add_row(name, line.account, _number(line.left), _number(line.cost), str(line.affordable), str(line.due), until)
+        try:
+            for line in forecast(name, pipeline, settings):
+                until = "the horizon" if line.is_enough else f"{line.lasts_until:%Y-%m-%d}" if line.lasts_until else "not one run"
+                table.add_row(name, line.account, _number(line.left), _number(line.cost), str(line.affordable), str(line.due), until)
+        except DpiclError as error:  # the others are told first
+            refused.append(error)
     console.print(table)
     told = f"{len(scheduled)} scheduled pipelines; epsilon in nats, every run on new data (a run on unchanged data is free)"
     console.print(told + "; public benchmarks have no cap", highlight=False)
+    if refused:
+        raise refused[0]
 
 
 def print_accounts(console: Console) -> None:

@@ -45,7 +45,9 @@ def deploy(
 
     pipelines = prepare_server(Settings.from_environment(), console, notify)
     write_prefect_file(out, pipelines, pool)
-    console.print(f"{out}: {len(pipelines.pipelines)} deployments; go on with `prefect deploy --all`", highlight=False, soft_wrap=True)
+    named = "" if out == Path("prefect.yaml") else f" --prefect-file {out}"
+    told = f"{out}: {len(pipelines.pipelines)} deployments; go on with `prefect deploy --all{named}`"
+    console.print(told, highlight=False, soft_wrap=True)
 
 
 def metrics(

@@ -27,15 +27,15 @@ def print_draft(file: Path, label: str, positive: list[str], epsilon: str, name:
         DpiclError: the file cannot be read, a name or value breaks a rule, or there is such a contract.
     """
     named = name or re.sub("[^a-z0-9]+", "_", file.name.split(".")[0].lower()).strip("_")
-    out = settings.contracts / f"{named}.yaml"
-    if out.exists():
+    if named in settings.contract_names():
         raise ParameterError("name", named, "another name: there is such a contract; give one with --name")
     place = settings.data / file if settings.data and not file.is_absolute() else file
     if settings.data is None or not place.resolve().is_relative_to(settings.data.resolve()):
         raise ParameterError("file", file.name, "a file below the folder that DPICL_DATA names")
     below = place.resolve().relative_to(settings.data.resolve()).as_posix()
     found = draft(_columns(place), named, below, label=label, positive=positive, epsilon=read_epsilon(epsilon))
-    parse_contract(parse_yaml(found.text.encode(), out.name), out.name)
+    parse_contract(parse_yaml(found.text.encode(), f"{named}.yaml"), f"{named}.yaml")
+    out = settings.own_contracts() / f"{named}.yaml"
     publish(out, lambda file: file.write(found.text.encode()), mode=PRIVATE_MODE)  # it tells of rows
     ignored = f"; {len(found.ignored)} columns are left out under `ignore`" if found.ignored else ""
     advice = (

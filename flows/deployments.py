@@ -66,7 +66,7 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str) -> None:
         }
         for name, pipeline in pipelines.pipelines.items()
     ]
-    content = {"name": "dpicl", "pull": None, "deployments": described}
+    content = {"name": "dpicl", "pull": [], "deployments": described}  # none at all: else Prefect asks, or takes this host's folder
     file.write_text(_HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=140), encoding="utf-8")
 
 

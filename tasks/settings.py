@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +23,7 @@ import dpicl
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.errors import DeclarationError, ParameterError
 
-TEXTS = "texts"
+CONTRACTS, TEXTS = "data_contracts", "texts"
 """Folder of the contracts of texts, below that of all contracts."""
 Kind = TypeVar("Kind", Contract, TextContract)
 LOG_FORMATS = ("text", "json")
@@ -81,9 +83,16 @@ class Settings:
         return Settings(
             Path(os.environ.get("DPICL_HOME") or ".dpicl").resolve(),
             Path(data).resolve() if data else None,
-            _resource("DPICL_CONTRACTS", "data_contracts"),
+            _resource("DPICL_CONTRACTS", CONTRACTS),
             _resource("DPICL_PIPELINES", "pipelines.yaml"),
         )
+
+    def own_contracts(self) -> Path:
+        """The folder that a new contract is written to: not the package's own, of which a copy is made in the working directory."""
+        if self.contracts != _PACKAGED / CONTRACTS:
+            return self.contracts
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:  # whole or not at all
+            return Path(shutil.copytree(self.contracts, Path(folder) / CONTRACTS)).rename(Path.cwd() / CONTRACTS)
 
     @property
     def cache(self) -> Path:

@@ -25,7 +25,8 @@ sys.path[:] = [folder, *(path for path in sys.path if path not in ("", repositor
 import dpicl
 from flows.cli import main
 assert dpicl.__file__.startswith(folder), dpicl.__file__
-for command in ("list", "contract show heart", "protect breast_cancer --epsilon 1 --shots 2 --out demos.jsonl", "report third", "ledger upgrade"):
+for command in ("list", "contract show heart", "protect breast_cancer --epsilon 1 --shots 2 --out demos.jsonl", "report third",
+    "ledger upgrade", "contract new own.csv --label buys --positive yes --epsilon 1", "contract show own"):
     sys.argv = ["dpicl", *command.split()]
     try:
         main()
@@ -85,10 +86,12 @@ def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> 
     for name in ("DPICL_CONTRACTS", "DPICL_PIPELINES", "DPICL_DATA"):
         del environment[name]
     (tmp_path / "elsewhere").mkdir()
+    rows = [f"{20 + index},{'yes' if index % 3 else 'no'}" for index in range(40)]
+    (tmp_path / "elsewhere" / "own.csv").write_text("\n".join(["age,buys", *rows]))
     done = subprocess.run(
         [sys.executable, "-c", _COMMANDS, str(tmp_path / "wheel"), str(ROOT)],
         cwd=tmp_path / "elsewhere",
-        env={**environment, "PATH": os.environ["PATH"]},
+        env={**environment, "PATH": os.environ["PATH"], "DPICL_DATA": str(tmp_path / "elsewhere")},
         capture_output=True,
         text=True,
         check=False,
@@ -96,4 +99,5 @@ def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     assert "table-3" in done.stdout and "heart disease" in done.stdout and "schema 0002" in done.stdout
     assert len((tmp_path / "elsewhere" / "demos.jsonl").read_text().splitlines()) == 2
+    assert {"own.yaml", "heart.yaml"} <= {path.name for path in (tmp_path / "elsewhere" / "data_contracts").iterdir()}
     assert "<style>" in (place.run("third") / "report.html").read_text()
