@@ -52,7 +52,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--threads", type=int, help="of torch, on a CPU")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if is_begun(asked.out) and not asked.resume:
+        parser.error(f"{asked.out} holds a training that was begun; go on with --resume, or name another folder")
+    return asked
 
 
 if __name__ == "__main__":

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tokenizers import Tokenizer
 
 from dpicl.processes import fork_server
@@ -19,8 +17,6 @@ from dpicl.training.curriculum import LEVELS, drawn_level
 from dpicl.training.encoding import Batch, Encoded, batch_of, encode_task
 from dpicl.training.tasks import make_task
 
-_PARTS = 4
-"""Batches of a step: tasks of like length stand together, which leaves little padding."""
 _JOBS_PER_PROCESS = 200
 """The serialiser remembers every template; a generator is replaced before that adds up."""
 
@@ -33,38 +29,37 @@ class Job:
     step: int
     reached: int
     step_tokens: int
+    batch_tokens: int
     tokenizer: Path
 
 
 @dataclass(frozen=True)
 class StepBatches:
-    """Batches of one step, and the level that its tasks are of."""
+    """Batches of one step."""
 
     step: int
-    level: int
     batches: tuple[Batch, ...]
 
 
 def make_step(job: Job) -> StepBatches:
-    """Draw tasks until the step is full; tasks too long for a step of their own are drawn again."""
+    """Draw tasks until the step is full, the last one over its brim: the longest would never be learned from, were it left out."""
     rng = stream(job.seed, "batches", "bundled", str(job.step)).generator()
-    level, tokenizer = drawn_level(rng, job.reached), _tokenizer(job.tokenizer)
-    encoded: list[Encoded] = []
-    total = 0
-    while True:
-        task = encode_task(tokenizer, make_task(rng, LEVELS[level]))
-        if total + len(task.tokens) <= job.step_tokens:
-            encoded.append(task)
-            total += len(task.tokens)
-        elif encoded:
-            return StepBatches(job.step, level, tuple(_parts(encoded)))
+    tokenizer, encoded = _tokenizer(job.tokenizer), list[Encoded]()
+    while sum(len(task.tokens) for task in encoded) < job.step_tokens:
+        level = drawn_level(rng, job.reached)
+        encoded.append(encode_task(tokenizer, make_task(rng, LEVELS[level]), level))
+    return StepBatches(job.step, tuple(_parts(encoded, job.batch_tokens)))
 
 
-def _parts(encoded: Sequence[Encoded]) -> Iterator[Batch]:
-    ordered = sorted(encoded, key=lambda task: len(task.tokens))
-    bounds = np.linspace(0, len(ordered), min(_PARTS, len(ordered)) + 1).astype(int)
-    for start, stop in pairwise(bounds):
-        yield batch_of(ordered[start:stop])
+def _parts(encoded: Sequence[Encoded], batch_tokens: int) -> Iterator[Batch]:
+    """Tasks of like length together, which leaves little padding; as many as fit, padding counted, and one at least."""
+    part: list[Encoded] = []
+    for task in sorted(encoded, key=lambda task: len(task.tokens)):
+        if part and (len(part) + 1) * len(task.tokens) > batch_tokens:
+            yield batch_of(part)
+            part = []
+        part.append(task)
+    yield batch_of(part)
 
 
 @lru_cache(maxsize=4)

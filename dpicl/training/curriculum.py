@@ -48,12 +48,11 @@ _FEWEST_ANSWERS = 2000
 
 
 def drawn_level(rng: np.random.Generator, reached: int) -> int:
-    """The level of a step: the highest one reached, or one of the easier ones that were before it, the harder the likelier.
+    """The level of a task: the highest one reached, or one of the easier ones that were before it, the harder the likelier.
 
-    A step is as many tokens on every level, and an answer costs ten times as many on the last one as on the third:
-    the higher the ladder, the more is learned below its top.
+    An answer takes four times as many tokens on the last level as on the third: the higher the ladder, the more is learned below its top.
     """
-    if reached == 0 or rng.random() < 2 / (2 + reached):
+    if reached == 0 or rng.random() < 1.5 / (1.5 + reached):
         return reached
     return int(rng.integers(reached, size=2).max())
 
@@ -67,10 +66,8 @@ class Progress:
     right: int = 0
     voted: int = 0
 
-    def after(self, level: int, answers: int, right: int, voted: int) -> Progress:
-        """With the answers of one step of new tasks added: how many, right ones, and right ones of the kernel vote."""
-        if level != self.reached:
-            return self
+    def after(self, answers: int, right: int, voted: int) -> Progress:
+        """With answers to new tasks of the highest open level added: how many, right ones, and right ones of the kernel vote."""
         return Progress(self.reached, self.answers + answers, self.right + right, self.voted + voted)
 
     def judged(self) -> Progress:

@@ -17,6 +17,8 @@ from dpicl.training.vote import vote
 
 IGNORED = -100
 """A target that counts for nothing."""
+GUESSED = 0.2
+"""Weight of an answer whose other label was not shown before it."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,9 @@ class Encoded:
         answers: positions of the tokens that answers follow, shape (asked rows,).
         targets: the answers' tokens, same shape.
         others: the other answer's token where earlier rows gave both, else `IGNORED`; same shape.
-        shares: how much of a target the answer is, against the other one; 1 where no other is known; same shape.
+        shares: weights of the answer and of the other one in the loss, shape (asked rows, 2).
         voted: whether a kernel vote over the rows before would answer right, same shape.
+        level: of the curriculum, that the task is of.
     """
 
     tokens: np.ndarray
@@ -38,9 +41,10 @@ class Encoded:
     others: np.ndarray
     shares: np.ndarray
     voted: np.ndarray
+    level: int = 0
 
 
-def encode_task(tokenizer: Tokenizer, task: Task) -> Encoded:
+def encode_task(tokenizer: Tokenizer, task: Task, level: int = 0) -> Encoded:
     """Tokens of the prompt exactly as a scorer sees it: demonstrations, query, then its answer."""
     texts = [parted(row) for row in task.rows]
     pieces = _tokens(tokenizer, [text if index == 0 else f"\n{text}" for index, (text, _) in enumerate(texts)])
@@ -52,7 +56,8 @@ def encode_task(tokenizer: Tokenizer, task: Task) -> Encoded:
     voted = (vote(task.features, task.labels) > 0.5) == task.labels
     others = _others(task, marks)
     columns = (np.array(answers), marks, others, _shares(task, others), voted)
-    return Encoded(np.array(tokens[:-1]), *(column[task.asked] for column in columns))
+    places, targets, rivals, shares, right = (column[task.asked] for column in columns)
+    return Encoded(np.array(tokens[:-1]), places, targets, rivals, shares, right, level)
 
 
 def _tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
@@ -70,10 +75,11 @@ def _others(task: Task, marks: np.ndarray) -> np.ndarray:
 
 
 def _shares(task: Task, others: np.ndarray) -> np.ndarray:
-    """Of the row's own label in its target: a little of the label itself, the rest as the teacher says."""
+    """Of a row's own label in its target a little is the label itself, the rest as the teacher says; before both labels were shown, it can only be guessed."""
     positive = taught(task.features, task.labels)
-    believed = np.where(task.labels == 1, positive, 1 - positive)
-    return np.where(others == IGNORED, 1.0, 1 - TRUST + TRUST * believed).astype(np.float32)
+    own = 1 - TRUST + TRUST * np.where(task.labels == 1, positive, 1 - positive)
+    told = np.stack([own, 1 - own], axis=1)
+    return np.where((others == IGNORED)[:, None], (GUESSED, 0.0), told).astype(np.float32)
 
 
 def prompt_of(task: Task) -> str:
@@ -89,7 +95,8 @@ class Batch:
         tokens: int64 of shape (tasks, longest).
         lengths: tokens of each task, shape (tasks,).
         places: of each answer, its task and the position that it follows: shape (answers, 2).
-        targets, others, shares, voted: as of `Encoded`, shape (answers,).
+        targets, others, voted: as of `Encoded`, shape (answers,); `shares` of shape (answers, 2).
+        levels: of each answer's task, shape (answers,).
     """
 
     tokens: np.ndarray
@@ -99,6 +106,7 @@ class Batch:
     others: np.ndarray
     shares: np.ndarray
     voted: np.ndarray
+    levels: np.ndarray
 
 
 def batch_of(encoded: Sequence[Encoded]) -> Batch:
@@ -109,4 +117,6 @@ def batch_of(encoded: Sequence[Encoded]) -> Batch:
         tokens[row, : lengths[row]] = task.tokens
     places = np.concatenate([np.stack([np.full_like(task.answers, row), task.answers], 1) for row, task in enumerate(encoded)])
     joined = {name: np.concatenate([getattr(task, name) for task in encoded]) for name in ("targets", "others", "shares", "voted")}
-    return Batch(tokens, lengths, places, **joined)
+    return Batch(
+        tokens, lengths, places, **joined, levels=np.repeat([task.level for task in encoded], [len(task.answers) for task in encoded])
+    )

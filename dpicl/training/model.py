@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -52,8 +53,8 @@ def marks_of(tokenizer: Any) -> Marks:
     return Marks(START_ID, last("\n"), last(" Yes or No? Answer:"), numbers)
 
 
-def loss_of(model: LlamaForCausalLM, batch: Batch, device: torch.device, generator: torch.Generator) -> tuple[torch.Tensor, int]:
-    """Loss of one batch, summed over its answers, and how many answers were told from the other label's.
+def loss_of(model: LlamaForCausalLM, batch: Batch, device: torch.device, generator: torch.Generator) -> tuple[torch.Tensor, np.ndarray]:
+    """Loss of one batch, summed over its answers, and of each answer whether it was told from the other label's: shape (answers,).
 
     Every demonstration's answer counts, since each is predicted from those before it; a share of all other
     tokens counts a little, which teaches looking things up.
@@ -69,14 +70,13 @@ def loss_of(model: LlamaForCausalLM, batch: Batch, device: torch.device, generat
         told = model.lm_head(states[row.to(device), column.to(device)])
         after = tokens[row.to(device), column.to(device) + 1]
         loss = loss + OTHER_WEIGHT * len(targets) * functional.cross_entropy(told, after)
-    return loss, int(_right(logits.detach(), targets, others))
+    return loss, _right(logits.detach(), targets, others).cpu().numpy()
 
 
 def _answered(logits: torch.Tensor, targets: torch.Tensor, others: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
     """Cross-entropy against targets that are shared between an answer and the other label's, summed."""
     said = functional.log_softmax(logits.float(), dim=-1)
-    own, other = (said.gather(1, part.clamp(min=0)[:, None])[:, 0] for part in (targets, others))
-    return -(shares * own + (1 - shares) * other).sum()
+    return -(shares * said.gather(1, torch.stack([targets, others.clamp(min=0)], dim=1))).sum()
 
 
 def _others(batch: Batch, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -89,7 +89,5 @@ def _others(batch: Batch, generator: torch.Generator) -> tuple[torch.Tensor, tor
 
 
 def _right(logits: torch.Tensor, targets: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    seen = others != IGNORED
-    given = logits[seen]
-    own = given.gather(1, targets[seen, None])
-    return (own > given.gather(1, others[seen, None])).sum()
+    own, other = logits.gather(1, torch.stack([targets, others.clamp(min=0)], dim=1)).unbind(1)
+    return (others != IGNORED) & (own > other)

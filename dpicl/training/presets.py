@@ -17,7 +17,8 @@ class Preset:
         vocabulary: tokens, to which those of `numbers.NUMBERS` are added.
         context: tokens of a prompt at most.
         tokenizer_texts: how many tasks the tokenizer is trained on.
-        step_tokens: tokens of one optimiser step at most.
+        step_tokens: tokens of one optimiser step at least; one task more at most.
+        batch_tokens: of them, tokens that are computed at once, padding counted; one task at least.
         round_steps: steps between two looks at the curriculum, and the unit that is resumed.
         learning_rate: of AdamW after warm-up.
         held_out_tasks: per kind of prompt, in an evaluation.
@@ -34,6 +35,7 @@ class Preset:
     context: int
     tokenizer_texts: int
     step_tokens: int
+    batch_tokens: int
     round_steps: int
     learning_rate: float
     held_out_tasks: int
@@ -43,10 +45,10 @@ class Preset:
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset("smoke", 48, 4, 8, 16, 48, 768, 8192, 150, 1536, 2, 2e-3, 6, 0),
-        Preset("cpu", 192, 4, 8, 40, 192, 4096, 8192, 3000, 4096, 25, 1e-3, 120, 1),
-        Preset("gpu-small", 384, 8, 8, 64, 768, 4096, 8192, 3000, 131072, 50, 1e-3, 400, 12),
-        Preset("gpu", 480, 8, 8, 64, 960, 4096, 8192, 3000, 262144, 50, 8e-4, 400, 14),
+        Preset("smoke", 48, 4, 8, 16, 48, 768, 8192, 150, 1536, 1024, 2, 2e-3, 6, 0),
+        Preset("cpu", 192, 4, 8, 40, 192, 4096, 8192, 3000, 12288, 4096, 10, 1e-3, 120, 1),
+        Preset("gpu-small", 384, 8, 8, 64, 768, 4096, 8192, 3000, 131072, 32768, 50, 1e-3, 400, 12),
+        Preset("gpu", 480, 8, 8, 64, 960, 4096, 8192, 3000, 262144, 32768, 50, 8e-4, 400, 14),
     )
 }
 

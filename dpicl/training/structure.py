@@ -79,7 +79,7 @@ def _clusters(rng: np.random.Generator, shape: Shape, relevant: np.ndarray, posi
 
 def _prototypes(rng: np.random.Generator, shape: Shape, relevant: np.ndarray, positive: float) -> tuple[np.ndarray, np.ndarray]:
     count = int(rng.integers(2, 7))
-    marks = (np.arange(count) < max(1, round(positive * count))).astype(np.int64)
+    marks = (np.arange(count) < np.clip(round(positive * count), 1, count - 1)).astype(np.int64)
     member = rng.integers(count, size=POPULATION)
     centres = 1.5 * rng.normal(size=(count, shape.columns)) * relevant
     spread = np.where(relevant, 0.15 + shape.noise, 1.0)

@@ -80,16 +80,16 @@ def _take(column: Column, picked: np.ndarray) -> Column:
 
 
 def _of_groups(rng: np.random.Generator, columns: list[Column], drawn: Population, level: Level, count: int) -> Task:
-    """Averages of the groups that label and up to two cuts make, and single rows after them."""
+    """Averages of the groups that label and up to two cuts make, positive first as the product puts them, and single rows after them."""
     keys = int(rng.integers(0, 3))
     groups = drawn.labels.copy()
     for index in rng.choice(len(columns), min(keys, len(columns)), replace=False):
         side = drawn.values[:, index] > np.quantile(drawn.values[:, index], rng.uniform(0.3, 0.7))
         groups = groups * 2 + side
-    order = np.unique(groups)
-    order = order if rng.random() < 0.3 else rng.permutation(order)
+    order = np.unique(groups)[::-1]
+    order = order if rng.random() < 0.6 else rng.permutation(order)
     members = [np.flatnonzero(groups == group) for group in order]
-    singles = rng.choice(POPULATION, max(2, count - len(members)), replace=False)
+    singles = rng.choice(POPULATION, max(1, count - len(members)), replace=False)
     noise = rng.uniform(0, 0.15)
     means = [_averaged(rng, column, members, singles, noise) for column in columns]
     labels = np.concatenate([[drawn.labels[rows[0]] for rows in members], drawn.labels[singles]]).astype(np.int64)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
@@ -110,16 +111,18 @@ def _round(learner: Learner, state: State, preset: Preset, source: Generators, o
     began, first = time.monotonic(), state
     loss = right = voted = told = 0.0
     last = state.step + preset.round_steps
-    jobs = [Job(state.seed, step, state.progress.reached, preset.step_tokens, out / TOKENIZER_FILE) for step in range(state.step, last)]
+    sizes = (preset.step_tokens, preset.batch_tokens, out / TOKENIZER_FILE)
+    jobs = [Job(state.seed, step, state.progress.reached, *sizes) for step in range(state.step, last)]
     for made in source.steps(jobs):
         step = _step(learner, made, preset, state.seed, device, state.warmed_from)
-        loss, right, voted, told = loss + step.loss, right + step.right, voted + step.voted, told + step.told
+        loss, right, voted, told = loss + step.loss, right + step.right.sum(), voted + step.voted.sum(), told + step.told.sum()
+        top = step.told & (step.levels == state.progress.reached)
         state = replace(
             state,
             step=state.step + 1,
             tokens=state.tokens + step.tokens,
             answers=state.answers + step.answers,
-            progress=state.progress.after(made.level, step.told, step.right, step.voted),
+            progress=state.progress.after(int(top.sum()), int(step.right[top].sum()), int(step.voted[top].sum())),
         )
     seconds = time.monotonic() - began
     state = replace(state, seconds=state.seconds + seconds, progress=state.progress.judged())
@@ -130,14 +133,15 @@ def _round(learner: Learner, state: State, preset: Preset, source: Generators, o
 
 @dataclass(frozen=True)
 class _Step:
-    """Sums over one step; `told` counts answers whose label's rival was shown before."""
+    """Sums over one step; and of each answer whether its label's rival was shown before, whether it was right, the vote too, and its level."""
 
     loss: float
     tokens: int
     answers: int
-    told: int
-    right: int
-    voted: int
+    told: np.ndarray
+    right: np.ndarray
+    voted: np.ndarray
+    levels: np.ndarray
 
 
 def _step(learner: Learner, made: StepBatches, preset: Preset, seed: int, device: torch.device, warmed_from: int) -> _Step:
@@ -145,23 +149,24 @@ def _step(learner: Learner, made: StepBatches, preset: Preset, seed: int, device
     generator = torch.Generator().manual_seed(seed * 1_000_003 + made.step)
     answers = sum(len(batch.targets) for batch in made.batches)
     learner.optimiser.zero_grad(set_to_none=True)
-    total, right = 0.0, 0
+    total, right = 0.0, list[np.ndarray]()
     for batch in made.batches:
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             loss, good = loss_of(learner.model, batch, device, generator)
         (loss / answers).backward()  # type: ignore[no-untyped-call]
-        total, right = total + float(loss.detach()), right + good
+        total, right = total + float(loss.detach()), [*right, good]
     clip_grad_norm_(learner.model.parameters(), 1.0)
     learner.optimiser.step()
     learner.follow(made.step)
-    told = [batch.others >= 0 for batch in made.batches]
+    told = np.concatenate([batch.others >= 0 for batch in made.batches])
     return _Step(
         loss=total / answers,
         tokens=sum(int(batch.lengths.sum()) for batch in made.batches),
         answers=answers,
-        told=sum(int(seen.sum()) for seen in told),
-        right=right,
-        voted=sum(int(batch.voted[seen].sum()) for batch, seen in zip(made.batches, told, strict=True)),
+        told=told,
+        right=np.concatenate(right),
+        voted=np.concatenate([batch.voted for batch in made.batches]) & told,
+        levels=np.concatenate([batch.levels for batch in made.batches]),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +15,9 @@ from dpicl.lm.layout import prompt
 from dpicl.randomness import stream
 from dpicl.tabular.serialize import local_queries
 from dpicl.training import rendering
+from dpicl.training.batches import Job, make_step
 from dpicl.training.curriculum import LEVELS, Progress
-from dpicl.training.encoding import IGNORED, encode_task, prompt_of
+from dpicl.training.encoding import GUESSED, IGNORED, batch_of, encode_task, prompt_of
 from dpicl.training.model import marks_of
 from dpicl.training.numbers import NUMBERS
 from dpicl.training.presets import preset_of
@@ -142,12 +145,40 @@ def test_a_vote_finds_the_row_that_is_alike() -> None:
 
 
 def test_levels_open_one_by_one_when_the_vote_is_reached() -> None:
-    assert Progress().after(1, 10_000, 10_000, 0).judged() == Progress()
-    assert Progress().after(0, 100, 100, 0).judged().reached == 0
-    assert Progress().after(0, 10_000, 7_000, 9_000).judged() == Progress(0)
-    assert Progress().after(0, 10_000, 9_000, 9_000).judged() == Progress(1)
+    assert Progress().after(100, 100, 0).judged().reached == 0
+    assert Progress().after(10_000, 7_000, 9_000).judged() == Progress(0)
+    assert Progress().after(10_000, 9_000, 9_000).judged() == Progress(1)
     last = len(LEVELS) - 1
-    assert Progress(last).after(last, 10_000, 10_000, 0).judged().reached == last
+    assert Progress(last).after(10_000, 10_000, 0).judged().reached == last
+
+
+def test_a_guess_weighs_little_and_a_told_answer_one(tokenizer: Tokenizer) -> None:
+    encoded = [encode_task(tokenizer, make_task(rng(f"weight{index}"), LEVELS[3], shots=6, kind="local"), 3) for index in range(6)]
+    for task in encoded:
+        guessed = task.others == IGNORED
+        assert task.shares[~guessed].sum(axis=1) == pytest.approx(1)
+        assert (task.shares[guessed] == np.float32([GUESSED, 0])).all()
+    joined = batch_of(encoded)
+    assert joined.levels.tolist() == [3] * len(joined.targets)
+
+
+def test_a_step_is_filled_and_no_batch_is_too_large(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """A task of more tokens than a batch stands alone."""
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    for step in range(3):
+        made = make_step(Job(0, step, len(LEVELS) - 1, 6000, 2000, tmp_path / "tokenizer.json"))
+        assert sum(int(batch.lengths.sum()) for batch in made.batches) >= 6000
+        assert all(batch.tokens.size <= 2000 or len(batch.tokens) == 1 for batch in made.batches)
+        assert len({level for batch in made.batches for level in batch.levels.tolist()}) > 1
+
+
+def test_averages_stand_as_the_product_puts_them_and_both_labels_occur() -> None:
+    """Positive groups first, mostly; no family makes tables of one label alone."""
+    tasks = [make_task(rng(f"group{index}"), LEVELS[1], shots=8, kind="groups") for index in range(60)]
+    means = [task.labels[: int(np.flatnonzero(task.asked)[0])] for task in tasks]
+    assert 0.5 < np.mean([bool((np.diff(labels) <= 0).all()) for labels in means]) < 1
+    for family, index in product(FAMILIES, range(40)):
+        assert 0 < population(rng(f"both{family}{index}"), Shape(3, 0.5, 0.2), family, positive=0.8).labels.mean() < 1
 
 
 def _evaluation_words() -> set[str]:
