@@ -5,7 +5,7 @@
 Real parts: PostgreSQL under ledger and Prefect server, a Dask scheduler with two workers, an endpoint that fails one
 request in ten, `dpicl serve`. Every half minute one of them, or a flow's own process once there is one, is killed. At the end every
 run must be complete and equal to one that was left alone, the ledger exact, and nothing may still be said to run.
-Then, on the same installation: a ledger restored from an old backup must be noticed.
+Then, on an installation of its own: a ledger restored from an old backup must be noticed.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from dpicl.methods import METHODS
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.pipeline import Cell
 from tasks.artefacts import prompted_cells, read_prompts
-from tasks.doorway import doorway, timed
+from tasks.doorway import clean_errors, doorway, timed
 from tasks.files import read_arrays, write_arrays, write_json
 from tasks.models import scorer_of
 from tasks.run_folder import UnitFolder, open_unit, read_plan
@@ -50,8 +50,7 @@ def _group_of(cell: Cell) -> tuple[object, ...]:
     return (cell.system, cell.epsilon) if cell.system == "icl-nested" else (cell.key,)
 
 
-def parts_to_score(run: str, unit_key: str) -> range:
-    """The parts of a unit that hold a cell: a task that has nothing to do would still take its place in a worker's queue."""
+def _parts_to_score(run: str, unit_key: str) -> range:
     folder = open_unit(run, unit_key)
     known = _cells(folder)
     return range(min(PARTS, len({_group_of(known[key]) for key in prompted_cells(folder)})))
@@ -91,4 +90,6 @@ def read_scores(folder: UnitFolder) -> dict[str, np.ndarray]:
     return scores
 
 
+parts_to_score = clean_errors("score", _parts_to_score)
+"""The parts of a unit that hold a cell: a task that has nothing to do would still take its place in a worker's queue."""
 score = doorway("score", "score {unit_key} part {part}", _score)

@@ -24,7 +24,7 @@ def main() -> None:
     if asked.threads:
         torch.set_num_threads(asked.threads)
     device = choose_device(asked.device)
-    if not (asked.resume and is_begun(asked.out)):
+    if not is_begun(asked.out):
         begin(preset_of(asked.preset), asked.out, seed=asked.seed, weights=asked.weights)
     steps = read_state(asked.out).step + asked.steps if asked.steps else None
     with tqdm(unit="tok", unit_scale=True, initial=read_state(asked.out).tokens) as bar:
