@@ -33,7 +33,7 @@ def main() -> None:
             bar.update(state.tokens - bar.n)
             bar.set_postfix_str(f"level {seen.level}, right {seen.accuracy:.3f} (vote {seen.vote_accuracy:.3f}), loss {seen.loss:.3f}")
 
-        state = train(asked.out, device, Limits(asked.minutes, steps), told)
+        state = train(asked.out, device, Limits(asked.minutes, steps), told, bfloat16=asked.bfloat16)
     learner, _ = open_learner(asked.out, device)
     learner.model.load_state_dict(learner.mean)
     figures = evaluate(learner.model, asked.out, preset_of(state.preset).held_out_tasks, device)
@@ -51,6 +51,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--weights", type=Path, help="begin with the weights of this model folder, such as the shipped one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16: faster on a CPU whose flags name avx512_bf16 or amx_bf16")
     parser.add_argument("--threads", type=int, help="of torch, on a CPU")
     asked = parser.parse_args()
     if is_begun(asked.out) and not asked.resume:

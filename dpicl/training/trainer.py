@@ -83,7 +83,7 @@ def open_learner(out: Path, device: torch.device) -> tuple[Learner, State]:
     return learner, state
 
 
-def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State, Round], None]) -> State:
+def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State, Round], None], *, bfloat16: bool = False) -> State:
     """Go on from the folder's checkpoint until a limit is reached.
 
     Args:
@@ -91,12 +91,14 @@ def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State
         device: where to compute.
         limits: looked at after every round.
         told: hears of every round.
+        bfloat16: compute products in bfloat16, as a GPU always does; a quarter faster on a CPU that has them.
     """
     learner, state = open_learner(out, device)
+    mixed = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16 or device.type == "cuda")
     preset, began, saved = preset_of(state.preset), time.monotonic(), time.monotonic()
     with generators(preset.generators) as source:
         while not limits.reached(state, began):
-            state, seen = _round(learner, state, preset, source, out, device)
+            state, seen = _round(learner, state, preset, source, out, mixed)
             ended = limits.reached(state, began)
             if ended or time.monotonic() - saved > _SAVE_EVERY_SECONDS:
                 save_checkpoint(out, learner, state)
@@ -107,14 +109,14 @@ def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State
     return state
 
 
-def _round(learner: Learner, state: State, preset: Preset, source: Generators, out: Path, device: torch.device) -> tuple[State, Round]:
+def _round(learner: Learner, state: State, preset: Preset, source: Generators, out: Path, mixed: torch.autocast) -> tuple[State, Round]:
     began, first = time.monotonic(), state
     loss = right = voted = told = 0.0
     last = state.step + preset.round_steps
     sizes = (preset.step_tokens, preset.batch_tokens, out / TOKENIZER_FILE)
     jobs = [Job(state.seed, step, state.progress.reached, *sizes) for step in range(state.step, last)]
     for made in source.steps(jobs):
-        step = _step(learner, made, preset, state.seed, device, state.warmed_from)
+        step = _step(learner, made, preset, state.seed, mixed, state.warmed_from)
         loss, right, voted, told = loss + step.loss, right + step.right.sum(), voted + step.voted.sum(), told + step.told.sum()
         top = step.told & (step.levels == state.progress.reached)
         state = replace(
@@ -144,15 +146,15 @@ class _Step:
     levels: np.ndarray
 
 
-def _step(learner: Learner, made: StepBatches, preset: Preset, seed: int, device: torch.device, warmed_from: int) -> _Step:
+def _step(learner: Learner, made: StepBatches, preset: Preset, seed: int, mixed: torch.autocast, warmed_from: int) -> _Step:
     _set_rate(learner.optimiser, preset.learning_rate, made.step, warmed_from)
     generator = torch.Generator().manual_seed(seed * 1_000_003 + made.step)
     answers = sum(len(batch.targets) for batch in made.batches)
     learner.optimiser.zero_grad(set_to_none=True)
     total, right = 0.0, list[np.ndarray]()
     for batch in made.batches:
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            loss, good = loss_of(learner.model, batch, device, generator)
+        with mixed:
+            loss, good = loss_of(learner.model, batch, learner.model.device, generator)
         (loss / answers).backward()  # type: ignore[no-untyped-call]
         total, right = total + float(loss.detach()), [*right, good]
     clip_grad_norm_(learner.model.parameters(), 1.0)
