@@ -41,8 +41,9 @@ PAPER_SECONDS = 0.77
 QUERIES, UNITS, MANY_UNITS = 40, 24, 1000
 """Prompts of a unit of one cell are twice as many, since zero-shot is asked too."""
 BOTH_ENDS = {"handed in": "prompts.parquet", "finished": "results.json"}
-SLEEPY = {"queries": 10, "epsilons": [1, 2, 5, 10, 25, 50]}
-"""Of units that wait: a process remembers answers, so that every worker asks the one zero-shot cell of all units, but once."""
+SLEEPY = {"queries": 5, "epsilons": [1, 2, 5, 10, 25, 50], "seeds": list(range(48))}
+"""Of units that wait: three for each of the most workers, and none left over. A process remembers answers, so that
+every worker asks the one zero-shot cell of all units, but once."""
 
 
 def run_in(place: Place, *arguments: str, **extra: str) -> float:
