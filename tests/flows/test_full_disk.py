@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.test_interrupted import outcome
-from tests.harness import SMALL, SMALL_OPTIONS, World, complaint, differences
+from tests.harness import SMALL, SMALL_OPTIONS, World, complaint, differences, install, new_place, shop, shop_rows
 
 OPTIONS = ("demo", "--methods", "ldp_tabicl", *SMALL_OPTIONS)
 
@@ -18,7 +18,7 @@ OPTIONS = ("demo", "--methods", "ldp_tabicl", *SMALL_OPTIONS)
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
     """A file system of that size in the folder, where we may mount one."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False)
     if mounted.returncode:
         pytest.skip("only root may mount a small file system")
@@ -55,3 +55,17 @@ def test_files_that_may_not_grow_stop_a_run_the_same_way(world: World) -> None:
     assert not list(world.run("limited").rglob(".*"))
     world.sweep("limited", {}, resume=True)
     assert (world.run("limited") / "results.csv").exists()
+
+
+@pytest.mark.parametrize("size", ["100k", pytest.param("160k", marks=pytest.mark.exhaustive)])
+def test_a_full_disk_under_ledger_and_runs_charges_a_release_once(tmp_path: Path, size: str) -> None:
+    """The first size has no room for the whole ledger, the second one for the run beside it."""
+    place = new_place(tmp_path / "place")
+    install(place, shop("till", private=True), shop_rows(400))
+    command = ("protect", "till", "--epsilon", "1", "--shots", "2", "--out", str(tmp_path / "demos.jsonl"))
+    with small_disk(place.home, size):
+        sentence = complaint(place.dpicl(*command))
+        assert "disk is full" in sentence or "No space left on device" in sentence
+        grow(place.home, "64m")
+        told = place.dpicl(*command).stdout
+        assert "1 releases, 1 of them charged by this run" in told and "epsilon 0.6201 of 1000 is spent" in told
