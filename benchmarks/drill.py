@@ -217,7 +217,7 @@ def restored(site: Site) -> bool:
     folder, backup = programs(), site.place.root / "ledger.dump"
     assert folder is not None
     subprocess.run([folder / "pg_dump", "--format=custom", f"--file={backup}", site.ledger_url], check=True)
-    told = dpicl(site, "protect", "till", "--epsilon", "1", "--shots", "3", "--out", str(site.place.root / "1.jsonl"))
+    told = dpicl(site, "protect", "till", "--epsilon", "1", "--shots", "8", "--out", str(site.place.root / "1.jsonl"))
     assert told.returncode == 0, told.stderr
     subprocess.run([folder / "pg_restore", "--clean", f"--dbname={site.ledger_url}", backup], check=True)
     told = dpicl(site, "protect", "till", "--epsilon", "2", "--out", str(site.place.root / "2.jsonl"))
