@@ -23,7 +23,7 @@ tables only. It answers Yes or No to the last row of a prompt of serialised rows
   were then trained.
 - Reads a number as one token of its power of ten and two digits, then the digits left (`dpicl/training/numbers.py`); tokens of near
   sizes began alike.
-- Hardware: {hardware}; {hours:.1f} hours; torch {torch}.
+{changed}- Hardware: {hardware}; {hours:.1f} hours; torch {torch}.
 
 | held-out synthetic tasks, 8 shots, AUC | model | logistic regression | kernel vote |
 |---|---:|---:|---:|
@@ -40,4 +40,7 @@ def card(record: Mapping[str, Any]) -> str:
         f"| {row['kind']}, {row['tasks']} tasks | {row['model']:.3f} | {row['logistic']:.3f} | {row['vote']:.3f} |"
         for row in record["held_out"]
     ]
-    return _TEXT.format(**record, hours=record["seconds"] / 3600, rows="\n".join(rows))
+    changed = "".join(
+        f"- Changed on the way, so that the command repeats this in kind and not bit for bit: {line}\n" for line in record["changes"]
+    )
+    return _TEXT.format(**record, hours=record["seconds"] / 3600, rows="\n".join(rows), changed=changed)

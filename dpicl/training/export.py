@@ -20,6 +20,8 @@ from dpicl.training.held_out import Figure
 from dpicl.training.tokenizer import TOKENIZER_FILES
 
 SHARD_MIB, ALL_MIB = 16, 48
+CHANGES = "changes.txt"
+"""In a training's folder: what somebody changed by hand while it went on, a line each; record and card tell it."""
 NOTE = "a teaching model: trained on made-up tables only, it compares rows and knows no language and no facts"
 """Stands in config.json, so that whoever reports its answers says so."""
 
@@ -43,7 +45,7 @@ def export(model: Any, trained: Path, home: Path, state: State, figures: Sequenc
     model.to(torch.float16).save_pretrained(draft, max_shard_size=f"{SHARD_MIB * 2**20 // 10**6}MB")
     for name in TOKENIZER_FILES:
         shutil.copyfile(trained / name, draft / name)
-    record = _record(model, state, figures, device)
+    record = _record(model, state, figures, device) | {"changes": changes_of(trained)}
     (draft / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     (draft / "README.md").write_text(card(record), encoding="utf-8")
     _check_sizes(draft)
@@ -52,6 +54,18 @@ def export(model: Any, trained: Path, home: Path, state: State, figures: Sequenc
     shutil.rmtree(home, ignore_errors=True)
     os.replace(draft, home)
     return home
+
+
+def changes_of(trained: Path) -> list[str]:
+    """Lines of the training's `changes.txt`; none without that file."""
+    file = trained / CHANGES
+    return file.read_text("utf-8").splitlines() if file.exists() else []
+
+
+def take_changes(exported: Path, trained: Path) -> None:
+    """Go on with what an exported model's record tells of changes."""
+    told = json.loads((exported / RECORD).read_text("utf-8")).get("changes", [])
+    (trained / CHANGES).write_text("".join(f"{line}\n" for line in told), encoding="utf-8")
 
 
 def _record(model: Any, state: State, figures: Sequence[Figure], device: torch.device) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from dpicl.training.batches import Generators, Job, StepBatches, generators
 from dpicl.training.checkpoint import FILE, Learner, State, learner_of, load_checkpoint, read_state, save_checkpoint, shipped_state
+from dpicl.training.export import take_changes
 from dpicl.training.model import loss_of, new_model
 from dpicl.training.presets import Preset, preset_of
 from dpicl.training.tokenizer import TOKENIZER_FILE, load_tokenizer, save_tokenizer
@@ -70,6 +71,7 @@ def begin(preset: Preset, out: Path, *, seed: int, weights: Path | None = None) 
     model = new_model(preset, load_tokenizer(out), seed=seed)
     if weights is not None:
         model.load_state_dict(type(model).from_pretrained(weights, dtype=torch.float32).state_dict())
+        take_changes(weights, out)
     save_checkpoint(out, learner_of(model, preset.learning_rate), state)
 
 

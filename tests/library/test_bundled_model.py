@@ -18,6 +18,7 @@ from dpicl.methods.ldp_tabicl import truth_of
 from dpicl.pipeline import Cell, MethodName
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, split_table
+from dpicl.training.card import card
 from dpicl.training.checkpoint import RECORD
 from dpicl.training.export import ALL_MIB, NOTE, SHARD_MIB
 from dpicl.training.numbers import NUMBERS, number_normalizer
@@ -57,10 +58,11 @@ def test_it_says_what_it_is(scorer: Scorer) -> None:
 
 
 def test_its_card_tells_its_record() -> None:
-    record, card = json.loads((BUNDLED / RECORD).read_text("utf-8")), (BUNDLED / "README.md").read_text("utf-8")
-    for told in (f"{record['tokens']:,} tokens", f"{record['parameters']:,} parameters", f"{record['held_out'][0]['model']:.3f}"):
-        assert told in card
-    assert "is no substitute for a general model" in " ".join(card.split())
+    record, told = json.loads((BUNDLED / RECORD).read_text("utf-8")), (BUNDLED / "README.md").read_text("utf-8")
+    assert told == card(record)
+    assert f"{record['tokens']:,} tokens" in told and f"{record['held_out'][0]['model']:.3f}" in told
+    assert all(change in told for change in record["changes"])
+    assert "is no substitute for a general model" in " ".join(told.split())
 
 
 def test_it_reads_numbers_as_its_training_writes_them() -> None:

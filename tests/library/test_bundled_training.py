@@ -122,10 +122,13 @@ def test_the_exported_folder_scores_as_the_trained_model(begun: Path, tmp_path: 
 def test_shipped_weights_are_gone_on_with_by_new_tasks(begun: Path, tmp_path: Path) -> None:
     folder = copied(begun, tmp_path / "first")
     ended = go_on(folder, 2)
+    (folder / CHANGES).write_text("longer steps.\n")
     learner, _ = open_learner(folder, CPU)
     shipped = export(learner.model, folder, tmp_path / "model", ended, [Figure("local", 6, 0.7, 0.8, 0.75)], CPU)
     begin(preset_of("smoke"), tmp_path / "second", seed=9, weights=shipped)
     began = read_state(tmp_path / "second")
+    assert changes_of(tmp_path / "second") == ["longer steps."]
+    assert "longer steps." in (shipped / "README.md").read_text("utf-8")
     assert (began.step, began.tokens, began.seed, began.warmed_from) == (2, ended.tokens, ended.seed, 2)
     assert go_on(tmp_path / "second", 4).tokens > ended.tokens
     with pytest.raises(ParameterError, match="smoke, which the weights are of"):
