@@ -17,7 +17,7 @@ from dpicl.training import export as exporting
 from dpicl.training.checkpoint import FILE, RECORD, State, read_state
 from dpicl.training.curriculum import LEVELS
 from dpicl.training.encoding import batch_of, encode_task, prompt_of
-from dpicl.training.export import ALL_MIB, SHARD_MIB, export
+from dpicl.training.export import ALL_MIB, CHANGES, SHARD_MIB, changes_of, export
 from dpicl.training.held_out import Figure, scores
 from dpicl.training.model import loss_of, marks_of, new_model
 from dpicl.training.presets import PRESETS, preset_of
