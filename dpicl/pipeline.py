@@ -8,21 +8,23 @@ scheduling it costs nothing next to running it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from dpicl.contract.base import Frozen, Name, Rate, Text
+from dpicl.contract.base import Frozen, Grown, Name, Rate, Text
 from dpicl.errors import ParameterError
 from dpicl.options import Options
 from dpicl.yaml_file import read_yaml, validate
 
 MethodName = Literal["ldp_tabicl", "gdp_tabicl", "mst_tabicl", "few_shot_generation", "dp_icl"]
+Replaceable = Literal["datasets", "methods", "epsilons", "shots", "seeds", "sampling_rates", "queries", "model", "writer"]
+"""Fields of a pipeline that one run may replace, as the options of `dpicl run` do."""
 
 
 def parse_epsilon(value: object) -> float:
@@ -56,8 +58,10 @@ Epsilon = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(parse_epsi
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-class Schedule(Frozen):
-    """When a deployment runs by itself."""
+class Schedule(Grown):
+    """When a deployment runs by itself, with what, where and for how long."""
+
+    later: ClassVar[tuple[str, ...]] = ("parameters", "work_pool", "concurrency_limit", "timeout_hours")
 
     cron: Annotated[str, Field(pattern=r"^\S+(\s+\S+){4}$")]
     """Minute, hour, day of the month, month and day of the week, as `0 6 * * 1`."""
@@ -65,6 +69,23 @@ class Schedule(Frozen):
     """In which the times are meant, a name such as Europe/Paris."""
     horizon_days: Annotated[int, Field(ge=1, le=3660)] = 365
     """How long the budget should last, if every run meets new data; a warning is given where it will not."""
+    parameters: dict[Replaceable, Any] = {}
+    """Fields of the pipeline that its runs replace, as options of `dpicl run` do: `{seeds: [1, 2], model: tiny}`."""
+    work_pool: Name | None = None
+    """Prefect's work pool whose workers run it, by `dpicl deploy`; `dpicl serve` runs those that name none."""
+    concurrency_limit: Annotated[int, Field(ge=1, le=100)] = 1
+    """How many runs of it there may be at once; more wait."""
+    timeout_hours: Annotated[float, Field(gt=0, le=8760)] | None = None
+    """A run that works longer is killed, and goes on in its folder as other killed ones do; None lets it."""
+
+    @field_validator("parameters")
+    @classmethod
+    def _as_json(cls, value: dict[Replaceable, Any]) -> dict[Replaceable, Any]:
+        """JSON, in which servers keep them, has no infinity: it is written as text, which means the same."""
+        return {
+            name: ["inf" if one == math.inf else one for one in given] if isinstance(given, list) else given
+            for name, given in value.items()
+        }
 
 
 class Pipeline(Frozen):
@@ -137,19 +158,24 @@ def load_pipelines(path: Path) -> Pipelines:
     Raises:
         DeclarationError: names file, key, rule and expected shape.
     """
-    return validate(Pipelines, read_yaml(path), path.name)
+    found = validate(Pipelines, read_yaml(path), path.name)
+    for name, pipeline in found.pipelines.items():
+        if pipeline.schedule:  # what it replaces breaks a rule today, and not in the night of its first run
+            override(pipeline, pipeline.schedule.parameters, f"{path.name}: pipelines.{name}.schedule.parameters")
+    return found
 
 
-def override(pipeline: Pipeline, changes: dict[str, object]) -> Pipeline:
+def override(pipeline: Pipeline, changes: Mapping[Any, object], source: str = "command line") -> Pipeline:
     """The pipeline with some fields replaced, checked as the file is.
 
+    Args:
+        source: who replaces them, for messages.
+
     Raises:
-        DeclarationError: as for the file, with the command line named as its source.
+        DeclarationError: as for the file.
     """
-    content = {**pipeline.model_dump(mode="json"), **changes}
-    content["sampling_rates"] = [str(rate) for rate in changes.get("sampling_rates", pipeline.sampling_rates)]  # type: ignore[attr-defined]
-    content["epsilons"] = list(changes.get("epsilons", pipeline.epsilons))  # type: ignore[call-overload]
-    return validate(Pipeline, content, "command line")
+    exact = {"sampling_rates": [str(rate) for rate in pipeline.sampling_rates], "epsilons": list(pipeline.epsilons)}
+    return validate(Pipeline, {**pipeline.model_dump(mode="json"), **exact, **changes}, source)
 
 
 @dataclass(frozen=True)

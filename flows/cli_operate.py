@@ -23,7 +23,7 @@ def serve(
         str | None, typer.Option(help="A notification block of the server, type/name, told of low budgets, failed checks, stuck runs.")
     ] = None,
 ) -> None:
-    """Serve all pipelines as deployments, with their schedules, to a Prefect server."""
+    """Serve all pipelines that name no work pool as deployments, with their schedules, to a Prefect server."""
     from flows.environment import prepare_environment
 
     prepare_environment()
@@ -33,20 +33,26 @@ def serve(
 
 
 def deploy(
-    pool: Annotated[str, typer.Option(help="Work pool whose workers have this package and the same DPICL_HOME.")],
+    pool: Annotated[
+        str | None,
+        typer.Option(help="Work pool of pipelines that name none in their schedule; left out, these are for `dpicl serve`."),
+    ] = None,
     notify: Annotated[str | None, typer.Option(help="As of `dpicl serve`.")] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("prefect.yaml"),
 ) -> None:
-    """Prepare a Prefect server and write prefect.yaml: `prefect deploy --all` then makes the deployments of a work pool."""
+    """Prepare a Prefect server and write prefect.yaml: `prefect deploy --all` then makes the deployments of work pools.
+
+    Their workers have this package and the same DPICL_HOME.
+    """
     from flows.environment import prepare_environment
 
     prepare_environment()
     from flows.deployments import prepare_server, write_prefect_file
 
     pipelines = prepare_server(Settings.from_environment(), console, notify)
-    write_prefect_file(out, pipelines, pool)
+    count = write_prefect_file(out, pipelines, pool)
     named = "" if out == Path("prefect.yaml") else f" --prefect-file {out}"
-    told = f"{out}: {len(pipelines.pipelines)} deployments; go on with `prefect deploy --all{named}`"
+    told = f"{out}: {count} deployments; go on with `prefect deploy --all{named}`"
     console.print(told, highlight=False, soft_wrap=True)
 
 

@@ -45,7 +45,8 @@ class LedgerReader:
         try:
             with open_ledger(self._settings) as ledger:
                 ledger.verify()
-                end = self._anchor.read_bytes()  # number and hash of the last record, which stands for all before it
+                # Number and hash of the last record, which stands for all before it; no file before the first.
+                end = self._anchor.read_bytes() if self._anchor.exists() else b""
                 if self._known is None or self._known[0] != end:
                     self._known = end, tuple(_facts(ledger, account) for account in ledger.accounts())
                 return True, self._known[1]

@@ -4,6 +4,7 @@
     killed    the runner that started the process notices, and hands the flow run in again
     failed    servers, databases and workers come back: what is not a broken rule is tried again after a while
     orphaned  where that runner died too, `dpicl serve` finds, by the lock, flow runs that nobody works on
+    hung      a process that works longer than its schedule allows kills itself, and is a killed one
 
 What is done twice costs nothing and changes nothing: releases are bought once, and a folder's finished parts stay.
 """
@@ -12,9 +13,13 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from typing import IO, Any
 from uuid import UUID
@@ -52,6 +57,8 @@ _LOOK_EVERY_SECONDS = 15.0
 _BEGIN_SECONDS = {StateType.PENDING: 120.0, StateType.RUNNING: 10.0, StateType.CRASHED: 90.0}
 """How long a process may be in a state before it holds its lock, or its runner's hook has handed it in: imports come between, or nothing does."""
 _TOO_OLD_SECONDS = 86_400.0
+_LAST_WORD_SECONDS = 5.0
+"""Until a line of the log has reached the server: Prefect sends them every two."""
 
 
 def scheduled_run() -> FlowRun | None:
@@ -84,6 +91,25 @@ def is_held(flow_run: UUID, settings: Settings) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+@contextmanager
+def killed_after(hours: float | None) -> Iterator[None]:
+    """Inside, a process that has not come to the end by then kills itself: it may hang where no exception reaches it."""
+    timer = threading.Timer((hours or 0) * 3600, copy_context().run, [_kill_own_process, hours])
+    timer.daemon = True
+    if hours is not None:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _kill_own_process(hours: float) -> None:
+    log.error("it worked longer than its schedule's timeout_hours, %g: its process is killed, and it goes on where it stopped", hours)
+    time.sleep(_LAST_WORD_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _lock_file(flow_run: UUID, settings: Settings) -> IO[str]:

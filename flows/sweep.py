@@ -13,7 +13,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
-from flows.recovery import folder_name, hand_in_again, held, scheduled_run, try_later
+from flows.recovery import folder_name, hand_in_again, held, killed_after, scheduled_run, try_later
 from flows.runtime import local_cluster
 from flows.wiring import run_units
 from tasks.plan import make_plan
@@ -67,7 +67,8 @@ def sweep(pipeline: str, changes: dict[str, Any] | None = None, run_id: str | No
     with held(scheduled.id, settings):
         name, begun = (run_id, resume or scheduled.run_count > 1) if run_id else folder_name(pipeline, scheduled, settings)
         run = make_plan(pipeline, changes or {}, name, resume=begun)
-        with _one_at_a_time(run, settings):
+        schedule = read_plan(run).pipeline.schedule
+        with _one_at_a_time(run, settings), killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
             run_units(str(run))
     return run.name
 

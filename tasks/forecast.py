@@ -94,7 +94,7 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
     if pipeline.schedule is None:
         return []
     due = due_times(name, pipeline.schedule, now or datetime.now(UTC))
-    plan = draft_plan(name, {}, settings)
+    plan = draft_plan(name, pipeline.schedule.parameters, settings)
     found = []
     with open_ledger(settings) as ledger:
         for account, asked in charges(plan.units.values(), settings, plan.writing_model):

@@ -61,14 +61,14 @@ def begin(plan: Plan, settings: Settings) -> Path:
     return folder
 
 
-def draft_plan(pipeline_name: str, changes: Mapping[str, Any], settings: Settings, run_id: str = "") -> Plan:
+def draft_plan(pipeline_name: str, changes: Mapping[Any, Any], settings: Settings, run_id: str = "") -> Plan:
     """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet.
 
     Raises:
         DpiclError: a name or value breaks a rule.
     """
     pipelines = load_pipelines(settings.pipelines)
-    pipeline = override(find_pipeline(pipelines, pipeline_name), dict(changes))
+    pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
     known = registry(pipelines, settings.pipelines.name)
     writer = None if pipeline.writer is None else resolve_model(pipeline.writer, known)
     return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, known), writer)

@@ -111,6 +111,7 @@ PIPELINES = {
     "has a newer version": "version: 2\npipelines: {}",
     "has a key twice": "version: 1\nversion: 1\npipelines: {}",
     "lacks data sets": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], epsilons: [1], shots: [1]}}",
+    "replaces what is no option of a run": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], epsilons: [1], shots: [1], schedule: {cron: '0 6 * * 1', parameters: {epsilon: [2]}}}}",
     "has a wrong schedule": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], epsilons: [1], shots: [1], schedule: {cron: daily}}}",
     "has a wrong model": "version: 1\nmodels: {m: {kind: magic}}\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], epsilons: [1], shots: [1]}}",
     "runs Python": "version: 1\npipelines: !!python/object/apply:os.system [true]",

@@ -104,6 +104,12 @@ def test_an_account_tells_cap_spent_left_and_releases(watched: Place, capsys: Ca
     assert value(found, "ledger_intact") == 1
 
 
+def test_a_ledger_without_a_record_is_intact(place: Place, capsys: Capture) -> None:
+    """As on a cluster on which nothing ran yet: no anchor was written."""
+    said(capsys, "ledger", "upgrade")
+    assert value(samples(said(capsys, "metrics")), "ledger_intact") == 1
+
+
 def test_of_an_edited_ledger_nothing_is_told_but_that(watched: Place, capsys: Capture) -> None:
     edit(watched.home)
     found = samples(said(capsys, "metrics"))

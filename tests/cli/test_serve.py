@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import time
 import urllib.error
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ EVERY_MINUTE = {
     "epsilons": [1],
     "shots": [2],
     "model": "fake",
-    "schedule": {"cron": "* * * * *", "timezone": "Europe/Paris"},
+    "schedule": {"cron": "* * * * *", "timezone": "Europe/Paris", "concurrency_limit": 2},
 }
 
 ON_DEMAND = {**EVERY_MINUTE, "title": "A run long enough to be killed", "model": "tiny", "methods": ["ldp_tabicl"], "shots": [1, 2, 4]}
@@ -32,21 +33,24 @@ YEARLY = {
     **EVERY_MINUTE,
     "title": "A private table, every year",
     "methods": ["gdp_tabicl"],
-    "datasets": ["till"],
     "baselines": False,
-    "schedule": {"cron": "0 6 1 1 *", "timezone": "UTC", "horizon_days": 1826},
+    "schedule": {"cron": "0 6 1 1 *", "timezone": "UTC", "horizon_days": 1826, "parameters": {"datasets": ["till"]}},
 }
+HURRIED = {**YEARLY, "title": "The same, in seven seconds", "schedule": {**YEARLY["schedule"], "timeout_hours": 0.002}}
+POOLED = {**EVERY_MINUTE, "title": "For workers of a pool", "schedule": {**EVERY_MINUTE["schedule"], "work_pool": "hospital"}}
 
 
 @pytest.fixture(scope="module")
 def declared(world: World) -> dict[str, Any]:
-    """The shipped pipelines and one that is due every minute."""
+    """What is served: the shipped pipelines, one that is due every minute, and others; beside it stands one for a pool."""
     content: dict[str, Any] = yaml.safe_load((world.root / "pipelines.yaml").read_text())
-    content["pipelines"] |= {"every-minute": EVERY_MINUTE, "on-demand": ON_DEMAND, "yearly": YEARLY}
+    content["pipelines"] |= {"every-minute": EVERY_MINUTE, "on-demand": ON_DEMAND, "yearly": YEARLY, "hurried": HURRIED}
     contract = shop("till", private=True)
     contract["privacy"]["budget"]["epsilon"] = 2
     install(world, contract, shop_rows(80))
-    plain = json.loads(json.dumps(content))  # no aliases of lists that two of them share
+    plain = json.loads(
+        json.dumps({**content, "pipelines": {**content["pipelines"], "of-a-pool": POOLED}})
+    )  # no aliases of lists that two of them share
     (world.root / "served.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
     return dict(content["pipelines"])
 
@@ -79,11 +83,22 @@ def deployments(world: World) -> dict[str, dict[str, Any]]:
 def test_every_pipeline_is_a_deployment_with_its_schedule(world: World, declared: dict[str, Any], serving: Serving) -> None:
     until(lambda: set(declared) <= set(deployments(world)), 120, "the deployments")
     for name, pipeline in declared.items():
-        found = deployments(world)[name]
-        assert found["parameters"] == {"pipeline": name} and found["description"] == pipeline["title"] and not found["paused"]
+        found, wanted = deployments(world)[name], pipeline.get("schedule") or {}
+        changes = {"changes": wanted["parameters"]} if "parameters" in wanted else {}
+        assert found["parameters"] == {"pipeline": name, **changes} and found["description"] == pipeline["title"] and not found["paused"]
+        assert found["global_concurrency_limit"]["limit"] == wanted.get("concurrency_limit", 1)
         schedules = [(item["schedule"]["cron"], item["schedule"]["timezone"]) for item in found["schedules"] if item["active"]]
-        wanted = pipeline.get("schedule")
         assert schedules == ([(wanted["cron"], wanted["timezone"])] if wanted else [])
+
+
+def test_a_pipeline_of_a_work_pool_is_left_to_its_workers(world: World, yearly: str) -> None:
+    assert "of-a-pool" not in deployments(world)
+
+
+def test_an_account_is_spent_from_by_one_run_at_a_time(world: World, yearly: str) -> None:
+    """Of what a schedule names in place of its pipeline's data sets."""
+    limits = {found["name"]: found["limit"] for found in world.ask("v2/concurrency_limits/filter", {"limit": 100})}
+    assert limits["dpicl-account-till"] == 1
 
 
 def asked_for(world: World, pipeline: str) -> str:
@@ -166,7 +181,9 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: 
     until(lambda: world.ask("events/filter", events)["events"], 30, "the event", every=0.5)
     (event, *_) = world.ask("events/filter", events)["events"]
     assert event["resource"]["prefect.resource.id"] == "dpicl.account.till" and event["payload"]["runs_left"] == 2
-    quoted = world.dpicl("run", "yearly", "--dry-run", COLUMNS="200", DPICL_PIPELINES=str(world.root / "served.yaml")).stdout
+    quoted = world.dpicl(
+        "run", "yearly", "--datasets", "till", "--dry-run", COLUMNS="200", DPICL_PIPELINES=str(world.root / "served.yaml")
+    ).stdout
     assert ["till", "1", "1", "0", "0.6201", "2", "1.38"] in [line.split() for line in quoted.splitlines()], quoted
 
 
@@ -180,6 +197,23 @@ def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(worl
     assert world.ask(f"flow_runs/{flow_run}")["state_type"] == "RUNNING"
     serving.start()
     until(lambda: ends_well(world, flow_run), 240, "the run's second life", every=0.5)
+
+
+@pytest.mark.exhaustive
+def test_a_run_that_hangs_is_killed_after_the_time_of_its_schedule_and_goes_on(world: World, serving: Serving) -> None:
+    """It lives, and its heart beats: it waits for a ledger whose lock somebody keeps."""
+    until(lambda: "hurried" in deployments(world), 120, "the deployments")
+    flow_run = asked_for(world, "hurried")
+    folder = begun(world, flow_run)
+    with sqlite3.connect(world.home / "ledger.db") as ledger:
+        ledger.execute("BEGIN IMMEDIATE")
+        (hung,) = engines(world, folder)
+        until(lambda: hung not in engines(world, folder), 60, "the end of the process that hangs", every=0.5)
+        assert not list(folder.glob("units/*/results.json"))
+    until(lambda: ends_well(world, flow_run), 240, "the run's second life", every=0.5)
+    logs = world.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [flow_run]}, "level": {"ge_": 40}}, "limit": 200})
+    assert any("worked longer than its schedule's timeout_hours, 0.002" in line["message"] for line in logs)
+    assert (folder / "report.html").exists()
 
 
 def test_serve_stops_when_interrupted_and_pauses_its_schedules(world: World, declared: dict[str, Any], serving: Serving) -> None:

@@ -30,6 +30,7 @@ SECRETS = (
     "POSTGRES_PASSWORD",
     "PREFECT_DATABASE_PASSWORD",
     "LEDGER_DATABASE_PASSWORD",
+    "METRICS_DATABASE_PASSWORD",
     "PREFECT_AUTH_STRING",
     "DPICL_CERTIFICATES",
     "DPICL_DATA",
@@ -66,8 +67,8 @@ def test_compose_asks_for_every_secret_and_knows_none() -> None:
     assert all(given[name] == "" for name in SECRETS)
 
 
-def test_compose_opens_one_port_to_this_machine_and_hardens_our_containers(services: dict[str, Any]) -> None:
-    assert [port for service in services.values() for port in service.get("ports", [])] == ["127.0.0.1:4200:4200"]
+def test_compose_opens_two_ports_to_this_machine_and_hardens_our_containers(services: dict[str, Any]) -> None:
+    assert [port for service in services.values() for port in service.get("ports", [])] == ["127.0.0.1:4200:4200", "127.0.0.1:9464:9464"]
     for name in services.keys() - {"postgres"}:
         service = services[name]
         assert service["read_only"] and service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"], name
@@ -84,10 +85,24 @@ def test_each_part_of_compose_holds_its_own_key_only(services: dict[str, Any]) -
         "worker": worker,
         "gpu-worker": worker,
         "serve": {"client.key"},
+        "metrics": set(),
     }
     for name, service in services.items():
         named = set(re.findall(r"/run/secrets/([\w.]+)", json.dumps(service)))
         assert named == set(service.get("secrets", [])), name
+
+
+def test_metrics_may_read_runs_and_ledger_and_nothing_else(services: dict[str, Any]) -> None:
+    service, (_, pod) = services["metrics"], pods()["metrics"]
+    (container,) = pod["containers"]
+    assert all(volume.endswith(":ro") for volume in service["volumes"]) and "/data" not in json.dumps(service["volumes"])
+    assert {mount["name"]: mount.get("readOnly", False) for mount in container["volumeMounts"]} == {"home": True, "temporary": False}
+    given = {**service["environment"], **{one["name"]: one["valueFrom"]["secretKeyRef"]["key"] for one in container["env"]}}
+    assert set(given) == {"DPICL_LEDGER", "DPICL_PIPELINES"} and given["DPICL_LEDGER"] == "metrics-url" and "envFrom" not in container
+    assert service["environment"]["DPICL_LEDGER"].startswith("postgresql://metrics:") and "cluster" not in service["networks"]
+    words = [word for word in service["command"] if not word.startswith("--host")]
+    assert words == ["dpicl", "metrics", f"--port={container['ports'][0]['containerPort']}"]
+    assert container["command"] == service["command"]
 
 
 def test_gpu_workers_say_what_scoring_asks_for(services: dict[str, Any]) -> None:
@@ -108,7 +123,7 @@ def test_compose_reads_the_file_and_refuses_it_without_any_one_secret(tmp_path: 
     given = {name: f"/{name.lower()}" for name in SECRETS}
     done = _compose(tmp_path, **given)
     assert done.returncode == 0, done.stderr
-    assert set(json.loads(done.stdout)["services"]) == {"postgres", "prefect", "scheduler", "worker", "gpu-worker", "serve"}
+    assert set(json.loads(done.stdout)["services"]) == {"postgres", "prefect", "scheduler", "worker", "gpu-worker", "serve", "metrics"}
     for name in SECRETS:
         refused = _compose(tmp_path, **{**given, name: ""})
         assert refused.returncode != 0 and f"required variable {name} is missing a value: set it in infra/.env" in refused.stderr, name
@@ -213,7 +228,7 @@ def test_policies_let_talk_whom_pods_and_services_need() -> None:
 
     workers, dask = {"dask-worker", "dask-gpu-worker"}, {"dask-worker", "dask-gpu-worker", "dask-scheduler"}
     parties = workers | {"serve"}
-    wanted = {("prefect", "postgres")} | {(one, to) for one in parties for to in ("postgres", "prefect")}
+    wanted = {("prefect", "postgres"), ("metrics", "postgres")} | {(one, to) for one in parties for to in ("postgres", "prefect")}
     wanted |= {(one, other) for one in dask | {"serve"} for other in dask if one != other}
     assert pairs("egress", "to") == wanted == pairs("ingress", "from")
 

@@ -56,6 +56,16 @@ def test_threads_on_several_accounts_keep_one_chain(place: Place) -> None:
         assert ledger.verify() == 4 + 4 * 6
 
 
+def test_a_check_waits_for_no_writer_and_sees_one_state(place: Place) -> None:
+    """What is not committed yet is no part of it."""
+    with place.ledger() as ledger, place.ledger(anchor=place.folder / "other.json") as watching:
+        ledger.ensure_account(SHOP)
+        with ledger._changing() as change:
+            change.lock()
+            change.append("cap", {"account": "shop", "epsilon_cap": 1.0, "delta_cap": 0.0})
+            assert watching.verify() == 1
+
+
 def _in_threads(target: object) -> None:
     threads = [threading.Thread(target=target) for _ in range(16)]  # type: ignore[arg-type]
     for thread in threads:

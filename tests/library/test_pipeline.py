@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -22,6 +23,9 @@ from tests.library.text_contracts import TEXT_CONTRACTS
 GRID: dict[str, Any] = {
     "title": "t", "methods": ["ldp_tabicl", "gdp_tabicl"], "datasets": ["adult", "car"], "epsilons": [1, 2.5, "inf"], "shots": [1, 4], "seeds": [0, 3],
 }  # fmt: skip
+
+
+DAILY = {"cron": "0 6 * * *"}
 
 
 def _load(folder: Path, pipeline: dict[str, Any], **top: Any) -> Pipelines:
@@ -99,12 +103,58 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
             for name in ("nested", "icl", "raw-rows", "naive")
         ),
         ({"schedule": {"cron": "daily"}}, "schedule.cron", "expected text of the form"),
+        (
+            {"schedule": {**DAILY, "parameters": {"epsilon": [1]}}},
+            "schedule.parameters.epsilon.*",
+            "expected 'datasets', 'methods', 'epsilons'",
+        ),
+        ({"schedule": {**DAILY, "parameters": {"options": {}}}}, "schedule.parameters.options.*", "expected 'datasets', 'methods'"),
+        ({"schedule": {**DAILY, "work_pool": ""}}, "schedule.work_pool", "expected text of the form"),
+        ({"schedule": {**DAILY, "concurrency_limit": 0}}, "schedule.concurrency_limit", "expected greater than or equal to 1"),
+        ({"schedule": {**DAILY, "timeout_hours": 0}}, "schedule.timeout_hours", "expected greater than 0"),
     ],
 )
 def test_a_broken_pipeline_is_one_sentence_with_its_key(tmp_path: Path, changes: dict[str, Any], key: str, phrase: str) -> None:
     path = rf"pipelines\.mine{chr(92) + '.' if key else ''}{key}"
     with pytest.raises(DeclarationError, match=rf"^pipelines\.yaml: {path}: .*{phrase}"):
         _pipeline(tmp_path, **changes)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "phrase"),
+    [
+        ({"shots": [1, 1]}, "shots lists a value twice"),
+        ({"shots": [0]}, "shots.0: .*; expected greater than or equal to 1"),
+        ({"epsilons": 5}, "epsilons: .*; expected a list"),
+        ({"epsilons": [-math.inf]}, r"epsilons.0: .*; expected a number > 0, or inf"),
+        ({"sampling_rates": [2]}, "sampling_rates: .*; expected rates in"),
+        ({"methods": ["dp_icl"], "queries": 3}, "a contract of texts states its own"),
+        ({"model": 5}, "model: got '5' without quotes; expected text"),
+    ],
+)
+def test_what_a_schedule_replaces_is_checked_as_the_file_is_read(tmp_path: Path, parameters: dict[str, Any], phrase: str) -> None:
+    with pytest.raises(DeclarationError, match=rf"^pipelines\.yaml: pipelines\.mine\.schedule\.parameters: .*{phrase}"):
+        _pipeline(tmp_path, schedule={**DAILY, "parameters": parameters})
+
+
+def test_what_a_schedule_replaces_can_be_kept_by_a_server_and_in_a_plan(tmp_path: Path) -> None:
+    """JSON has no infinity."""
+    pipeline = _pipeline(tmp_path, schedule={**DAILY, "parameters": {"epsilons": [1, math.inf], "seeds": [7]}})
+    assert pipeline.schedule is not None
+    stored = json.loads(json.dumps(pipeline.schedule.parameters, allow_nan=False))
+    assert stored == {"epsilons": [1, "inf"], "seeds": [7]}
+    replaced = override(pipeline, stored)
+    assert (replaced.epsilons, replaced.seeds, replaced.shots) == ((1.0, math.inf), (7,), (1, 4))
+    assert (
+        Pipeline.model_validate_json(pipeline.model_dump_json(exclude={"epsilons"}).replace("{", '{"epsilons": [1],', 1)).schedule
+        == pipeline.schedule
+    )
+
+
+def test_a_schedule_that_uses_no_later_key_is_written_as_before_they_came(tmp_path: Path) -> None:
+    """Plans of runs that an earlier version began stay the same, and are gone on with."""
+    schedule = _pipeline(tmp_path, schedule=DAILY).schedule
+    assert schedule is not None and schedule.model_dump() == {**DAILY, "timezone": "UTC", "horizon_days": 365}
 
 
 def test_an_unknown_key_at_the_top_is_refused(tmp_path: Path) -> None:

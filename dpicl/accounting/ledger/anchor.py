@@ -8,6 +8,7 @@ has its own. A host without one trusts the ledger that it sees first.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -51,7 +52,19 @@ class Anchor:
             raise LedgerRefusedError(f"{self.path}: not an anchor; expected JSON with sequence and hash") from None
 
     def advance(self, head: Head) -> None:
-        """Write a committed head, durably, unless the file is there already or further."""
+        """Write a committed head, durably, unless the file is there already or further.
+
+        Whoever may only read the file leaves that to those who write.
+        """
+        if self.read().sequence >= head.sequence:
+            return
+        try:
+            self._write(head)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+
+    def _write(self, head: Head) -> None:
         with self._locked():
             if self.read().sequence >= head.sequence:
                 return

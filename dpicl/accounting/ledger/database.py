@@ -64,6 +64,13 @@ class Database:
             yield connection
 
     @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """The same, and all its questions see one state; nobody waits for it."""
+        options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with self.reading() as connection:
+            yield connection.execution_options(**options) if connection.dialect.name == "postgresql" else connection
+
+    @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that is durable when the block has ended, or leaves nothing behind."""
         with self._translated(), self._engine.connect().execution_options(writes=True) as connection, connection.begin():

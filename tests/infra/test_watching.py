@@ -1,0 +1,100 @@
+"""`dpicl metrics` as the recipes start it: a role that may only read, and a home that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from tests.harness import DPICL, REPOSITORY, Place, install, new_place, shop, shop_rows
+from tests.ledger.postgres import Server, required_programs, running_postgres
+
+SCRIPT = REPOSITORY / "infra" / "kubernetes" / "create-databases.sh"
+
+
+@dataclass(frozen=True)
+class Databases:
+    """A server after the script."""
+
+    server: Server
+    passwords: dict[str, str]
+
+    def url(self, role: str, database: str = "ledger") -> str:
+        """How a role calls a database."""
+        address = make_url(self.server.url()).set(username=role, password=self.passwords[role], database=database)
+        return address.render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="module")
+def databases() -> Iterator[Databases]:
+    """What the script makes of an empty server."""
+    with running_postgres(durable=False) as server:
+        passwords = {role: secrets.token_hex(12) for role in ("prefect", "ledger", "metrics")}
+        told = {
+            "PATH": f"{required_programs()}:{os.environ['PATH']}",
+            "PGHOST": "127.0.0.1",
+            "PGPORT": str(server.port),
+            "PGPASSWORD": server.password,
+            "POSTGRES_USER": "dpicl",
+            **{f"{role.upper()}_DATABASE_PASSWORD": password for role, password in passwords.items()},
+        }
+        done = subprocess.run(["sh", str(SCRIPT)], env=told, check=False, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        yield Databases(server, passwords)
+
+
+def bought(place: Place, databases: Databases, shots: int) -> None:
+    """A release more."""
+    told = place.dpicl(
+        "protect", "till", "--shots", str(shots), "--out", str(place.root / f"{shots}.jsonl"), DPICL_LEDGER=databases.url("ledger")
+    )
+    assert told.returncode == 0, told.stderr
+
+
+def watched(place: Place, databases: Databases) -> dict[str, str]:
+    """Metrics by name and labels, of a process that sees the home for reading only."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("a folder that may only be read needs root and unshare")
+    for_reading = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && ! touch "$0/x" 2>&- && exec "$1" metrics'
+    environment = {**os.environ, **place.environment, "DPICL_LEDGER": databases.url("metrics")}
+    command = ["unshare", "-m", "sh", "-c", for_reading, str(place.home), str(DPICL)]
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return dict(line.rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
+
+
+def test_reading_is_enough_for_metrics(databases: Databases, tmp_path: Path) -> None:
+    """Also while the anchor is behind, as it is between a commit and what follows; and an edit is seen."""
+    place = new_place(tmp_path / "place")
+    install(place, shop("till", private=True), shop_rows(80))
+    bought(place, databases, 2)
+    anchor = place.home / "ledger.anchor.json"
+    behind = anchor.read_bytes()
+    bought(place, databases, 4)
+    anchor.write_bytes(behind)
+    found = watched(place, databases)
+    assert (found["dpicl_ledger_intact"], found['dpicl_releases{account="till",state="published"}']) == ("1.0", "2.0")
+    assert anchor.read_bytes() == behind
+    with psycopg.connect(databases.url("ledger"), autocommit=True) as owner:
+        owner.execute("UPDATE entries SET epsilon = epsilon / 2")
+    assert watched(place, databases)["dpicl_ledger_intact"] == "0.0"
+
+
+def test_the_role_of_the_metrics_changes_nothing_and_enters_no_other_database(databases: Databases) -> None:
+    with psycopg.connect(databases.url("ledger"), autocommit=True) as owner:
+        owner.execute("CREATE TABLE IF NOT EXISTS probe (x int)")
+    for statement in ("DELETE FROM probe", "INSERT INTO probe VALUES (1)", "CREATE TABLE own (x int)", "DROP TABLE probe"):
+        with psycopg.connect(databases.url("metrics"), autocommit=True) as reader:
+            assert reader.execute("SELECT count(*) FROM probe").fetchone() == (0,)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                reader.execute(statement)
+    with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+        psycopg.connect(databases.url("metrics", "prefect"))
