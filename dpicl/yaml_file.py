@@ -180,6 +180,8 @@ def _explain(error: Any, total: int) -> tuple[str, str]:
     if error["type"] == "string_type" and not isinstance(error["input"], dict | list):
         return f"got {str(error['input'])[:60]!r} without quotes" + more, 'text; put it in quotes, "as it is to stand"'
     message = _PYDANTIC.sub(lambda found: _PLAIN[found[0]], error["msg"])
+    if error["input"] is None:  # `key:` and nothing after it, or what a first contract leaves open
+        return "is not filled in" + more, message.rpartition("; expected ")[2]
     rule, _, expected = message.partition("; expected ")
     if expected:
         return rule + more, expected

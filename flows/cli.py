@@ -16,7 +16,7 @@ from dpicl.errors import DpiclError
 from flows.cli_data import MANY, contract_app, data_app, split_values
 from flows.cli_ledger import ledger_app
 from flows.cli_operate import deploy, forecast, metrics, serve
-from flows.terminal import console
+from flows.terminal import INTERRUPTED, console
 from tasks.settings import Settings
 
 app = typer.Typer(
@@ -28,8 +28,6 @@ app = typer.Typer(
 app.add_typer(contract_app, name="contract")
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
-
-INTERRUPTED = 130
 
 
 @app.command("list")

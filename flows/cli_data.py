@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dpicl.errors import DpiclError
-from flows.terminal import console
+from flows.terminal import INTERRUPTED, console
 from tasks.settings import Settings
 
 contract_app = typer.Typer(help="Check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
@@ -24,16 +25,27 @@ def split_values(text: str) -> list[str]:
 
 @contract_app.command("new")
 def new_contract(
-    file: Annotated[Path, typer.Argument(help="A CSV or Parquet file below DPICL_DATA.")],
-    label: Annotated[str, typer.Option(help="The column to predict.")],
-    positive: Annotated[str, typer.Option(help=f"Its values that count as Yes: {MANY}.")],
+    file: Annotated[Path, typer.Argument(help="A CSV or Parquet file below DPICL_DATA; with --schema or --ask it is not opened.")],
+    schema: Annotated[
+        Path | None, typer.Option(help="Take columns from this Table Schema, Data Package or JSON Schema, or a .parquet file's types.")
+    ] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask for columns, bounds and categories; with --schema, for what it lacks.")] = False,
+    label: Annotated[str | None, typer.Option(help="The column to predict; --ask asks for it.")] = None,
+    positive: Annotated[str | None, typer.Option(help=f"Its values that count as Yes: {MANY}; --ask asks for them.")] = None,
     epsilon: Annotated[str, typer.Option(help="What all releases of these rows together may cost.")] = "1",
     name: Annotated[str | None, typer.Option(help="Name of the contract; the file's if left out.")] = None,
 ) -> None:
-    """Write a first contract for a table: a draft, which releases nothing until public knowledge stands in it."""
-    from flows.contract_new import print_draft
+    """Write a first contract for a table, from a schema or from answers; with neither it looks at the rows, and is a draft only."""
+    from flows.contract_new import Wanted, print_new
 
-    print_draft(file, label, split_values(positive), epsilon, name, Settings.from_environment(), console)
+    wanted = Wanted(file, name, label, tuple(split_values(positive or "")), epsilon, schema, ask)
+    try:
+        print_new(wanted, Settings.from_environment(), console)
+    except typer.Abort as stopped:
+        if isinstance(stopped.__context__, EOFError):
+            raise DpiclError("the answers end before the questions do; nothing is written") from None
+        sys.stderr.write("\ndpicl: interrupted; nothing is written\n")
+        raise SystemExit(INTERRUPTED) from None
 
 
 @contract_app.command("check")

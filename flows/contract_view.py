@@ -38,7 +38,11 @@ def data_table(settings: Settings, console: Console) -> None:
     """All data sets and where their rows would come from."""
     table = Table("data set", "rows from", "at hand", "licence", box=None, header_style="bold")
     for name in settings.contract_names():
-        source = settings.contract(name).source
+        try:
+            source = settings.contract(name).source
+        except DpiclError:  # a first contract, perhaps, which is not filled in
+            table.add_row(name, "–", "–", "its contract is refused; `dpicl contract check` says why")
+            continue
         ways = {
             "bundled": source.bundled,
             "file": source.file,

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.models import CategoryColumn
+from dpicl.errors import DpiclError
 from dpicl.tabular.serialize import ANSWERS, CUE
 from dpicl.text.prompts import asking_demonstration, asking_prompt, header_piece, instruction_piece
-from tasks.settings import Settings
+from tasks.settings import Kind, Settings
 
 
 def public_corpus(settings: Settings) -> list[str]:
-    """Templates, texts and questions of all contracts, with digits and both answers."""
+    """Templates, texts and questions of all contracts that can be read, with digits and both answers."""
     numbers = " ".join(f"{n}" for n in range(1000))
-    tables = (text for name in settings.contract_names() for text in _texts(settings.contract(name)))
-    return [numbers, *tables, *(text for name in settings.text_names() for text in _prompts(settings.texts(name)))]
+    tables = (text for contract in _readable(settings.contract, settings.contract_names()) for text in _texts(contract))
+    texts = (text for contract in _readable(settings.texts, settings.text_names()) for text in _prompts(contract))
+    return [numbers, *tables, *texts]
+
+
+def _readable(read: Callable[[str], Kind], names: Iterable[str]) -> Iterator[Kind]:
+    """The contracts but those that break a rule, as one does that is not filled in: it is told of where it is used."""
+    for name in names:
+        with suppress(DpiclError):
+            yield read(name)
 
 
 def _prompts(contract: TextContract) -> list[str]:

@@ -1,8 +1,8 @@
-"""A first contract for a table that has none: its columns, with bounds and categories as the rows have them.
+"""A first contract for a table that has none, from what is known of its columns.
 
-What is taken from rows is no public knowledge. Such lines are marked LOOKED, and the contract says
-`draft: true`: nothing is released by it until somebody who knows the field has written what is
-publicly known in their place.
+What rows say is no public knowledge: where columns were read off rows, their lines are marked LOOKED and
+the contract says `draft: true`, by which nothing is released. What nobody has said yet is written as
+`null` and marked FILL IN: such a contract is refused wherever it is read, by the name of the column.
 """
 
 from __future__ import annotations
@@ -11,147 +11,201 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from dpicl.contract.base import Name
+from dpicl.contract.load import parse_contract
 from dpicl.errors import DataError, ParameterError
+from dpicl.yaml_file import parse_yaml
 
 MOST_CATEGORIES = 64
-"""And no more than half as many as rows: more is free text, or names."""
+"""Of a column that is read off rows, and no more than half as many as rows: more is free text, or names."""
 MARK = "# LOOKED: replace by what is publicly known"
-_NAMES = Name.__metadata__[0].pattern  # type: ignore[attr-defined]
+FILL_IN = "# FILL IN: what is publicly known"
+_NAMES = re.compile(Name.__metadata__[0].pattern)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
-class Drafted:
-    """The text of a contract, and counts: columns that it has, and columns of the file that it leaves out."""
-
-    text: str
-    column_count: int
-    ignored: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """One column as the contract states it: numbers between bounds, or categories."""
+class DraftColumn:
+    """One column: numbers between bounds, or categories; a bound of None and no categories have to be filled in."""
 
     name: str
-    whole: bool = False
-    bounds: tuple[float, float] | None = None
+    type: Literal["integer", "real", "category"]
+    bounds: tuple[float | None, float | None] = (None, None)
     categories: tuple[str, ...] = ()
+    note: str = ""
+    """What its publisher says of it, for whoever fills it in."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something has to be filled in."""
+        return not self.categories if self.type == "category" else None in self.bounds
 
     @property
     def line(self) -> str:
-        if self.bounds is None:
-            return f"  {self.name}: {{type: category, categories: {json.dumps(self.categories, ensure_ascii=False)}}}  {MARK}"
-        low, high = (int(bound) if self.whole else bound for bound in self.bounds)
-        return f"  {self.name}: {{type: {'integer' if self.whole else 'real'}, bounds: [{low}, {high}]}}  {MARK}"
+        """As it stands under `columns`."""
+        values = f"categories: {_json(self.categories or None)}" if self.type == "category" else f"bounds: {_json(self._shown)}"
+        return f"{self.name}: {{type: {self.type}, {values}}}"
 
     @property
     def attribute(self) -> str:
-        if self.bounds is None:
-            parts = json.dumps([[one] for one in self.categories], ensure_ascii=False)
-            return f"parts: {parts}, texts: {json.dumps(self.categories, ensure_ascii=False)}"
-        cut = _tidy((self.bounds[0] + self.bounds[1]) / 2)
-        return f'cuts: [{cut}], texts: ["less than {cut}", "{cut} or more"]'
+        """As it stands under `local`: a number is parted in the middle, categories each stand for themselves."""
+        low, high = self._shown
+        if self.type == "category":
+            asked = f"parts: {_json([[one] for one in self.categories] or None)}, texts: {_json(self.categories or None)}"
+        elif low is None or high is None:
+            asked = "cuts: [null], texts: null"
+        else:
+            cut = tidy((low + high) / 2)
+            asked = f"cuts: [{cut}], texts: {_json([f'less than {cut}', f'{cut} or more'])}"
+        return f"{{name: {self.name}, column: {self.name}, {asked}}}"
+
+    @property
+    def _shown(self) -> tuple[float | None, float | None]:
+        """Whole numbers as such; a bound between two of them moves outwards."""
+        low, high = self.bounds
+        if self.type == "integer":
+            return None if low is None else math.floor(low), None if high is None else math.ceil(high)
+        return None if low is None else tidy(low), None if high is None else tidy(high)
+
+    def filled(self) -> DraftColumn:
+        """With something in the place of what has to be filled in, to see whether all else holds."""
+        low, high = self.bounds
+        low = (0 if high is None else high - 1) if low is None else low
+        return replace(self, bounds=(low, low + 1 if high is None else high), categories=self.categories or ("one", "another"))
 
 
-def draft(table: pa.Table, name: str, file: str, *, label: str, positive: Sequence[str], epsilon: float) -> Drafted:
-    """Write a contract for a table of text columns.
+@dataclass(frozen=True)
+class Draft:
+    """What a first contract says. `positive` are the label's values that count as Yes; `ignored` columns are left out."""
 
-    Args:
-        table: every column as text, shape (rows, columns).
-        name: of the contract.
-        file: where the rows are, below the data folder.
-        label: the column to predict; `positive` are its values that count as Yes.
-        epsilon: the cap of the account.
+    name: str
+    file: str
+    """Where the rows are, below the data folder."""
+    features: tuple[DraftColumn, ...]
+    label: DraftColumn
+    positive: tuple[str, ...]
+    epsilon: float
+    origin: str = ""
+    """What says bounds and categories; the rows themselves if empty."""
+    ignored: tuple[str, ...] = ()
+    sentence: str = ""
+    """How a prompt puts a row; one sentence for each column if empty."""
+
+    @property
+    def columns(self) -> tuple[DraftColumn, ...]:
+        """The features, and the label."""
+        return (*self.features, self.label)
+
+    @property
+    def looked(self) -> bool:
+        """Whether bounds and categories were read off rows."""
+        return not self.origin
+
+    @property
+    def open_count(self) -> int:
+        """Columns that have to be filled in."""
+        return sum(column.is_open for column in self.columns)
+
+    def check(self) -> None:
+        """Raises a DeclarationError if it were no contract once it is filled in."""
+        label = replace(self.label, categories=self.label.categories or (*self.positive, "none of these"))
+        filled = replace(self, features=tuple(column.filled() for column in self.features), label=label)
+        parse_contract(parse_yaml(filled.text.encode(), f"{self.name}.yaml"), f"{self.name}.yaml")
+
+    @property
+    def text(self) -> str:
+        """The file."""
+        return _text(self)
+
+
+def assemble(columns: Sequence[DraftColumn], label: str, positive: Sequence[str], where: str, **others: Any) -> Draft:
+    """A draft of columns of which one is the label; the others are what a `Draft` takes.
 
     Raises:
-        ParameterError: there is no such column, or it never or always has these values.
+        ParameterError: there is no such label, or it never or always has these values.
         DataError: no column is left to describe a row by.
     """
-    if label not in table.column_names:
-        raise ParameterError("label", label, f"one of the {table.num_columns} columns of {file}")
-    drawn = {one: _drawn(table.column(one), one) for one in table.column_names}
-    outcome = _categories(table.column(label), label)
-    if outcome is None or not set(positive) < set(outcome.categories):
-        raise ParameterError(
-            "positive", ",".join(positive), f"some, but not all, of the values of column {label}, of which there are at most 64"
+    found = {column.name: column for column in columns}
+    if label not in found:
+        raise ParameterError("label", label, f"one of the {len(columns)} columns of {where} that a contract can describe")
+    outcome = found.pop(label)
+    if outcome.type != "category":
+        outcome = DraftColumn(label, "category", note=outcome.note)
+    if not positive or (outcome.categories and not set(positive) < set(outcome.categories)):
+        raise ParameterError("positive", ",".join(positive), f"some, but not all, of the values of column {label}")
+    if not found:
+        raise DataError(
+            where, "has no column that a contract can describe; expected numbers or few categories, named by letters and digits"
         )
-    features = [column for one, column in drawn.items() if column is not None and one != label]
-    if not features:
-        raise DataError(file, "has no column that a contract can describe; expected numbers or few categories, named by letters and digits")
-    ignored = tuple(one for one, column in drawn.items() if column is None and one != label)
-    return Drafted(_text(name, file, features, outcome, positive, ignored, epsilon), len(features) + 1, ignored)
+    return Draft(features=tuple(found.values()), label=outcome, positive=tuple(positive), **others)
 
 
-def _drawn(column: pa.ChunkedArray, name: str) -> _Drawn | None:
-    if not re.match(_NAMES, name):
-        return None
-    numbers = _numbers(column)
-    if numbers is None or len(np.unique(numbers)) == 1:
-        return _categories(column, name)
-    whole = bool((numbers == np.rint(numbers)).all())
-    low, high = _outwards(float(numbers.min()), float(numbers.max()))
-    return _Drawn(name, whole, (math.floor(low), math.ceil(high)) if whole else (low, high))
+def can_be_named(name: str) -> bool:
+    """Whether a contract can name this column."""
+    return _NAMES.match(name) is not None
 
 
-def _numbers(column: pa.ChunkedArray) -> np.ndarray | None:
-    try:
-        numbers = pc.cast(column, pa.float64()).to_numpy()
-    except pa.ArrowInvalid:
-        return None
-    return numbers if np.isfinite(numbers).all() else None
-
-
-def _categories(column: pa.ChunkedArray, name: str) -> _Drawn | None:
-    found = sorted(set(pc.unique(column).to_pylist()))
-    fits = 1 < len(found) <= min(MOST_CATEGORIES, len(column) / 2) and all(value and len(value) <= 200 for value in found)
-    return _Drawn(name, categories=tuple(found)) if fits else None
-
-
-def _outwards(low: float, high: float) -> tuple[float, float]:
-    """Bounds to one digit of their width, beyond the rows."""
-    step = 10 ** math.floor(math.log10(high - low))
-    return _tidy(math.floor(low / step) * step), _tidy(math.ceil(high / step) * step)
-
-
-def _tidy(value: float) -> float:
+def tidy(value: float) -> float:
     """Without what binary numbers leave behind the twelfth digit."""
     rounded = float(f"{value:.12g}")
     return int(rounded) if rounded.is_integer() else rounded
 
 
-def _text(
-    name: str, file: str, features: Sequence[_Drawn], label: _Drawn, positive: Sequence[str], ignored: Sequence[str], epsilon: float
-) -> str:
-    said = " ".join(f"The {column.name} is {{{column.name}}}." for column in features)
-    leave_out = f"\n  ignore: {json.dumps(list(ignored), ensure_ascii=False)}" if ignored else ""
-    attributes = "\n".join(f"  - {{name: {column.name}, column: {column.name}, {column.attribute}}}  {MARK}" for column in features)
-    columns = "\n".join(column.line for column in (*features, label))
+def sentences(features: Sequence[DraftColumn]) -> str:
+    """How a prompt puts a row if nobody says otherwise."""
+    return " ".join(f"The {column.name} is {{{column.name}}}." for column in features)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _marked(line: str, column: DraftColumn, draft: Draft) -> str:
+    """A line on a column, with what has to be done about it."""
+    if draft.looked:
+        return f"{line}  {MARK}"
+    note = f"; {column.note}" if column.note else ""
+    return f"{line}  {FILL_IN}{note}" if column.is_open else line
+
+
+def _head(draft: Draft) -> str:
+    """Where it comes from, and what is to be done."""
+    if draft.looked:
+        return f"""\
+# A draft: lines marked LOOKED hold what the rows of {draft.file} say. Write what is publicly known in their place
+# (a code book, a law, a device's range), then take out `draft: true`; until then nothing is released."""
+    made = f"# Made from {draft.origin}; no row of {draft.file} was looked at."
+    if not draft.open_count:
+        return made
     return f"""\
-# A draft: lines marked LOOKED hold what the rows of {file} say. Write what is publicly known in their place
-# (a code book, a law, a device's range), then take out `draft: true`; until then nothing is released.
+{made} Write what is publicly known in every line marked FILL IN
+# (a code book, a law, a device's range), and never what rows say; until then the contract is refused."""
+
+
+def _text(draft: Draft) -> str:
+    leave_out = f"\n  ignore: {_json(draft.ignored)}" if draft.ignored else ""
+    columns = "\n".join(_marked(f"  {column.line}", column, draft) for column in draft.columns)
+    attributes = "\n".join(_marked(f"  - {column.attribute}", column, draft) for column in draft.features)
+    said = _json(draft.sentence or sentences(draft.features))
+    return f"""\
+{_head(draft)}
 version: 1
-name: {name}
-draft: true
-description: Records of {name}.
+name: {draft.name}
+{"draft: true" + chr(10) if draft.looked else ""}description: Records of {draft.name}.
 
 source:
-  title: {name}
+  title: {draft.name}
   licence: not published
   citation: none
-  file: {json.dumps(file, ensure_ascii=False)}{leave_out}
+  file: {_json(draft.file)}{leave_out}
 
 privacy:
   unit: row  # or person, with `person: {{id_column: …, max_rows: …}}`, where somebody may have several rows
   neighbours: add-or-remove-one
   sampling_rate: 1/10
-  budget: {{epsilon: {epsilon:g}}}
+  budget: {{epsilon: {draft.epsilon:g}}}
 
 split: {{test_fraction: 0.2}}
 
@@ -159,9 +213,9 @@ columns:
 {columns}
 
 label:
-  column: {label.name}
-  parts: [rest, {json.dumps(list(positive), ensure_ascii=False)}]
-  question: {json.dumps(f"Is the {label.name} {' or '.join(positive)}?", ensure_ascii=False)}
+  column: {draft.label.name}
+  parts: [rest, {_json(draft.positive)}]
+  question: {_json(f"Is the {draft.label.name} {' or '.join(draft.positive)}?")}
 
 groups:
   2: [label]
@@ -171,7 +225,7 @@ local:
 
 prompts:
   local:
-    text: {json.dumps(said, ensure_ascii=False)}
+    text: {said}
   central:
-    text: {json.dumps(said, ensure_ascii=False)}
+    text: {said}
 """

@@ -1,0 +1,199 @@
+"""Columns of a draft from a schema that somebody has published: no row is read.
+
+Three kinds: Frictionless Table Schema (alone, or of a resource of a Data Package), JSON Schema of one row, and
+the names and types in the footer of a Parquet file, of which statistics are not asked for, since they tell of rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from dpicl.contract.draft import DraftColumn, can_be_named
+from dpicl.errors import DataError, DeclarationError
+from dpicl.files.bounded import read_bytes
+from dpicl.yaml_file import validate
+
+_SHAPES = "`fields` of a Table Schema, `resources` of a Data Package, or `properties` of a JSON Schema"
+_TYPES: dict[str, Literal["integer", "real", "category"]] = {
+    "integer": "integer",
+    "year": "integer",
+    "number": "real",
+    "string": "category",
+    "boolean": "category",
+}
+_LONGEST_NOTE = 120
+
+
+def _as_values(value: Any) -> Any:
+    """Values as a row has them, as text; null is no value."""
+    if not isinstance(value, list) or any(isinstance(one, dict | list) for one in value):
+        raise ValueError(f"got {str(value)[:60]!r}; expected a list of numbers, texts or truth values")
+    return tuple(one if isinstance(one, str) else json.dumps(one) for one in value if one is not None)
+
+
+_Values = Annotated[tuple[str, ...], BeforeValidator(_as_values)]
+
+
+class _Open(BaseModel):
+    """Part of a schema, of which most keys do not matter here."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Limits(_Open):
+    """What a value may be."""
+
+    enum: _Values = ()
+    minimum: float | str | None = None  # text of a date, and of a number where a Table Schema likes
+    maximum: float | str | None = None
+
+
+class _Field(_Open):
+    """A column of a Table Schema."""
+
+    name: str
+    type: str = "string"
+    constraints: _Limits = _Limits()
+    true_values: _Values = Field(("true",), alias="trueValues")
+    false_values: _Values = Field(("false",), alias="falseValues")
+    title: str = ""
+    description: str = ""
+
+
+class _TableSchema(_Open):
+    """Columns in their order."""
+
+    fields: tuple[_Field, ...]
+
+
+class _Resource(_Open):
+    """A file of a Data Package, perhaps of a table."""
+
+    path: str | tuple[str, ...] = ""
+    table: Any = Field(None, alias="schema")
+
+
+class _DataPackage(_Open):
+    """Files that are published together."""
+
+    resources: Annotated[tuple[_Resource, ...], Field(min_length=1)]
+
+
+class _Property(_Limits):
+    """A column of a JSON Schema."""
+
+    type: str | tuple[str, ...] = ()
+    title: str = ""
+    description: str = ""
+
+
+class _JsonSchema(_Open):
+    """Columns by name."""
+
+    properties: dict[str, _Property]
+
+
+def columns_of_schema(path: Path, file: str) -> tuple[list[DraftColumn], tuple[str, ...]]:
+    """Columns that a contract can describe, as far as the schema says, and names of those that it leaves out.
+
+    Args:
+        path: the schema: `.parquet`, or JSON.
+        file: name of the file of rows, by which a Data Package is asked.
+
+    Raises:
+        DeclarationError: it is none of the three kinds, or breaks a rule of its kind.
+        DataError: it cannot be read.
+    """
+    found = list(_of_parquet(path) if path.suffix == ".parquet" else _of_json(path, file))
+    twice = len(found) - len({name for name, _ in found})
+    if twice:
+        raise DeclarationError(path.name, "", f"names {twice} columns twice", "distinct names")
+    return [column for _, column in found if column is not None], tuple(name for name, column in found if column is None)
+
+
+def _of_parquet(path: Path) -> Iterator[tuple[str, DraftColumn | None]]:
+    try:
+        with path.open("rb") as file:
+            schema = pa_parquet.read_schema(file)
+    except OSError as error:
+        raise DataError(path.name, f"cannot be read ({error.strerror})" if error.strerror else "is not a complete Parquet file") from None
+    except (pa.ArrowException, ValueError):
+        raise DataError(path.name, "is not a complete Parquet file") from None
+    for field in schema:
+        yield field.name, _column(field.name, _arrow_type(field.type), _Limits(), ("false", "true"), "")
+
+
+def _arrow_type(kind: pa.DataType) -> str:
+    """As a Table Schema would call it."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    names = {
+        "boolean": (pa.types.is_boolean,),
+        "integer": (pa.types.is_integer,),
+        "number": (pa.types.is_floating, pa.types.is_decimal),
+        "string": (pa.types.is_string, pa.types.is_large_string),
+    }
+    return next((name for name, tests in names.items() if any(test(kind) for test in tests)), "")
+
+
+def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | None]]:
+    content = _json(path)
+    keys = content.keys() if isinstance(content, dict) else ()
+    if "properties" in keys:
+        for name, one in validate(_JsonSchema, content, path.name).properties.items():
+            kinds = [one.type] if isinstance(one.type, str) else [kind for kind in one.type if kind != "null"]
+            yield name, _column(name, kinds[0] if len(kinds) == 1 else "", one, ("false", "true"), one.description or one.title)
+    elif "fields" in keys or "resources" in keys:
+        table = validate(_TableSchema, content, path.name) if "fields" in keys else _resource(content, path.name, file)
+        for field in table.fields:
+            told = field.description or field.title
+            yield field.name, _column(field.name, field.type, field.constraints, field.false_values + field.true_values, told)
+    else:
+        raise DeclarationError(path.name, "", "is no schema of a table", _SHAPES)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(read_bytes(path))
+    except (ValueError, RecursionError):
+        raise DeclarationError(path.name, "", "is not JSON", f"a .parquet file, or JSON with {_SHAPES}") from None
+
+
+def _resource(content: Any, where: str, file: str) -> _TableSchema:
+    """The table whose path ends in the file's name, or the only one."""
+    resources = validate(_DataPackage, content, where).resources
+    named = [one for one in resources if isinstance(one.path, str) and one.path.rpartition("/")[2] == file]
+    (chosen, *more) = resources if len(resources) == 1 else named or (None,)
+    if chosen is None or more:
+        raise DeclarationError(where, "resources", f"{len(named)} of {len(resources)} have a path that ends in {file}", "one")
+    if not isinstance(chosen.table, dict):
+        raise DeclarationError(
+            where, "resources", "the table's schema is not written out", "its `fields` in this file, or the file that it names"
+        )
+    return validate(_TableSchema, chosen.table, where)
+
+
+def _column(name: str, kind: str, limits: _Limits, truth: tuple[str, ...], told: str) -> DraftColumn | None:
+    """A column of a listed set of values is one of categories, whatever they are."""
+    if not can_be_named(name) or not (limits.enum or kind in _TYPES):
+        return None
+    note = "".join(letter for letter in " ".join(told.split()) if letter.isprintable())[:_LONGEST_NOTE]
+    if limits.enum or _TYPES[kind] == "category":
+        return DraftColumn(name, "category", categories=limits.enum or (truth if kind == "boolean" else ()), note=note)
+    return DraftColumn(name, _TYPES[kind], (_bound(limits.minimum), _bound(limits.maximum)), note=note)
+
+
+def _bound(stated: float | str | None) -> float | None:
+    """A number; what is none has to be filled in."""
+    try:
+        number = math.nan if stated is None else float(stated)
+    except ValueError:
+        number = math.nan
+    return number if math.isfinite(number) else None

@@ -1,0 +1,140 @@
+"""`dpicl contract new --ask`: answers become a contract, and nobody opens the rows."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dpicl.contract import Contract, load_contract
+from tests.harness import DPICL, Place, _bare_environment, call_main, complaint, end, said, shop_rows, until
+
+Capture = pytest.CaptureFixture[str]
+Typed = Callable[..., None]
+NEW = ("contract", "new", "customers.csv", "--ask")
+COLUMNS = (
+    *("age", "integer", "18,100"),
+    *("spent", "real", "0, 500"),
+    *("colour", "category", "red,green,blue"),
+    *("member", "category", "no,yes"),
+    *("full name", "ignored"),
+    *("bought", "category", "no,yes,twice"),
+    "",
+)
+ANSWERS = (*COLUMNS, "bought", "yes,twice", "2", "")
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Gives standard input these lines."""
+    return lambda *lines: monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+
+
+def written(place: Place) -> Path:
+    return place.root / "contracts" / "customers.yaml"
+
+
+def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typed: Typed) -> None:
+    typed(*ANSWERS)
+    told = said(capsys, *NEW)  # and there are no rows yet
+    assert "customers.yaml: a contract of 5 columns; 1 column is left out under `ignore`" in told
+    assert "No row of customers.csv was looked at. Bounds and categories are those of answers: replace" in told
+    assert f"next: dpicl contract check {written(place)}; dpicl protect customers --epsilon 2" in told
+    contract = load_contract(written(place))
+    assert isinstance(contract, Contract) and not contract.draft and contract.privacy.budget.epsilon == 2
+    assert contract.source.ignore == ("full name",) and contract.prompts.central.text.startswith("The age is {age}. The spent is")
+    assert contract.columns["spent"].model_dump()["bounds"] == (0, 500) and contract.label.parts == ("rest", ("yes", "twice"))
+    head, *rows = shop_rows(60).splitlines()
+    table = "\n".join([f"{head},full name", *(f"{row},Ann" for row in rows)])
+    (place.root / "data" / "customers.csv").write_text(f"{table}\n")
+    out = place.root / "demos.jsonl"
+    release = ("protect", "customers", "--method", "gdp_tabicl", "--epsilon", "1", "--shots", "2", "--out", str(out))
+    assert "2 demonstrations" in said(capsys, *release)
+    assert len(out.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("place_of", "wrong", "sentence"),
+    [
+        (1, "number", "expected one of category, integer, real, ignored"),
+        (2, "18", "expected two numbers parted by a comma"),
+        (2, "18,young", "expected a valid integer"),
+        (2, "100,18", "expected [low, high] with low < high"),
+        (3, "age", "this column was named before; expected another"),
+        (3, "", "expected a name"),
+        (5, "0,inf", "expected a finite number"),
+        (8, "red,red", "a category stands twice; expected distinct categories"),
+        (8, ",", "expected a list with at least 1 item"),
+        (13, "category", "a contract names columns by letters, digits"),
+        (18, "price", "expected one of age, spent, colour, member, bought"),
+        (19, "yes,no,twice", "expected some, but not all, of no, yes, twice"),
+        (20, "0", "expected greater than 0"),
+        (20, "much", "expected a valid number"),
+        (21, "The age is {years}.", "expected"),
+    ],
+)
+def test_a_wrong_answer_is_asked_again_with_one_sentence(
+    place: Place, capsys: Capture, typed: Typed, place_of: int, wrong: str, sentence: str
+) -> None:
+    typed(*ANSWERS[:place_of], wrong, *ANSWERS[place_of:])
+    told = said(capsys, *NEW)
+    (error,) = [line for line in told.replace("Error: ", "\nError: ").splitlines() if line.startswith("Error: ")]
+    assert sentence in error and "a contract of 5 columns" in told
+    typed(*ANSWERS)
+    said(capsys, *NEW, "--name", "again")
+    again = written(place).with_name("again.yaml").read_text().replace("again", "customers")
+    assert again == written(place).read_text()
+
+
+def test_answers_that_end_too_early_write_nothing(place: Place, capsys: Capture, typed: Typed) -> None:
+    typed(*ANSWERS[:10])
+    assert complaint(call_main(NEW, capsys)) == "the answers end before the questions do; nothing is written"
+    assert not written(place).exists()
+
+
+def test_a_schema_leaves_only_what_it_lacks_to_be_asked(place: Place, capsys: Capture, typed: Typed) -> None:
+    fields = [
+        {"name": "age", "type": "integer", "constraints": {"minimum": 18, "maximum": 100}},
+        {"name": "spent", "type": "number", "description": "euros a month"},
+        {"name": "note", "type": "string"},
+        {"name": "bought", "type": "integer"},
+    ]
+    (place.root / "schema.json").write_text(json.dumps({"fields": fields}))
+    typed("", "0,500", "ignored", "", "0,1", "", "0,1", "", "", "")
+    told = said(capsys, *NEW, "--schema", str(place.root / "schema.json"), "--label", "bought", "--positive", "1")
+    assert "spent (euros a month): category, integer, real or ignored [real]" in told and "age:" not in told
+    assert "those of schema.json and answers" in told
+    contract = load_contract(written(place))
+    assert isinstance(contract, Contract) and contract.source.ignore == ("note",)
+    assert contract.columns["bought"].model_dump()["categories"] == ("0", "1") and contract.label.parts == ("rest", ("1",))
+
+
+def test_an_interruption_writes_nothing(place: Place) -> None:
+    with subprocess.Popen(
+        [str(DPICL), *NEW],
+        env={**_bare_environment(), **place.environment, "PYTHONUNBUFFERED": "1"},
+        cwd=place.root,
+        stdin=subprocess.PIPE,
+        stdout=(log := (place.root / "said.txt").open("w+")),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdin
+            process.stdin.write("\n".join(ANSWERS[:4]) + "\n")
+            process.stdin.flush()
+            until(lambda: "spent: " in (place.root / "said.txt").read_text(), 60, "the question on the second column")
+            os.kill(process.pid, signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+        finally:
+            end(process)
+            log.close()
+    assert process.returncode == 130 and err.strip() == "dpicl: interrupted; nothing is written"
+    assert not written(place).exists()
