@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import typer
 
-from dpicl.contract.declared import Budget
+from dpicl.contract.declared import Budget, Person
 from dpicl.contract.draft import Draft, DraftColumn, assemble, can_be_named, sentences
 from dpicl.contract.models import CategoryColumn, IntegerColumn, RealColumn
 from dpicl.errors import DeclarationError, DpiclError
@@ -51,7 +51,10 @@ def ask_contract(known: Sequence[DraftColumn], ignored: Sequence[str], defaults:
         described[label] = _values(DraftColumn(label, "category"))
     positive = _ask("its values that count as Yes, parted by commas", lambda text: _some(text, described[label]), defaults.positive)
     epsilon = _ask("epsilon that all releases of these rows together may cost", _epsilon, defaults.epsilon)
-    others |= {"epsilon": epsilon, "ignored": tuple(name for name in columns if name not in described)}
+    person = _ask("column that names a person, if one may have several rows, else nothing", lambda text: _id_column(text, described), "")
+    rows = _ask("most rows of one person that enter a release", _row_count, "1") if person else 0
+    ignored = tuple(name for name in columns if name not in described and name != person)
+    others |= {"epsilon": epsilon, "ignored": ignored, "person": (person, rows) if person else None}
     draft = assemble(list(described.values()), label, positive, "the answers", **others)
     return _ask("a row in words", lambda text: _in_words(draft, text), sentences(draft.features))
 
@@ -131,6 +134,16 @@ def _some(text: str, label: DraftColumn) -> tuple[str, ...]:
 
 def _epsilon(text: str) -> float:
     return cast(float, validate(Budget, {"epsilon": text}, "budget").epsilon)
+
+
+def _id_column(text: str, described: Collection[str]) -> str:
+    if text in described or (text and not can_be_named(text)):
+        raise typer.BadParameter("expected nothing, or a column that is none of those described, named by letters, digits and . _ -")
+    return text
+
+
+def _row_count(text: str) -> int:
+    return validate(Person, {"id_column": "who", "max_rows": text}, "person").max_rows
 
 
 def _in_words(draft: Draft, text: str) -> Draft:

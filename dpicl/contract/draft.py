@@ -90,6 +90,8 @@ class Draft:
     origin: str = ""
     """What says bounds and categories; the rows themselves if empty."""
     ignored: tuple[str, ...] = ()
+    person: tuple[str, int] | None = None
+    """Where one person may have several rows: the column that names them, and how many rows of each enter a release."""
     sentence: str = ""
     """How a prompt puts a row; one sentence for each column if empty."""
 
@@ -184,6 +186,13 @@ def _head(draft: Draft) -> str:
 # (a code book, a law, a device's range), and never what rows say; until then the contract is refused."""
 
 
+def _unit(person: tuple[str, int] | None) -> str:
+    """Whom a release protects."""
+    if person is None:
+        return "unit: row  # or person, with `person: {id_column: …, max_rows: …}`, where somebody may have several rows"
+    return f"unit: person\n  person: {{id_column: {person[0]}, max_rows: {person[1]}}}"
+
+
 def _text(draft: Draft) -> str:
     leave_out = f"\n  ignore: {_json(draft.ignored)}" if draft.ignored else ""
     columns = "\n".join(_marked(f"  {column.line}", column, draft) for column in draft.columns)
@@ -202,7 +211,7 @@ source:
   file: {_json(draft.file)}{leave_out}
 
 privacy:
-  unit: row  # or person, with `person: {{id_column: …, max_rows: …}}`, where somebody may have several rows
+  {_unit(draft.person)}
   neighbours: add-or-remove-one
   sampling_rate: 1/10
   budget: {{epsilon: {draft.epsilon:g}}}

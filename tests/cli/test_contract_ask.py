@@ -27,7 +27,7 @@ COLUMNS = (
     *("bought", "category", "no,yes,twice"),
     "",
 )
-ANSWERS = (*COLUMNS, "bought", "yes,twice", "2", "")
+ANSWERS = (*COLUMNS, "bought", "yes,twice", "2", "", "")
 
 
 @pytest.fixture
@@ -59,6 +59,15 @@ def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typ
     assert len(out.read_text().splitlines()) == 2
 
 
+def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, capsys: Capture, typed: Typed) -> None:
+    typed(*ANSWERS[:21], "full name", "who", "none", "3", "")
+    told = said(capsys, *NEW)
+    assert "a column that is none of those described, named by letters" in told and "expected a valid integer" in told
+    contract = load_contract(written(place))
+    assert isinstance(contract, Contract) and contract.privacy.unit == "person"
+    assert contract.privacy.person and (contract.privacy.person.id_column, contract.privacy.person.max_rows) == ("who", 3)
+
+
 @pytest.mark.parametrize(
     ("place_of", "wrong", "sentence"),
     [
@@ -76,7 +85,8 @@ def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typ
         (19, "yes,no,twice", "expected some, but not all, of no, yes, twice"),
         (20, "0", "expected greater than 0"),
         (20, "much", "expected a valid number"),
-        (21, "The age is {years}.", "expected"),
+        (21, "age", "expected nothing, or a column that is none of those described"),
+        (22, "The age is {years}.", "expected"),
     ],
 )
 def test_a_wrong_answer_is_asked_again_with_one_sentence(
@@ -106,7 +116,7 @@ def test_a_schema_leaves_only_what_it_lacks_to_be_asked(place: Place, capsys: Ca
         {"name": "bought", "type": "integer"},
     ]
     (place.root / "schema.json").write_text(json.dumps({"fields": fields}))
-    typed("", "0,500", "ignored", "", "0,1", "", "0,1", "", "", "")
+    typed("", "0,500", "ignored", "", "0,1", "", "0,1", "", "", "", "")
     told = said(capsys, *NEW, "--schema", str(place.root / "schema.json"), "--label", "bought", "--positive", "1")
     assert "spent (euros a month): category, integer, real or ignored [real]" in told and "age:" not in told
     assert "those of schema.json and answers" in told
