@@ -190,11 +190,12 @@ def _bare_environment() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class World(Place):
-    """A place with a running server and cluster; the server may want a secret."""
+    """A place with a running server and cluster; the server may want a secret, and keep its runs in PostgreSQL."""
 
     url: str
     scheduler: str
     secret: str = ""
+    database: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -335,10 +336,18 @@ class _Session:
     @cached_property
     def world(self) -> World:
         """Server and cluster over one place."""
-        place = new_place(self._root)
-        url = self._enter(running_server(place))
+        place, database = new_place(self._root), self._database
+        kept = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database.replace("://", "+asyncpg://", 1)} if database else {}
+        url = self._enter(running_server(place, **kept))
         cluster = self._enter(running_cluster(place))
-        return World(self._root, url, cluster.scheduler_address)
+        return World(self._root, url, cluster.scheduler_address, database=database)
+
+    @cached_property
+    def _database(self) -> str:
+        """Address of a PostgreSQL, as installations have it; none where its programs are not, since most tests do not mind."""
+        from tests.ledger.postgres import is_wanted, running_postgres  # it takes functions of this module
+
+        return str(self._enter(running_postgres(durable=False)).url()) if is_wanted() else ""
 
 
 _sessions: dict[pytest.Config, _Session] = {}

@@ -1,66 +1,128 @@
-"""The orchestrator's own pages, in a real browser, show the stages, the retries and the results."""
+"""The orchestrator's own pages, in a real browser, show the stages, the retries and the results; its runs are kept in PostgreSQL."""
 
 from __future__ import annotations
 
+import base64
 import html
+import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
+import psycopg
 import pytest
+from prefect import flow
 
+from flows.wiring import Progress
 from tests.harness import World, rows
+from tests.ledger.postgres import required_programs
 
 pytestmark = pytest.mark.browser
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=25000", "--dump-dom")
 STAGES = ("ingest", "validate", "split", "randomise", "reconstruct", "serialize", "score", "baselines", "evaluate", "collect", "report")
+RELEASED = "released-ldp-tabicl--breast-cancer--seed0"
 Page = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _as_installed() -> None:
+    """These pages are those of installations, whose server keeps its runs in PostgreSQL."""
+    required_programs()
 
 
 @pytest.fixture
 def page(world: World, tmp_path: Path) -> Page:
-    """Opens a page of the server until it shows some words; gives its text."""
+    """Opens a page of the server until it shows some words, and fails if it never does; gives its HTML."""
     if CHROMIUM is None:
         assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1", "no Chromium, though DPICL_REQUIRE_BROWSER=1"
         pytest.skip("no Chromium here; install one to see the pages")
 
     def open_page(path: str, *words: str) -> str:
-        text = ""
         for _ in range(4):
             command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", world.url + path]
             shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
-            shown = re.sub(r"<(script|style)[\s\S]*?</\1>", "", shown)
-            text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", shown)))
+            text = text_of(shown)
             if all(word in text for word in words):
-                return text
+                return shown
         pytest.fail(f"{path} lacks {[word for word in words if word not in text]}: {text[:2000]}")
 
     return open_page
 
 
+def text_of(shown: str) -> str:
+    """What a reader sees of a page's HTML."""
+    without = re.sub(r"<(script|style)[\s\S]*?</\1>", "", shown)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", without)))
+
+
+def artifact(world: World, **wanted: str) -> dict[str, Any]:
+    """The newest artifact with this key, of this type or of this flow run."""
+    chosen = {name: {"any_": [value]} for name, value in wanted.items()}
+    return dict(world.ask("artifacts/filter", {"artifacts": chosen, "sort": "CREATED_DESC"})[0])
+
+
+def path_of(found: dict[str, Any]) -> str:
+    """Its page."""
+    return f"/artifacts/artifact/{found['id']}"
+
+
+def test_the_run_is_kept_in_postgresql(world: World, retried: Path) -> None:
+    with psycopg.connect(world.database) as connection:
+        kept = connection.execute("SELECT parameters ->> 'run_id' FROM flow_run WHERE state_type::text = 'COMPLETED'").fetchall()
+    assert ("retried",) in kept
+
+
 def test_the_flow_run_s_page_lists_every_stage(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
     names = [f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"]
-    words = ("ingest breast_cancer", "split breast_cancer", *names, *STAGES, "Completed")
-    text = page(f"/v2/runs/flow-run/{flow_run}?tab=TaskRuns", *words)
-    assert [word for word in words if word not in text] == []
+    page(f"/v2/runs/flow-run/{flow_run}?tab=TaskRuns", "ingest breast_cancer", "split breast_cancer", *names, *STAGES, "Completed")
 
 
 def test_the_flow_run_s_page_tells_of_both_retries(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
-    words = ("validate: File exists (errno 17)", "Retry 1/2 will start", "Retry 2/2 will start")
-    text = page(f"/v2/runs/flow-run/{flow_run}", *words)
-    assert [word for word in words if word not in text] == []
+    page(f"/v2/runs/flow-run/{flow_run}", "validate: File exists (errno 17)", "Retry 1/2 will start", "Retry 2/2 will start")
+
+
+def test_the_flow_run_s_page_lists_its_results_plots_and_progress(world: World, retried: Path, page: Page) -> None:
+    flow_run = world.flow_run("retried")["id"]
+    tables = [f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-retried", "budget-retried")]
+    page(f"/v2/runs/flow-run/{flow_run}?tab=Artifacts", *tables, "MARKDOWN figures-retried", "MARKDOWN report-retried", "PROGRESS")
 
 
 def test_the_task_run_s_page_counts_the_attempts(world: World, retried: Path, page: Page) -> None:
     (validation,) = [task for task in world.task_runs("retried") if task["name"] == "validate breast_cancer"]
-    text = page(f"/runs/task-run/{validation['id']}", "validate breast_cancer", "Run Count", "Retries")
-    assert "Run Count 3" in text and "Retries 2" in text and "Completed" in text
+    page(f"/runs/task-run/{validation['id']}", "validate breast_cancer", "Run Count 3", "Retries 2", "Completed")
+
+
+def test_the_progress_s_page_tells_the_share_of_units(world: World, retried: Path, page: Page) -> None:
+    @flow
+    def gone_on_with() -> None:
+        Progress(4, 1)
+
+    with world.entered():
+        gone_on_with()
+    page(path_of(artifact(world, type="progress")), "4 units", "Progress: 25%")
+    page(path_of(artifact(world, type="progress", flow_run_id=world.flow_run("retried")["id"])), "1 units", "Progress: 100%")
+
+
+def test_the_released_table_s_page_shows_every_row(world: World, retried: Path, page: Page) -> None:
+    found = artifact(world, key=RELEASED)
+    released = [f"{row['cell']} {row['attribute']} {row['level']} {row['share']:g}" for row in json.loads(found["data"])]
+    assert len(released) == 36
+    page(path_of(found), "36 Items", "cell attribute level share", *released)
+
+
+def test_the_plots_are_drawn_on_their_page(world: World, retried: Path, page: Page) -> None:
+    shown = page(path_of(artifact(world, key="figures-retried")), "Figures of retried", "LDP-TabICL: accuracy", "Time by stage")
+    pictures = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)"', shown)
+    labels = [ElementTree.fromstring(base64.b64decode(picture)).get("aria-label", "") for picture in pictures]
+    assert [label.partition(",")[0].partition(":")[0] for label in labels] == ["Accuracy against epsilon", "Wall time by stage"]
 
 
 def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page: Page) -> None:
@@ -68,11 +130,12 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
     shown = {
         "results-retried": ("balanced_accuracy", "zero-shot", "majority", *accuracies[:10]),
         "checks-breast-cancer": ("Checks of breast_cancer: counts, never values", "no_missing"),
-        "released-ldp-tabicl--breast-cancer--seed0": ("share", "attribute", "smoothness"),
         "report-retried": ("Report of retried",),
-        "figures-retried": ("Figures of retried", "LDP-TabICL: accuracy", "Time by stage"),
-        "budget-retried": ("What was spent, epsilon in nats", "breast_cancer-clients", "charged_now"),
+        "budget-retried": (
+            "What was spent, epsilon in nats",
+            "account releases charged_now",
+            "breast_cancer-clients 2 2 without bound none",
+        ),
     }
     for key, words in shown.items():
-        artifact = world.ask("artifacts/filter", {"artifacts": {"key": {"any_": [key]}}})[0]
-        page(f"/artifacts/artifact/{artifact['id']}", *words)
+        page(path_of(artifact(world, key=key)), *words)

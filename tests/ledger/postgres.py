@@ -33,12 +33,17 @@ def programs() -> Path | None:
     return found[-1].parent if found else Path(on_path).parent if on_path else None
 
 
+def is_wanted() -> bool:
+    """Whether its programs are here, or their lack is to be a failure."""
+    return programs() is not None or os.environ.get("DPICL_REQUIRE_POSTGRES") == "1"
+
+
 def required_programs() -> Path:
-    """The same, or skip the test; fail it where DPICL_REQUIRE_POSTGRES=1."""
+    """The folder of the programs, or skip the test; fail it where DPICL_REQUIRE_POSTGRES=1."""
     folder = programs()
     if folder is None:
         sentence = "no PostgreSQL server programs here; install Debian's package postgresql"
-        if os.environ.get("DPICL_REQUIRE_POSTGRES") == "1":
+        if is_wanted():
             pytest.fail(sentence)
         pytest.skip(sentence)
     return folder
