@@ -117,7 +117,8 @@ def strictly(schema: Any) -> Any:
 def test_resources_of_the_dask_operator_fit_its_definitions(file: str) -> None:
     package = importlib.util.find_spec("dask_kubernetes")
     if package is None or package.submodule_search_locations is None:
-        # Not among the dependencies: every `dask` command would import it, and with it four clients of Kubernetes.
+        # Not among the dependencies: every `dask` command would import it, and with it four clients of Kubernetes. To have it for
+        # this test alone: pip install --no-deps --target FOLDER dask-kubernetes==2026.3.0, and PYTHONPATH=FOLDER.
         pytest.skip("dask-kubernetes, which brings the definitions, is not here: pods and services are checked, what holds them is not")
     (item,) = yaml.safe_load_all((KUBERNETES / file).read_text())
     folder = Path(next(iter(package.submodule_search_locations))) / "operator/deployment/helm/dask-kubernetes-operator/crds"
