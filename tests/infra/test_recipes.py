@@ -1,20 +1,11 @@
-"""The recipes fit the formats that their tools read, agree with each other, and hold no secret."""
+"""The recipes name what is there, agree with each other, and hold no secret; test_tools.py has the tools of their formats read them."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -22,30 +13,10 @@ from flows.environment import DEFAULTS as QUIET
 from flows.gpus import GPU
 from infra.certificates import ROLES
 from tests.harness import REPOSITORY
+from tests.infra.recipes import COMPOSE, INFRA, KUBERNETES, SECRETS, documents, pods
 
-INFRA = REPOSITORY / "infra"
-KUBERNETES = INFRA / "kubernetes"
-COMPOSE = INFRA / "compose.yaml"
-SECRETS = (
-    "POSTGRES_PASSWORD",
-    "PREFECT_DATABASE_PASSWORD",
-    "LEDGER_DATABASE_PASSWORD",
-    "METRICS_DATABASE_PASSWORD",
-    "PREFECT_AUTH_STRING",
-    "DPICL_CERTIFICATES",
-    "DPICL_DATA",
-)
 ASKED = re.compile(r"\$\{(\w+)(:[?-])?")
 HARDENED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
-
-
-def program(name: str) -> str:
-    """A program beside this Python or on the path, or skip."""
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not here")
-    return found
 
 
 # compose
@@ -113,20 +84,19 @@ def test_gpu_workers_say_what_scoring_asks_for(services: dict[str, Any]) -> None
     assert f"own=(--resources {GPU}=1)" in (INFRA / "slurm" / "run.sbatch").read_text()
 
 
-def _compose(folder: Path, **given: str) -> subprocess.CompletedProcess[str]:
-    environment = {**{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}, **given}
-    command = [program("docker-compose"), "-f", str(COMPOSE), "--env-file", "/dev/null", "--profile", "gpu", "config", "--format", "json"]
-    return subprocess.run(command, check=False, env=environment, cwd=folder, capture_output=True, text=True, timeout=60)
-
-
-def test_compose_reads_the_file_and_refuses_it_without_any_one_secret(tmp_path: Path) -> None:
-    given = {name: f"/{name.lower()}" for name in SECRETS}
-    done = _compose(tmp_path, **given)
-    assert done.returncode == 0, done.stderr
-    assert set(json.loads(done.stdout)["services"]) == {"postgres", "prefect", "scheduler", "worker", "gpu-worker", "serve", "metrics"}
-    for name in SECRETS:
-        refused = _compose(tmp_path, **{**given, name: ""})
-        assert refused.returncode != 0 and f"required variable {name} is missing a value: set it in infra/.env" in refused.stderr, name
+def test_what_services_name_is_there(services: dict[str, Any]) -> None:
+    """As compose would say on reading the file, or Docker on starting a service."""
+    whole = yaml.safe_load(COMPOSE.read_text())
+    for name, service in services.items():
+        assert set(service["networks"]) <= set(whole["networks"]), name
+        assert set(service.get("secrets", [])) <= set(whole["secrets"]), name
+        waited = service.get("depends_on", {})
+        assert all("healthcheck" in services[other] and how == {"condition": "service_healthy"} for other, how in waited.items()), name
+        sources = [re.sub(r"\$\{[^}]*\}", "/given", volume).split(":")[0] for volume in service.get("volumes", [])]
+        assert all((INFRA / source).exists() for source in sources if source.startswith(".")), name
+        assert {source for source in sources if source[0] not in "./"} <= set(whole["volumes"]), name
+    builds = [service["build"] for service in services.values() if "build" in service]
+    assert builds and all((INFRA / build["context"] / build["dockerfile"]).is_file() for build in builds)
 
 
 # the image
@@ -155,28 +125,10 @@ def test_the_image_is_as_quiet_as_a_run_on_its_own() -> None:
 # Kubernetes
 
 
-def documents() -> Iterator[dict[str, Any]]:
-    for path in sorted(KUBERNETES.glob("*.yaml")):
-        yield from yaml.safe_load_all(path.read_text())
-
-
-def pods() -> dict[str, tuple[dict[str, str], dict[str, Any]]]:
-    """Labels and specification of every pod, by name; the operator adds labels of its own."""
-    found = {}
-    for item in documents():
-        name, spec = item.get("metadata", {}).get("name", ""), item.get("spec", {})
-        if item["kind"] in ("Deployment", "StatefulSet"):
-            found[name] = (spec["template"]["metadata"]["labels"], spec["template"]["spec"])
-        if item["kind"].startswith("Dask"):
-            cluster = {"dask.org/cluster-name": spec.get("cluster", name)}
-            for part in spec.keys() & {"scheduler", "worker"}:
-                found[f"{name}-{part}"] = ({**cluster, **spec[part].get("metadata", {}).get("labels", {})}, spec[part]["spec"])
-    return found
-
-
 def test_every_file_is_of_the_base_and_none_holds_a_secret() -> None:
     base = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
     assert sorted([*base["resources"], "kustomization.yaml"]) == sorted(path.name for path in KUBERNETES.glob("*.yaml"))
+    assert all((KUBERNETES / file).is_file() for made in base["configMapGenerator"] for file in made.get("files", []))
     assert "Secret" not in {item["kind"] for item in documents()}
     text = "".join(path.read_text() for path in KUBERNETES.iterdir())
     assert "PRIVATE KEY" not in text and not re.search(r"://\w+:\w+@", text)
@@ -233,56 +185,7 @@ def test_policies_let_talk_whom_pods_and_services_need() -> None:
     assert pairs("egress", "to") == wanted == pairs("ingress", "from")
 
 
-def test_manifests_fit_the_schemas_of_kubernetes(tmp_path: Path) -> None:
-    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(item for item in documents() if item["kind"] != "Kustomization"))
-    done = subprocess.run(
-        [program("kubernetes-validate"), "--strict", str(tmp_path / "all.yaml")], check=False, capture_output=True, text=True, timeout=60
-    )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    assert said.count(" passed for ") == sum(
-        item["kind"] not in ("Kustomization", "DaskCluster", "DaskWorkerGroup") for item in documents()
-    )
-
-
-def strictly(schema: Any) -> Any:
-    """The schema as the API server prunes by it: what it does not name is not kept."""
-    if isinstance(schema, dict):
-        schema = {key: strictly(value) for key, value in schema.items()}
-        if (
-            isinstance(schema.get("properties"), dict)
-            and schema.get("type") == "object"
-            and not schema.get("x-kubernetes-preserve-unknown-fields")
-        ):
-            schema.setdefault("additionalProperties", False)
-        return schema
-    return [strictly(one) for one in schema] if isinstance(schema, list) else schema
-
-
-@pytest.mark.parametrize("file", ["dask.yaml", "gpu-workers.yaml"])
-def test_resources_of_the_dask_operator_fit_its_definitions(file: str) -> None:
-    package = importlib.util.find_spec("dask_kubernetes")
-    if package is None or package.submodule_search_locations is None:
-        pytest.skip("dask-kubernetes, which brings the definitions, is not here")
-    (item,) = yaml.safe_load_all((KUBERNETES / file).read_text())
-    folder = Path(next(iter(package.submodule_search_locations))) / "operator/deployment/helm/dask-kubernetes-operator/crds"
-    (version,) = yaml.safe_load((folder / f"{item['kind'].lower()}.yaml").read_text())["spec"]["versions"]
-    schema = strictly(version["schema"]["openAPIV3Schema"])
-    schema["properties"] |= {"metadata": {}, "apiVersion": {}, "kind": {}}
-    validator = jsonschema.Draft7Validator(schema)
-    assert [error.message for error in validator.iter_errors(item)] == []
-    broken = deepcopy(item)
-    broken["spec"]["worker"]["spec"]["containers"][0]["imagine"] = "x"
-    assert list(validator.iter_errors(broken)), "a wrong word would be noticed"
-
-
 # SLURM
-
-
-@pytest.mark.parametrize("script", [INFRA / "slurm" / "run.sbatch", KUBERNETES / "create-databases.sh"], ids=lambda path: path.name)
-def test_scripts_can_be_read_by_their_shells(script: Path) -> None:
-    shell = script.read_text().splitlines()[0].removeprefix("#!").strip()
-    assert subprocess.run([shell, "-n", str(script)], check=False, capture_output=True, text=True).stderr == ""
 
 
 def test_jobqueue_s_settings_are_of_names_that_dask_has() -> None:
