@@ -51,7 +51,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--weights", type=Path, help="begin with the weights of this model folder, such as the shipped one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-    parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16: faster on a CPU whose flags name avx512_bf16 or amx_bf16")
+    parser.add_argument(
+        "--bfloat16", action="store_true", help="compute in bfloat16: faster on a CPU whose flags name avx512_bf16 or amx_bf16"
+    )
     parser.add_argument("--threads", type=int, help="of torch, on a CPU")
     asked = parser.parse_args()
     if is_begun(asked.out) and not asked.resume:
