@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pyarrow.parquet as pq
 
 from tests.harness import World
@@ -129,6 +130,15 @@ def _every_row(path: Path) -> bytes:
         return b"\n".join(value if isinstance(value, bytes) else str(value).encode() for row in rows for value in row)
 
 
+def stored_rows(url: str) -> bytes:
+    """Every row of every table of a PostgreSQL database."""
+    with psycopg.connect(url) as connection:
+        names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        rows = [row for name in names for row in connection.execute(f'SELECT * FROM "{name}"')]  # type: ignore[arg-type]
+    assert len(rows) > 10
+    return "\n".join(map(str, rows)).encode()
+
+
 def files(folders: Iterable[Path]) -> dict[str, bytes]:
     """All files below some folders, and their names."""
     found = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
@@ -139,6 +149,11 @@ def api(world: World) -> dict[str, bytes]:
     """What the orchestrator's API tells of all runs, page by page."""
     kinds = ("flow_runs", "task_runs", "logs", "artifacts", "flows", "deployments", "events")
     return {kind: json.dumps(everything(world, kind)).encode() for kind in kinds}
+
+
+def database(world: World) -> dict[str, bytes]:
+    """What the orchestrator keeps in PostgreSQL; nothing where it keeps a file, which is among its files."""
+    return {"database": stored_rows(world.database)} if world.database else {}
 
 
 def everything(world: World, kind: str) -> list[Any]:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.harness import SMALL_OPTIONS, Place, World, call_main, complaint, install, rows, shop, shop_rows
-from tests.leaks import api, files
+from tests.leaks import api, database, files
 from tests.ledger.postgres import Server, running_postgres
 
 Capture = pytest.CaptureFixture[str]
@@ -66,7 +66,8 @@ def test_a_table_of_postgresql_is_run_to_its_report(world: World, server: Server
     assert done.returncode == 0, done.stderr
     assert len(rows(world.run("run-asked") / "results.csv")) > 10
     wanted = (server.password.encode(), f":{server.port}".encode())
-    told = {**files([world.home, world.root / "prefect"]), **api(world), "out": done.stdout.encode(), "err": done.stderr.encode()}
+    kept = {**files([world.home, world.root / "prefect"]), **api(world), **database(world)}
+    told = {**kept, "out": done.stdout.encode(), "err": done.stderr.encode()}
     assert [name for name, data in told.items() if any(word in data for word in wanted)] == []
     held = json.loads((world.run("run-asked") / "validation" / "asked.json").read_text())
     assert all(row["holds"] for row in held)

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psycopg
 import yaml
 
 from tests.flows.planted import STAGES, contract, fault, table, texts
 from tests.harness import REPOSITORY, World, end, free_port, install, install_texts, letters, new_place, running_server, until
-from tests.leaks import api, files
-from tests.ledger.postgres import Server, running_postgres
+from tests.leaks import api, files, stored_rows
+from tests.ledger.postgres import running_postgres
 from tests.library.text_contracts import lines, records
 from tests.recording import Wire, calls_are_listed, listed, recorded
 
@@ -66,7 +65,7 @@ def everything_done(root: Path) -> Iterator[Aftermath]:
         done = _all_flows(world, extra)
         until(lambda: b"3 categories" in api(world)["logs"], 30, "the last logs")
         said = {"private": f"{private.stdout}{private.stderr}".encode(), "done": f"{done.stdout}{done.stderr}".encode()}
-        left = {**_files(world), **api(world), **said, "ledger": _rows(postgres)}
+        left = {**_files(world), **api(world), **said, "ledger": stored_rows(postgres.url())}
         wires = {**server.content, **scheduler.content}
         yield Aftermath(world, private, json.loads(done.stdout.splitlines()[-1]), left, wires, listed(called), postgres.password)
 
@@ -125,12 +124,3 @@ def _files(world: World) -> dict[str, bytes]:
     folders = [path for path in (*world.root.iterdir(), *world.home.iterdir()) if path.name not in apart]
     alone = {str(path): path.read_bytes() for path in folders if path.is_file()}
     return {**files(path for path in folders if path.is_dir()), **alone}
-
-
-def _rows(postgres: Server) -> bytes:
-    """Every row of every table of the ledger."""
-    with psycopg.connect(postgres.url()) as connection:
-        names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
-        rows = [row for name in names for row in connection.execute(f'SELECT * FROM "{name}"')]  # type: ignore[arg-type]
-    assert len(rows) > 10
-    return "\n".join(map(str, rows)).encode()

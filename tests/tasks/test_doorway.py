@@ -14,7 +14,7 @@ from prefect_dask import DaskTaskRunner
 from dpicl.errors import DataError, DpiclError
 from tasks.doorway import StageFailed, clean_errors, doorway
 from tests.harness import World, until
-from tests.leaks import api, files, hits
+from tests.leaks import api, database, files, hits
 
 CANARY = "canary-5f3a91e0"
 
@@ -115,6 +115,7 @@ def test_a_foreign_error_s_text_reaches_no_log_state_or_file_of_the_orchestrator
     with caplog.at_level(logging.DEBUG, "dpicl"):
         assert run_flow(world, "leaks", work, on_cluster=True) == [*["FAILED"] * len(KINDS), len(KINDS), "done"]
     until(lambda: b"flaky: Input/output error (errno 5)" in api(world)["logs"], 20, "the retry's log")
-    left = {**files([world.root / "prefect", world.root / "dask", world.root / "tmp"]), **api(world), "log": caplog.text.encode()}
+    told = {**api(world), **database(world), "log": caplog.text.encode()}
+    left = {**files([world.root / "prefect", world.root / "dask", world.root / "tmp"]), **told}
     assert not hits(left, [CANARY])
-    assert b"broken: KeyError at" in left["task_runs"]
+    assert all(b"broken: KeyError at" in left[name] for name in ("task_runs", *database(world)))
