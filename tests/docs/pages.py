@@ -42,6 +42,11 @@ class Command:
         return None
 
 
+def unnamed_blocks(text: str) -> int:
+    """Blocks that do not say of what kind they are."""
+    return sum(line.strip() == "```" for line in re.findall(r"^```.*$", text, re.MULTILINE)[::2])
+
+
 def all_pages() -> list[str]:
     """Every page by its path below docs."""
     return sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
@@ -59,7 +64,8 @@ def steps_of(text: str) -> list[File | Command]:
         if path:
             found.append(File(path, content))
         elif language == "sh":
-            found += [Command(line.strip()) for line in content.splitlines() if line.strip() and not line.startswith("#")]
+            joined = content.replace("\\\n", " ").splitlines()
+            found += [Command(re.sub(r"\s+# .*", "", line.strip())) for line in joined if line.strip() and not line.startswith("#")]
         elif language == "console":
             found += _typed(content)
     return found
