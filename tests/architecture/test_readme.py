@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -76,22 +75,3 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
         [sys.executable, "-c", example[1] + "\nprint(len(results))"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
     )
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
-
-
-def test_every_command_exists_with_its_options() -> None:
-    lines = [line.split("#")[0].strip() for block in re.findall(r"```\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
-    commands = [shlex.split(line) for line in lines if line.startswith("dpicl ")]
-    assert len(commands) >= 10
-    for command in commands:
-        words = command[1:3] if command[1] in {"contract", "data"} else command[1:2]
-        shown = subprocess.run(
-            [str(Path(sys.executable).with_name("dpicl")), *words, "--help"], capture_output=True, text=True, check=False, timeout=60
-        )
-        assert shown.returncode == 0
-        assert all(option in shown.stdout for option in command if option.startswith("--")), command
-
-
-def test_every_make_target_exists() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    named = re.findall(r"make ([a-z]+)", " ".join(re.findall(r"```\n(.*?)```", README, re.DOTALL)))
-    assert {"demo", "test", "bench"} <= set(named) <= targets
