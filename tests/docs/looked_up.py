@@ -1,8 +1,9 @@
-"""Pages whose commands stay up, need a second host, or are many: each is typed by another test, or it is said why by none."""
+"""Commands of the pages beside docs, which are many: each is typed by another test, or it is said why by none."""
 
 OUTSIDE = {"../README.md", "../CONTRIBUTING.md"}
 """Pages beside docs."""
-LOOKED_UP = {"how-to/cluster.md", "how-to/schedule.md", "how-to/watch.md", *OUTSIDE}
+AS_THEY_STAND = {"how-to/cluster.md", "how-to/schedule.md", "how-to/watch.md"}
+"""Pages whose commands stay up, or need several hosts: test_typed.py types them in terminals."""
 
 TYPED = {
     "dpicl run": ("tests/flows/test_interrupted.py", '"run", "demo"'),
@@ -21,17 +22,6 @@ TYPED = {
     "dpicl metrics": ("tests/cli/test_metrics.py", '"metrics", "--port"'),
     "dpicl serve": ("tests/cli/test_serve.py", '"serve"'),
     "dpicl ledger downgrade": ("tests/upgrades/test_old_runs.py", '"downgrade"'),
-    "dpicl deploy": ("tests/cli/test_deploy.py", '"deploy", *words'),
-    "prefect work-pool create": ("tests/cli/test_deploy.py", '"work-pool", "create", "hospital", "--type", "process"'),
-    "prefect deploy": ("tests/cli/test_deploy.py", '"deploy", "--all"'),
-    "prefect worker": ("tests/cli/test_deploy.py", '"worker", "start"'),
-    "prefect server start": ("tests/harness.py", '"server", "start"'),
-    "export PREFECT_API_URL": ("tests/harness.py", '"PREFECT_API_URL": self.api_url'),
-    "python -m infra.certificates": ("tests/infra/parts.py", 'main([str(folder), "--host", *hosts])'),
-    "python -m uvicorn --factory": ("tests/infra/test_hosts.py", "prefect.server.api.server:create_app"),
-    "dask scheduler": ("tests/infra/test_hosts.py", '"scheduler"'),
-    "dask worker": ("tests/infra/parts.py", '"--no-dashboard", "--dashboard-address", "127.0.0.1:0", "--preload", "tasks.preload"'),
-    ". ~/dpicl.env": ("tests/infra/parts.py", ". '{folder}/tls.env'"),
     "python -m dpicl.client": ("tests/cli/test_client.py", "dpicl.client"),
     "make demo": (".ci/run", "make demo"),
     "make test": (".ci/run", "make test"),
@@ -39,20 +29,12 @@ TYPED = {
 """How a command begins, by which test it is typed, and the words there; of several beginnings the longest counts."""
 
 NOT_TYPED = {
-    "ssh ": "needs two hosts",
-    "scp ": "needs two hosts",
-    "export ": "a place of the reader's own",
-    "sudo chown": "needs root",
-    "install -m 0600": "copies a file",
-    "docker compose": "needs a container engine",
-    "sbatch": "needs SLURM",
     "make audit": "takes hours",
     "make bench": "takes hours",
     "make chaos": "takes hours",
     "make drill": "takes half an hour",
     "make reference": "writes into the repository; a test compares what it would write",
     "dpicl data fetch": "needs the network",
-    "dpicl serve --notify": "needs a block of the reader's messenger",
     "dpicl run table-": "needs data sets and a model; tests run these methods on small ones",
     "dpicl run beyond": "takes half an hour",
     "dpicl run few-shot-table": "needs data sets and a GPU",

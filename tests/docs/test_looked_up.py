@@ -1,10 +1,12 @@
-"""Commands of pages that nobody follows from line to line are typed by other tests."""
+"""Commands of pages that nobody follows from line to line are typed by other tests, and every block says its kind."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.docs.looked_up import LOOKED_UP, NOT_TYPED, OUTSIDE, TYPED
+from tests.docs.looked_up import AS_THEY_STAND, NOT_TYPED, OUTSIDE, TYPED
 from tests.docs.pages import DOCS, ROOT, Command, all_pages, steps, unnamed_blocks
 
 
@@ -14,7 +16,7 @@ def begins(line: str) -> str:
 
 
 def lines() -> set[str]:
-    return {step.line for page in LOOKED_UP for step in steps(page) if isinstance(step, Command)}
+    return {step.line for page in OUTSIDE for step in steps(page) if isinstance(step, Command)}
 
 
 def test_every_command_is_typed_by_a_test_or_said_why_not() -> None:
@@ -34,6 +36,13 @@ def test_the_words_stand_in_that_test(start: str) -> None:
 @pytest.mark.parametrize("page", [*all_pages(), *sorted(OUTSIDE), "../SECURITY.md"])
 def test_every_block_says_of_what_kind_it_is(page: str) -> None:
     assert unnamed_blocks((DOCS / page).read_text("utf-8")) == 0
+
+
+@pytest.mark.parametrize("page", [*all_pages(), *sorted(OUTSIDE), "../SECURITY.md"])
+def test_a_block_of_commands_is_of_a_kind_that_is_looked_for(page: str) -> None:
+    shells = {"bash"} if page in AS_THEY_STAND else set()  # which are typed in a shell that stays; elsewhere each line is a command
+    kinds = set(re.findall(r"^```(\w+)", (DOCS / page).read_text("utf-8"), re.MULTILINE))
+    assert kinds <= {"sh", "console", "text", "yaml", "json", "python", "bibtex", *shells}
 
 
 def test_a_block_without_a_kind_would_be_noticed() -> None:
