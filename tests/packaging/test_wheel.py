@@ -36,19 +36,6 @@ assert not [name for name, module in sys.modules.items() if str(getattr(module, 
 """
 
 
-_WITHOUT = """
-import sys
-from importlib.machinery import PathFinder
-hidden = sys.argv.pop(1).split(",")
-class Bare(PathFinder):
-    @classmethod
-    def find_spec(cls, name, *others):
-        return None if name.partition(".")[0] in hidden else super().find_spec(name, *others)
-sys.meta_path[:] = [Bare if one is PathFinder else one for one in sys.meta_path]
-"""
-_EXTRAS = "typer,rich,prefect,prefect_dask,dask,distributed,torch,transformers,sqlalchemy,alembic,dp_accounting,prv_accountant,httpx,mbi"
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with both, made offline."""
@@ -114,23 +101,3 @@ def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> 
     assert len((tmp_path / "elsewhere" / "demos.jsonl").read_text().splitlines()) == 2
     assert {"own.yaml", "heart.yaml"} <= {path.name for path in (tmp_path / "elsewhere" / "data_contracts").iterdir()}
     assert "<style>" in (place.run("third") / "report.html").read_text()
-
-
-def without(packages: str, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Code in a process that cannot import these packages."""
-    command = [sys.executable, "-c", _WITHOUT + code, packages, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=_bare_environment(), capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize(("missing", "command"), [(_EXTRAS, "list"), ("prefect,prefect_dask", "serve")])
-def test_a_missing_extra_is_told_in_one_sentence(missing: str, command: str) -> None:
-    told = without(missing, "from flows.entry import main; main()", command)
-    assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr.endswith(' is not installed; expected the extras, by `pip install "dpicl[pipeline,local]"`\n')
-    assert len(told.stderr.splitlines()) == 1
-
-
-def test_the_library_and_the_data_holder_s_program_need_no_extra() -> None:
-    code = "import dpicl.client.__main__, dpicl.methods.ldp_tabicl, dpicl.methods.gdp_tabicl, dpicl.baselines, dpicl.contract"
-    told = without(_EXTRAS, code)
-    assert told.returncode == 0, told.stderr

@@ -1,0 +1,109 @@
+"""What a plain `pip install dpicl` gives: the library, and a command line that says in one sentence what it needs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from flows.entry import PACKAGES
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+_HIDING = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {hidden!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hidden())
+sys.argv = {words!r}
+"""
+_LIBRARY = """
+from importlib import import_module
+for name in {modules!r}:
+    try:
+        import_module(name)
+    except ModuleNotFoundError as error:
+        print(name, error.name.partition(".")[0])
+"""
+NEEDED = {
+    "ledger": ("dpicl.accounting.ledger", "dpicl.accounting.pld", "dpicl.snapshots"),
+    "endpoint": ("dpicl.lm.endpoint", "dpicl.tabular.addresses", "dpicl.tabular.remote", "dpicl.tabular.repository"),
+    "local": ("dpicl.lm", "dpicl.training"),
+}
+"""Which extra a part of the library may need; all other parts need none."""
+PROGRAM = "from flows.entry import main\nmain()"
+
+
+def brought_by(extra: str) -> set[str]:
+    """Packages of an extra and of those that it names, as they are imported."""
+    found = set[str]()
+    for requirement in PROJECT["optional-dependencies"][extra]:
+        named = re.match(r"dpicl\[(.*)\]", requirement)
+        found |= set[str]().union(*map(brought_by, named[1].split(","))) if named else {_imported(requirement)}
+    return found
+
+
+def _imported(requirement: str) -> str:
+    match = re.match(r"[\w-]+", requirement)
+    assert match is not None, requirement
+    return match[0].lower().replace("-", "_")
+
+
+EXTRAS = brought_by("pipeline") | brought_by("local")
+
+
+def without(hidden: set[str], program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """A program in a Python that does not find these packages."""
+    text = _HIDING.format(hidden=sorted(hidden), words=["dpicl", *words]) + program
+    return subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_program_is_the_one_that_can_say_what_it_needs() -> None:
+    assert PROJECT["scripts"] == {"dpicl": "flows.entry:main"}
+    assert EXTRAS == PACKAGES
+
+
+@pytest.mark.parametrize(
+    ("hidden", "words", "named"),
+    [(EXTRAS, ["--help"], "typer"), ({"rich"}, ["list"], "rich"), ({"prefect", "prefect_dask"}, ["serve"], "prefect")],
+)
+def test_the_command_line_says_in_one_sentence_what_it_needs(hidden: set[str], words: list[str], named: str) -> None:
+    done = without(hidden, PROGRAM, *words)
+    sentence = f'dpicl: {named} is not installed; expected the extras, by `pip install "dpicl[pipeline,local]"`\n'
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
+
+
+def test_a_package_of_no_extra_that_is_missing_is_shown_as_a_defect() -> None:
+    done = without({"pydantic"}, PROGRAM, "list")
+    assert done.returncode == 1 and done.stderr.endswith("ModuleNotFoundError: No module named 'pydantic'\n")
+
+
+def allowed(module: str) -> set[str]:
+    """Packages that a module of the library may need beyond a plain installation."""
+    return set[str]().union(
+        *(brought_by(extra) for extra, parts in NEEDED.items() if f"{module}.".startswith(tuple(f"{part}." for part in parts)))
+    )
+
+
+def test_the_library_can_be_imported_without_extras_but_for_the_parts_that_need_one() -> None:
+    files = (path.relative_to(ROOT).with_suffix("") for path in (ROOT / "dpicl").rglob("*.py") if path.stem != "__main__")
+    modules = sorted(".".join(path.parts).removesuffix(".__init__") for path in files)
+    done = without(EXTRAS, _LIBRARY.format(modules=[*modules, "dpicl.client.__main__"]))
+    assert done.returncode == 0, done.stderr
+    failed = dict(line.split() for line in done.stdout.splitlines())
+    assert {module: package for module, package in failed.items() if package not in allowed(module)} == {}
+    assert failed.keys() >= {"dpicl.accounting.ledger", "dpicl.lm.loading", "dpicl.lm.endpoint.client"}, "nothing was hidden"
+    assert not failed.keys() & {"dpicl", "dpicl.contract", "dpicl.methods.gdp_tabicl", "dpicl.mechanisms", "dpicl.client.__main__"}
+
+
+def test_the_readme_s_example_of_the_library_runs_without_any_extra() -> None:
+    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert example is not None
+    done = without(EXTRAS, example[1] + "\nprint(len(results))")
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
