@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -67,6 +68,17 @@ def test_the_wheel_holds_every_file_of_the_packages_and_what_is_shipped_with_the
         "dpicl/published/table-III.csv",
     ):
         assert needed in names
+
+
+def test_the_page_names_the_wheel_and_extras_that_it_has(built: Path) -> None:
+    (command,) = re.findall(
+        r'install -c requirements.lock "dist/([^\["]+)\[([\w,]+)\]"', (ROOT / "docs" / "how-to" / "install.md").read_text("utf-8")
+    )
+    wheel, extras = command
+    assert wheel == next(built.glob("*.whl")).name
+    with zipfile.ZipFile(built / wheel) as archive:
+        told = archive.read(f"{wheel.removesuffix('-py3-none-any.whl')}.dist-info/METADATA").decode()
+    assert set(extras.split(",")) <= set(re.findall(r"^Provides-Extra: (\S+)$", told, re.MULTILINE))
 
 
 def test_the_source_archive_holds_what_the_wheel_is_built_from(built: Path) -> None:
