@@ -134,7 +134,7 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
         "budget-retried": (
             "What was spent, epsilon in nats",
             "account releases charged_now",
-            "breast_cancer-clients 2 2 without bound none",
+            "breast_cancer-clients 2",
         ),
     }
     for key, words in shown.items():
