@@ -117,7 +117,6 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
 )
 def test_a_broken_pipeline_is_one_sentence_with_its_key(tmp_path: Path, changes: dict[str, Any], key: str, phrase: str) -> None:
     path = rf"pipelines\.mine{chr(92) + '.' if key else ''}{key}"
-    got = "is not filled in" if value is None else "got .*"
     with pytest.raises(DeclarationError, match=rf"^pipelines\.yaml: {path}: .*{phrase}"):
         _pipeline(tmp_path, **changes)
 
@@ -135,7 +134,6 @@ def test_a_broken_pipeline_is_one_sentence_with_its_key(tmp_path: Path, changes:
     ],
 )
 def test_what_a_schedule_replaces_is_checked_as_the_file_is_read(tmp_path: Path, parameters: dict[str, Any], phrase: str) -> None:
-    got = "is not filled in" if value is None else "got .*"
     with pytest.raises(DeclarationError, match=rf"^pipelines\.yaml: pipelines\.mine\.schedule\.parameters: .*{phrase}"):
         _pipeline(tmp_path, schedule={**DAILY, "parameters": parameters})
 
