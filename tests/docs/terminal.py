@@ -37,7 +37,7 @@ def _commands(block: str) -> Iterator[str]:
         opened = re.search(r"<<(\w+)$", line)
         until_line = opened[1] if opened else "done" if line.startswith("for ") else until_line
         if not until_line or line == until_line:
-            yield "\n".join(begun)
+            yield re.sub(r"\s+# .*", "", "\n".join(begun)) if len(begun) == 1 else "\n".join(begun)
             begun, until_line = [], ""
     assert not begun, f"never ends: {begun}"
 

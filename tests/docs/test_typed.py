@@ -253,5 +253,5 @@ def test_every_section_of_the_page_on_clusters_is_typed() -> None:
 def test_a_command_is_not_cut() -> None:
     from tests.docs.terminal import _commands
 
-    block = "a \\\n  b\ncat <<END\nc\nEND\nfor d in e; do\n    f\ndone\ng\n"
+    block = "a \\\n  b  # said\ncat <<END\nc\nEND\nfor d in e; do\n    f\ndone\ng\n"
     assert list(_commands(block)) == ["a    b", "cat <<END\nc\nEND", "for d in e; do\n    f\ndone", "g"]
