@@ -93,6 +93,7 @@ def test_a_worker_of_a_pool_runs_what_was_deployed_from_another_folder(world: Wo
     assert {row["epsilon"] for row in rows(report.with_name("results.csv")) if row["system"] == "icl"} == {"inf"}
 
 
+@pytest.mark.exhaustive
 def test_a_pool_of_the_command_line_is_for_pipelines_that_name_none(world: World, tmp_path: Path) -> None:
     declare(world, pooled=POOLED, other=PIPELINE)
     deploy(world, tmp_path / "all.yaml", "--pool", "ward")

@@ -89,6 +89,7 @@ def ask(api: str, path: str, body: Any) -> Any:
         return json.loads(answer.read())
 
 
+@pytest.mark.exhaustive
 def test_the_page_on_schedules(place: Place, environment: dict[str, str]) -> None:
     port = free_port()
     api = f"http://127.0.0.1:{port}/api"
@@ -157,6 +158,7 @@ scp() { local to="${@: -1}"; cp -p "${@:2:$#-2}" "$HAND/${to#hand:}"; }
 """In place of the second host: a folder that is its home."""
 
 
+@pytest.mark.exhaustive
 def test_the_page_on_clusters_by_hand(place: Place, environment: dict[str, str], changes: Changes) -> None:
     boss, hand = place.root / "boss", place.root / "hand"
     boss.mkdir()
