@@ -81,23 +81,23 @@ def test_the_run_is_kept_in_postgresql(world: World, retried: Path) -> None:
 def test_the_flow_run_s_page_lists_every_stage(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
     names = [f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"]
-    page(f"/v2/runs/flow-run/{flow_run}?tab=TaskRuns", "ingest breast_cancer", "split breast_cancer", *names, *STAGES, "Completed")
+    assert page(f"/v2/runs/flow-run/{flow_run}?tab=TaskRuns", "ingest breast_cancer", "split breast_cancer", *names, *STAGES, "Completed")
 
 
 def test_the_flow_run_s_page_tells_of_both_retries(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
-    page(f"/v2/runs/flow-run/{flow_run}", "validate: File exists (errno 17)", "Retry 1/2 will start", "Retry 2/2 will start")
+    assert page(f"/v2/runs/flow-run/{flow_run}", "validate: File exists (errno 17)", "Retry 1/2 will start", "Retry 2/2 will start")
 
 
 def test_the_flow_run_s_page_lists_its_results_plots_and_progress(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
     tables = [f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-retried", "budget-retried")]
-    page(f"/v2/runs/flow-run/{flow_run}?tab=Artifacts", *tables, "MARKDOWN figures-retried", "MARKDOWN report-retried", "PROGRESS")
+    assert page(f"/v2/runs/flow-run/{flow_run}?tab=Artifacts", *tables, "MARKDOWN figures-retried", "MARKDOWN report-retried", "PROGRESS")
 
 
 def test_the_task_run_s_page_counts_the_attempts(world: World, retried: Path, page: Page) -> None:
     (validation,) = [task for task in world.task_runs("retried") if task["name"] == "validate breast_cancer"]
-    page(f"/runs/task-run/{validation['id']}", "validate breast_cancer", "Run Count 3", "Retries 2", "Completed")
+    assert page(f"/runs/task-run/{validation['id']}", "validate breast_cancer", "Run Count 3", "Retries 2", "Completed")
 
 
 def test_the_progress_s_page_tells_the_share_of_units(world: World, retried: Path, page: Page) -> None:
@@ -107,15 +107,15 @@ def test_the_progress_s_page_tells_the_share_of_units(world: World, retried: Pat
 
     with world.entered():
         gone_on_with()
-    page(path_of(artifact(world, type="progress")), "4 units", "Progress: 25%")
-    page(path_of(artifact(world, type="progress", flow_run_id=world.flow_run("retried")["id"])), "1 units", "Progress: 100%")
+    assert page(path_of(artifact(world, type="progress")), "4 units", "Progress: 25%")
+    assert page(path_of(artifact(world, type="progress", flow_run_id=world.flow_run("retried")["id"])), "1 units", "Progress: 100%")
 
 
 def test_the_released_table_s_page_shows_every_row(world: World, retried: Path, page: Page) -> None:
     found = artifact(world, key=RELEASED)
     released = [f"{row['cell']} {row['attribute']} {row['level']} {row['share']:g}" for row in json.loads(found["data"])]
     assert len(released) == 36
-    page(path_of(found), "36 Items", "cell attribute level share", *released)
+    assert page(path_of(found), "36 Items", "cell attribute level share", *released)
 
 
 def test_the_plots_are_drawn_on_their_page(world: World, retried: Path, page: Page) -> None:
@@ -138,4 +138,4 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
         ),
     }
     for key, words in shown.items():
-        page(path_of(artifact(world, key=key)), *words)
+        assert page(path_of(artifact(world, key=key)), *words)
