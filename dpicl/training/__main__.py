@@ -26,14 +26,14 @@ def main() -> None:
     device = choose_device(asked.device)
     if not is_begun(asked.out):
         begin(preset_of(asked.preset), asked.out, seed=asked.seed, weights=asked.weights)
-    steps = read_state(asked.out).step + asked.steps if asked.steps else None
+    steps = read_state(asked.out).step + asked.steps if asked.steps else asked.until
     with tqdm(unit="tok", unit_scale=True, initial=read_state(asked.out).tokens) as bar:
 
         def told(state: State, seen: Round) -> None:
             bar.update(state.tokens - bar.n)
             bar.set_postfix_str(f"level {seen.level}, right {seen.accuracy:.3f} (vote {seen.vote_accuracy:.3f}), loss {seen.loss:.3f}")
 
-        state = train(asked.out, device, Limits(asked.minutes, steps), told, bfloat16=asked.bfloat16)
+        state = train(asked.out, device, Limits(asked.minutes, steps, asked.cool_down), told, bfloat16=asked.bfloat16)
     learner, _ = open_learner(asked.out, device)
     learner.model.load_state_dict(learner.mean)
     figures = evaluate(learner.model, asked.out, preset_of(state.preset).held_out_tasks, device)
@@ -46,7 +46,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--preset", choices=sorted(PRESETS), default="cpu")
     parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints, log and the exported model")
     parser.add_argument("--minutes", type=float, help="stop after so long; without it, or --steps, never")
-    parser.add_argument("--steps", type=int, help="stop after so many more steps")
+    ends = parser.add_mutually_exclusive_group()
+    ends.add_argument("--steps", type=int, help="stop after so many more steps")
+    ends.add_argument("--until", type=int, help="stop at this step, counted from the training's first")
+    parser.add_argument("--cool-down", type=int, default=0, help="let the learning rate fall to nothing over the last so many steps before --until")
     parser.add_argument("--resume", action="store_true", help="go on at the folder's checkpoint if there is one")
     parser.add_argument("--weights", type=Path, help="begin with the weights of this model folder, such as the shipped one")
     parser.add_argument("--seed", type=int, default=0)
@@ -58,6 +61,8 @@ def _arguments() -> argparse.Namespace:
     asked = parser.parse_args()
     if is_begun(asked.out) and not asked.resume:
         parser.error(f"{asked.out} holds a training that was begun; go on with --resume, or name another folder")
+    if asked.cool_down and asked.until is None:
+        parser.error("--cool-down needs --until: the step at which the learning rate is nothing")
     return asked
 
 

@@ -20,6 +20,9 @@ from dpicl.training.tasks import make_task
 _JOBS_PER_PROCESS = 200
 """The serialiser remembers every template; a generator is replaced before that adds up."""
 
+_LONG, _LONG_KEPT = 1536, 0.1
+"""Tokens beyond which a task is long, and the chance that such a one is learned from."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -42,12 +45,14 @@ class StepBatches:
 
 
 def make_step(job: Job) -> StepBatches:
-    """Draw tasks until the step is full, the last one over its brim: the longest would never be learned from, were it left out."""
+    """Draw tasks until the step is full, the last one over its brim, and of the longest only some: attention's cost is the square of their length."""
     rng = stream(job.seed, "batches", "bundled", str(job.step)).generator()
     tokenizer, encoded = _tokenizer(job.tokenizer), list[Encoded]()
     while sum(len(task.tokens) for task in encoded) < job.step_tokens:
         level = drawn_level(rng, job.reached)
-        encoded.append(encode_task(tokenizer, make_task(rng, LEVELS[level]), level))
+        task = encode_task(tokenizer, make_task(rng, LEVELS[level]), level)
+        if len(task.tokens) <= _LONG or rng.random() < _LONG_KEPT:
+            encoded.append(task)
     return StepBatches(job.step, tuple(_parts(encoded, job.batch_tokens)))
 
 

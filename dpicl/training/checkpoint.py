@@ -59,7 +59,7 @@ class Learner:
 
 def learner_of(model: Any, learning_rate: float) -> Learner:
     """A learner before its first step."""
-    optimiser = torch.optim.AdamW(model.parameters(), learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    optimiser = torch.optim.AdamW(model.parameters(), learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     return Learner(model, optimiser, {name: weight.detach().clone() for name, weight in model.named_parameters()})
 
 

@@ -54,29 +54,29 @@ class NumberColumn:
 Column = PartsColumn | NumberColumn
 
 
-def parts_column(rng: np.random.Generator, values: np.ndarray) -> PartsColumn:
-    """A threshold (the most frequent), a flag or a category made of real values, shape (rows,)."""
+def parts_column(rng: np.random.Generator, values: np.ndarray, *, brief: bool = False) -> PartsColumn:
+    """A threshold (the most frequent), a flag or a category made of real values, shape (rows,); names of one word each if brief."""
     kind = rng.random()
     if kind < 0.5:
         parts = _cut(values, [rng.uniform(0.25, 0.75)])
         cut = format_number(float(_scale(rng)), int(rng.choice([0, 0, 0, 1, 2])))
         return PartsColumn(parts, tuple(text.format(cut) for text in _THRESHOLDS[rng.integers(len(_THRESHOLDS))]))
     if kind < 0.75:
-        name, texts = words(rng, 1, 3), _FLAGS[rng.integers(len(_FLAGS))]
+        name, texts = words(rng, 1, 1 if brief else 3), _FLAGS[rng.integers(len(_FLAGS))]
         parts = _cut(values, [rng.uniform(0.25, 0.75)])
         return PartsColumn(parts, tuple(text.format(name) for text in texts), phrase=" {}" in texts[1])
-    return _category(rng, values)
+    return _category(rng, values, brief)
 
 
-def _category(rng: np.random.Generator, values: np.ndarray) -> PartsColumn:
+def _category(rng: np.random.Generator, values: np.ndarray, brief: bool) -> PartsColumn:
     count = int(rng.choice([2, 2, 3, 3, 4, 5, 6]))
     parts = _cut(values, np.sort(rng.uniform(0.15, 0.85, count - 1)))
     if rng.random() < 0.5:  # names without an order
         parts = rng.permutation(count)[parts]
-    wording = _PHRASES[rng.integers(len(_PHRASES))]
+    wording = "{}" if brief else _PHRASES[rng.integers(len(_PHRASES))]
     texts: list[str] = []
     while len(texts) < count:
-        text = wording.format(words(rng, 1, 2))
+        text = wording.format(words(rng, 1, 1 if brief else 2))
         texts += [text] if text not in texts else []
     return PartsColumn(parts, tuple(texts), phrase=wording.split(" ")[0] in ("is", "has", "works", "was"))
 

@@ -14,7 +14,7 @@ from dpicl.contract.models import Attribute, CategoryColumn, Contract, Label, Pr
 from dpicl.tabular.serialize import central_demonstrations, local_demonstrations
 from dpicl.training.columns import Column, NumberColumn, PartsColumn
 from dpicl.training.wording import Wording
-from dpicl.training.words import words
+from dpicl.training.words import word
 from dpicl.types import ReleasedGroup, ReleasedGroups, ReleasedRows
 
 _PAIRS = (("No", "Yes"), ("no", "yes"), ("False", "True"), ("false", "true"), ("0", "1"), ("low", "high"), ("A", "B"))
@@ -23,6 +23,8 @@ _LINES = (
     ("{n} = {v}", ", ", "->"),
     ("{n} {v}", "; ", "=>"),
     ("{v}", ", ", "?"),
+    ("{v}", "; ", "->"),
+    ("{v}", " | ", "Answer:"),
     ("{n} is {v}", ". ", "Answer:"),
     ("{n}: {v}", " | ", "class:"),
 )
@@ -82,10 +84,10 @@ def _values(columns: Sequence[Column], row: int) -> dict[str, float | str]:
 
 
 def plain_rows(rng: np.random.Generator, columns: Sequence[Column], labels: np.ndarray) -> list[str]:
-    """Rows as lists of names and values, with a pair of answers drawn at random, either way round."""
+    """Rows as lists of values, most with names, with a pair of answers drawn at random, either way round."""
     form, link, cue = _LINES[rng.integers(len(_LINES))]
     pair = _PAIRS[rng.integers(len(_PAIRS))][:: rng.choice([-1, 1])]
-    names = [words(rng, 1, 2) for _ in columns]
+    names = [word(rng) for _ in columns]
     rows = []
     for row, label in enumerate(labels):
         shown = [form.format(n=name, v=_shown(column, row)) for name, column in zip(names, columns, strict=True)]

@@ -33,15 +33,28 @@ _SAVE_EVERY_SECONDS = 75.0
 
 @dataclass(frozen=True)
 class Limits:
-    """When a run ends, whichever comes first; None is never."""
+    """When a run ends, whichever comes first; None is never.
+
+    Attributes:
+        minutes: of this run.
+        steps: of the whole training.
+        cool_down: of them, the last ones, over which the learning rate falls to nothing.
+    """
 
     minutes: float | None = None
     steps: int | None = None
+    cool_down: int = 0
 
     def reached(self, state: State, began: float) -> bool:
         """Whether it is time."""
         late = self.minutes is not None and time.monotonic() - began >= 60 * self.minutes
         return late or (self.steps is not None and state.step >= self.steps)
+
+    def warmth(self, step: int) -> float:
+        """Share of the learning rate that is left at a step: 1 before the cool-down, above 0 at the last step."""
+        if self.steps is None or not self.cool_down:
+            return 1.0
+        return min(1.0, max(0.0, (self.steps - step) / self.cool_down))
 
 
 @dataclass(frozen=True)
@@ -100,7 +113,7 @@ def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State
     preset, began, saved = preset_of(state.preset), time.monotonic(), time.monotonic()
     with generators(preset.generators) as source:
         while not limits.reached(state, began):
-            state, seen = _round(learner, state, preset, source, out, mixed)
+            state, seen = _round(learner, state, preset, source, out, mixed, limits)
             ended = limits.reached(state, began)
             if ended or time.monotonic() - saved > _SAVE_EVERY_SECONDS:
                 save_checkpoint(out, learner, state)
@@ -111,14 +124,17 @@ def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State
     return state
 
 
-def _round(learner: Learner, state: State, preset: Preset, source: Generators, out: Path, mixed: torch.autocast) -> tuple[State, Round]:
+def _round(
+    learner: Learner, state: State, preset: Preset, source: Generators, out: Path, mixed: torch.autocast, limits: Limits
+) -> tuple[State, Round]:
     began, first = time.monotonic(), state
     loss = right = voted = told = 0.0
     last = state.step + preset.round_steps
     sizes = (preset.step_tokens, preset.batch_tokens, out / TOKENIZER_FILE)
     jobs = [Job(state.seed, step, state.progress.reached, *sizes) for step in range(state.step, last)]
     for made in source.steps(jobs):
-        step = _step(learner, made, preset, state.seed, mixed, state.warmed_from)
+        _set_rate(learner.optimiser, preset.learning_rate * limits.warmth(made.step), made.step, state.warmed_from)
+        step = _step(learner, made, state.seed, mixed)
         loss, right, voted, told = loss + step.loss, right + step.right.sum(), voted + step.voted.sum(), told + step.told.sum()
         top = step.told & (step.levels == state.progress.reached)
         state = replace(
@@ -148,8 +164,7 @@ class _Step:
     levels: np.ndarray
 
 
-def _step(learner: Learner, made: StepBatches, preset: Preset, seed: int, mixed: torch.autocast, warmed_from: int) -> _Step:
-    _set_rate(learner.optimiser, preset.learning_rate, made.step, warmed_from)
+def _step(learner: Learner, made: StepBatches, seed: int, mixed: torch.autocast) -> _Step:
     generator = torch.Generator().manual_seed(seed * 1_000_003 + made.step)
     answers = sum(len(batch.targets) for batch in made.batches)
     learner.optimiser.zero_grad(set_to_none=True)

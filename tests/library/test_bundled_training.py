@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from safetensors.torch import load_file
 from dpicl.errors import ModelError, ParameterError
 from dpicl.lm.transformers_backend import TransformersScorer
 from dpicl.randomness import stream
+from dpicl.training import batches
 from dpicl.training import export as exporting
+from dpicl.training.batches import Job, make_step
 from dpicl.training.checkpoint import FILE, RECORD, State, read_state
 from dpicl.training.curriculum import LEVELS
 from dpicl.training.encoding import batch_of, encode_task, prompt_of
@@ -22,7 +25,7 @@ from dpicl.training.held_out import Figure, scores
 from dpicl.training.model import loss_of, marks_of, new_model
 from dpicl.training.presets import PRESETS, preset_of
 from dpicl.training.tasks import make_task
-from dpicl.training.tokenizer import load_tokenizer
+from dpicl.training.tokenizer import TOKENIZER_FILE, load_tokenizer
 from dpicl.training.trainer import Limits, begin, open_learner, train
 
 CPU = torch.device("cpu")
@@ -64,6 +67,28 @@ def test_a_resumed_training_ends_with_the_same_weights(begun: Path, tmp_path: Pa
     first, second = load_file(whole / FILE), load_file(parted / FILE)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_cooled_down_training_is_resumed_alike_and_comes_to_rest(begun: Path, tmp_path: Path) -> None:
+    whole, parted, hot = (copied(begun, tmp_path / name) for name in ("whole", "parted", "hot"))
+    cooled = Limits(steps=6, cool_down=4)
+    for limits, folder in ((cooled, whole), (replace(cooled, minutes=0.0), parted), (cooled, parted), (Limits(steps=6), hot)):
+        train(folder, CPU, limits, lambda *_: None)
+    ended, again, other = (load_file(folder / FILE) for folder in (whole, parted, hot))
+    assert all(torch.equal(ended[name], again[name]) for name in ended)
+    assert not torch.equal(ended["weight.lm_head.weight"], other["weight.lm_head.weight"])
+    assert [cooled.warmth(step) for step in (0, 2, 3, 5, 6, 9)] == [1.0, 1.0, 0.75, 0.25, 0.0, 0.0]
+    assert Limits(steps=6).warmth(5) == 1.0
+
+
+def test_of_the_longest_tasks_only_some_are_learned_from(begun: Path, monkeypatch) -> None:
+    job = Job(seed=3, step=0, reached=len(LEVELS) - 1, step_tokens=30_000, batch_tokens=4096, tokenizer=begun / TOKENIZER_FILE)
+    monkeypatch.setattr(batches, "_LONG_KEPT", 1.0)
+    longest = max(int(batch.lengths.max()) for batch in make_step(job).batches)
+    monkeypatch.setattr(batches, "_LONG_KEPT", 0.0)
+    made = make_step(job)
+    assert longest > 1536 >= max(int(batch.lengths.max()) for batch in made.batches)
+    assert sum(int(batch.lengths.sum()) for batch in made.batches) >= job.step_tokens
 
 
 def test_a_killed_save_leaves_the_old_checkpoint(begun: Path, tmp_path: Path) -> None:
