@@ -49,7 +49,9 @@ def _arguments() -> argparse.Namespace:
     ends = parser.add_mutually_exclusive_group()
     ends.add_argument("--steps", type=int, help="stop after so many more steps")
     ends.add_argument("--until", type=int, help="stop at this step, counted from the training's first")
-    parser.add_argument("--cool-down", type=int, default=0, help="let the learning rate fall to nothing over the last so many steps before --until")
+    parser.add_argument(
+        "--cool-down", type=int, default=0, help="let the learning rate fall to nothing over the last so many steps before --until"
+    )
     parser.add_argument("--resume", action="store_true", help="go on at the folder's checkpoint if there is one")
     parser.add_argument("--weights", type=Path, help="begin with the weights of this model folder, such as the shipped one")
     parser.add_argument("--seed", type=int, default=0)
