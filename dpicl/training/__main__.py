@@ -45,7 +45,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m dpicl.training", description=__doc__)
     parser.add_argument("--preset", choices=sorted(PRESETS), default="cpu")
     parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints, log and the exported model")
-    parser.add_argument("--minutes", type=float, help="stop after so long; without it, or --steps, never")
+    parser.add_argument("--minutes", type=float, help="stop after so long; without it, --steps or --until, never")
     ends = parser.add_mutually_exclusive_group()
     ends.add_argument("--steps", type=int, help="stop after so many more steps")
     ends.add_argument("--until", type=int, help="stop at this step, counted from the training's first")
@@ -63,6 +63,8 @@ def _arguments() -> argparse.Namespace:
     asked = parser.parse_args()
     if is_begun(asked.out) and not asked.resume:
         parser.error(f"{asked.out} holds a training that was begun; go on with --resume, or name another folder")
+    if asked.cool_down < 0:
+        parser.error(f"--cool-down is {asked.cool_down}: a number of steps, 0 or more")
     if asked.cool_down and asked.until is None:
         parser.error("--cool-down needs --until: the step at which the learning rate is nothing")
     return asked

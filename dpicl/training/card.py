@@ -40,7 +40,6 @@ def card(record: Mapping[str, Any]) -> str:
         f"| {row['kind']}, {row['tasks']} tasks | {row['model']:.3f} | {row['logistic']:.3f} | {row['vote']:.3f} |"
         for row in record["held_out"]
     ]
-    changed = "".join(
-        f"- Changed on the way, so that the command repeats this in kind and not bit for bit: {line}\n" for line in record["changes"]
-    )
+    lines = [f"  - {line}\n" for line in record["changes"]]
+    changed = "- Changed on the way, so that the command repeats this in kind and not bit for bit:\n" + "".join(lines) if lines else ""
     return _TEXT.format(**record, hours=record["seconds"] / 3600, rows="\n".join(rows), changed=changed)

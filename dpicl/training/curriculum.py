@@ -33,10 +33,7 @@ class Level:
 
 _FIRST, _ALL = (0.7, 0.0, 0.0, 0.3), (0.4, 0.25, 0.15, 0.2)
 _MOST_PLAIN = (0.15, 0.15, 0.25, 0.45)
-"""An answer to a plain prompt takes a fourth of the tokens that one among sentences takes: comparing rows is learned on them.
-
-Averages of groups were learned last, when they were one task of twenty.
-"""
+"""An answer to a plain prompt takes a fourth of the tokens that one among sentences takes: comparing rows is learned on them."""
 LEVELS = (
     Level((1, 3), (5, 12), (1, 1), (0.0, 0.05), (0.1, 0.6), _FIRST, (1.0, 0.0, 0.0, 0.0)),
     Level((1, 5), (5, 12), (1, 1), (0.0, 0.15), (0.1, 0.7), _FIRST, (0.95, 0.0, 0.0, 0.05)),

@@ -60,7 +60,7 @@ def _kind(rng: np.random.Generator, level: Level) -> Kind:
 
 
 def _column(rng: np.random.Generator, values: np.ndarray, kind: Kind) -> Column:
-    numeric = {"local": 0.0, "plain": rng.choice([0.0, 0.7]), "central": 0.7, "groups": 0.8}[kind]
+    numeric = {"local": 0.0, "plain": 0.35, "central": 0.7, "groups": 0.8}[kind]
     return number_column(rng, values) if rng.random() < numeric else parts_column(rng, values, brief=kind == "plain")
 
 

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from dpicl.errors import ModelError, ParameterError
 from dpicl.lm.transformers_backend import TransformersScorer
 from dpicl.randomness import stream
+from dpicl.training import __main__ as command
 from dpicl.training import batches
 from dpicl.training import export as exporting
 from dpicl.training.batches import Job, make_step
@@ -79,6 +80,27 @@ def test_a_cooled_down_training_is_resumed_alike_and_comes_to_rest(begun: Path, 
     assert not torch.equal(ended["weight.lm_head.weight"], other["weight.lm_head.weight"])
     assert [cooled.warmth(step) for step in (0, 2, 3, 5, 6, 9)] == [1.0, 1.0, 0.75, 0.25, 0.0, 0.0]
     assert Limits(steps=6).warmth(5) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        (["--cool-down", "5"], "--cool-down needs --until"),
+        (["--steps", "9", "--cool-down", "5"], "--cool-down needs --until"),
+        (["--until", "9", "--cool-down", "-1"], "a number of steps, 0 or more"),
+        (["--until", "9", "--steps", "9"], "not allowed with argument"),
+    ],
+)
+def test_a_cool_down_without_an_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], phrase: str
+) -> None:
+    out = tmp_path / "training"
+    monkeypatch.setattr("sys.argv", ["dpicl.training", "--preset", "smoke", "--out", str(out), *arguments])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert phrase in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_of_the_longest_tasks_only_some_are_learned_from(begun: Path, monkeypatch) -> None:
