@@ -95,6 +95,10 @@ class ModelError(DpiclError):
     """A language model cannot be loaded or cannot answer this request."""
 
 
+class ModelRefusedError(ModelError):
+    """A model's name means nothing here, or it may not be used for this: trying again changes nothing."""
+
+
 class TooLongError(ModelError):
     """A prompt does not fit the model's context."""
 

@@ -38,6 +38,7 @@ from dpicl.errors import (
     DataError,
     DeclarationError,
     LedgerRefusedError,
+    ModelRefusedError,
     ParameterError,
     PrivacyError,
     RefusedError,
@@ -49,7 +50,16 @@ from tasks.settings import Settings
 log = logging.getLogger("dpicl.flows")
 TRIES, DELAY_SECONDS = 8, 5.0
 """How often a flow run may fail or be killed; the wait after a first failure, doubled after every further one."""
-BROKEN_RULES = (DataError, DeclarationError, LedgerRefusedError, ParameterError, PrivacyError, RefusedError, TooLongError)
+BROKEN_RULES = (
+    DataError,
+    DeclarationError,
+    LedgerRefusedError,
+    ModelRefusedError,
+    ParameterError,
+    PrivacyError,
+    RefusedError,
+    TooLongError,
+)
 """What stays so however often it is tried; a ledger that is away comes back, one that was edited does not mend itself."""
 GIVEN_UP = "dpicl.run.given-up"
 """Event: of a flow run that is not tried again, with the kind of its failure."""

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpicl.contract import Contract, Declared, TextContract
-from dpicl.errors import DeclarationError, ModelError, ParameterError, PrivacyError
+from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods import METHODS
@@ -145,12 +145,12 @@ def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
     """Private texts are read by a model that may see them: votes on tokens in this process only, ensembles on a trusted server too.
 
     Raises:
-        ModelError: this one may not.
+        ModelRefusedError: this one may not.
         PrivacyError: it counts in too few bits for texts that are not a benchmark's.
     """
     is_server = unit.method == "few_shot_generation" and writer.kind == "endpoint"
     if is_server or writer.trust != "local":
-        raise ModelError(
+        raise ModelRefusedError(
             f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "
             f"local; expected a local model as --writer, which may be another than the --model that answers"
         )

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from dpicl.errors import ModelError
+from dpicl.errors import ModelError, ModelRefusedError
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 """Number format of a model's weights."""
@@ -32,7 +32,8 @@ def find_model_files(path_or_id: str, revision: str | None) -> tuple[Path, str]:
     commit. A folder has the revision that the caller gives it, or none.
 
     Raises:
-        ModelError: nothing is there, or the hub does not give it; says what to type.
+        ModelRefusedError: the hub has it not, or not for us; says what to type.
+        ModelError: the folder is not there, or the hub cannot be reached.
     """
     if is_model_folder(path_or_id):
         return Path(path_or_id).expanduser(), revision or ""
@@ -45,6 +46,7 @@ def find_model_files(path_or_id: str, revision: str | None) -> tuple[Path, str]:
 def _fetch(hub_id: str, revision: str | None) -> Path:
     from huggingface_hub import errors, snapshot_download
 
+    kind: type[ModelError] = ModelRefusedError
     try:
         return Path(snapshot_download(hub_id, revision=revision, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED))
     except errors.GatedRepoError:
@@ -54,8 +56,9 @@ def _fetch(hub_id: str, revision: str | None) -> Path:
     except errors.RepositoryNotFoundError:
         advice = "is not on the hub, or is private; check the name, or type `hf auth login`"
     except Exception:  # noqa: BLE001 - a hang-up is an error of whichever HTTP client the hub's library uses
+        kind = ModelError
         advice = f"is not in the local cache and the hub cannot be reached; type `hf download {hub_id}` where there is a connection"
-    raise ModelError(f"model {hub_id!r} {advice}, or give the folder of a local copy")
+    raise kind(f"model {hub_id!r} {advice}, or give the folder of a local copy")
 
 
 def _sample(path: Path) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from dpicl.errors import ModelError, PrivacyError
+from dpicl.errors import ModelError, ModelRefusedError, PrivacyError
 from dpicl.lm.echo import EchoWriter
 from dpicl.lm.endpoint import address
 from dpicl.lm.model_files import HUB_ID, Dtype, find_model_files, is_model_folder, model_digest
@@ -89,7 +90,8 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     """The model that a user means by `name`: a registry name, a folder, `org/name[@revision]`, or `URL#MODEL`.
 
     Raises:
-        ModelError: it is none of them; lists the registry.
+        ModelRefusedError: it is none of them; lists the registry.
+        ModelError: it is the path of a folder that is not there, perhaps for now.
     """
     if name in registry:
         return registry[name]
@@ -102,7 +104,8 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     if HUB_ID.fullmatch(hub_id):
         return ModelSpec(name=hub_id, kind="transformers", id=hub_id, revision=revision or None)
     known = ", ".join(sorted(registry)) or "no name, because the registry is empty"
-    raise ModelError(
+    kind = ModelError if os.sep in name else ModelRefusedError
+    raise kind(
         f"model {name!r} is unknown; expected {known}, a folder with config.json, a hub id org/name[@revision], or {address.FORM}"
     )
 
@@ -115,7 +118,7 @@ def _endpoint(name: str) -> ModelSpec:
     except ValidationError as error:
         rule = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ").partition("; expected ")[0]
         rule = rule if model else "no model is named"
-        raise ModelError(f"model endpoint: {rule}; expected {address.FORM}") from None
+        raise ModelRefusedError(f"model endpoint: {rule}; expected {address.FORM}") from None
 
 
 def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], wanted: Wanted = "scores") -> Scorer:

@@ -15,7 +15,7 @@ import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Crashed, Failed
 
-from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError
+from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError, ModelError
 from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, try_later
 from tasks.plan import make_plan
 from tasks.releases import open_ledger
@@ -135,6 +135,15 @@ def test_an_edited_ledger_is_refused_and_one_that_is_away_is_tried_again(world: 
             try_later(None, flow_run, Failed(data=error))
         states[error] = world.ask(f"flow_runs/{flow_run.id}")["state"]["name"]
     assert states == {edited: "Running", away: "AwaitingRetry"}  # the first one was not handed in
+
+
+def test_a_model_that_nobody_knows_is_not_tried_again(world: World) -> None:
+    with world.entered(), pytest.raises(ModelError, match="model 'bundeld' is unknown") as unknown:
+        make_plan("private", {**SMALL, "model": "bundeld"}, "misspelt-run")
+    flow_run = deployed_run(world)
+    with world.entered():
+        try_later(None, flow_run, Failed(data=unknown.value))
+    assert world.ask(f"flow_runs/{flow_run.id}")["state"]["name"] == "Running"  # not handed in
 
 
 def test_the_log_of_a_run_tells_of_a_cap_that_does_not_count(world: World, caplog: pytest.LogCaptureFixture) -> None:

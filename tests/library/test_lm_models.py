@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpicl.errors import ModelError
+from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm import HashScorer, ModelSpec, open_scorer, resolve_model
 
 CORPUS = ["Does this person earn more? Yes or No? Answer: No"]
@@ -48,6 +48,13 @@ def test_an_unknown_name_lists_the_registry(name: str) -> None:
         f"model {name!r} is unknown; expected fake, llama-2-13b, tiny, a folder with config.json, a hub id org/name[@revision], "
         "or an endpoint such as http://127.0.0.1:8000/v1#MODEL"
     )
+
+
+@pytest.mark.parametrize(("name", "stays"), [("gpt", True), ("no/such/folder", False), ("http://127.0.0.1:1/v1#", True)])
+def test_only_a_name_that_no_mount_brings_back_is_refused_for_good(name: str, stays: bool) -> None:
+    with pytest.raises(ModelError) as error:
+        resolve_model(name, REGISTRY)
+    assert isinstance(error.value, ModelRefusedError) == stays
 
 
 def test_an_empty_registry_is_said() -> None:
