@@ -105,9 +105,7 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         return ModelSpec(name=hub_id, kind="transformers", id=hub_id, revision=revision or None)
     known = ", ".join(sorted(registry)) or "no name, because the registry is empty"
     kind = ModelError if os.sep in name else ModelRefusedError
-    raise kind(
-        f"model {name!r} is unknown; expected {known}, a folder with config.json, a hub id org/name[@revision], or {address.FORM}"
-    )
+    raise kind(f"model {name!r} is unknown; expected {known}, a folder with config.json, a hub id org/name[@revision], or {address.FORM}")
 
 
 def _endpoint(name: str) -> ModelSpec:
