@@ -106,14 +106,15 @@ def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State
         device: where to compute.
         limits: looked at after every round.
         told: hears of every round.
-        bfloat16: compute products in bfloat16, as a GPU always does; a quarter faster on a CPU that has them.
+        bfloat16: compute products in bfloat16, as a GPU always does; a CPU without such instructions is slower for it.
     """
     learner, state = open_learner(out, device)
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16 or device.type == "cuda")
     preset, began, saved = preset_of(state.preset), time.monotonic(), time.monotonic()
     with generators(preset.generators) as source:
+        run = _Run(preset, out / TOKENIZER_FILE, source, mixed, limits)
         while not limits.reached(state, began):
-            state, seen = _round(learner, state, preset, source, out, mixed, limits)
+            state, seen = _round(learner, state, run)
             ended = limits.reached(state, began)
             if ended or time.monotonic() - saved > _SAVE_EVERY_SECONDS:
                 save_checkpoint(out, learner, state)
@@ -124,17 +125,29 @@ def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State
     return state
 
 
-def _round(
-    learner: Learner, state: State, preset: Preset, source: Generators, out: Path, mixed: torch.autocast, limits: Limits
-) -> tuple[State, Round]:
-    began, first = time.monotonic(), state
+@dataclass(frozen=True)
+class _Run:
+    """What stays the same over the rounds of a run."""
+
+    preset: Preset
+    tokenizer: Path
+    source: Generators
+    mixed: torch.autocast
+    limits: Limits
+
+    def jobs(self, state: State) -> list[Job]:
+        """The steps of the round that begins here."""
+        sizes = (self.preset.step_tokens, self.preset.batch_tokens, self.tokenizer)
+        steps = range(state.step, state.step + self.preset.round_steps)
+        return [Job(state.seed, step, state.progress.reached, *sizes) for step in steps]
+
+
+def _round(learner: Learner, state: State, run: _Run) -> tuple[State, Round]:
+    began, first, jobs = time.monotonic(), state, run.jobs(state)
     loss = right = voted = told = 0.0
-    last = state.step + preset.round_steps
-    sizes = (preset.step_tokens, preset.batch_tokens, out / TOKENIZER_FILE)
-    jobs = [Job(state.seed, step, state.progress.reached, *sizes) for step in range(state.step, last)]
-    for made in source.steps(jobs):
-        _set_rate(learner.optimiser, preset.learning_rate * limits.warmth(made.step), made.step, state.warmed_from)
-        step = _step(learner, made, state.seed, mixed)
+    for made in run.source.steps(jobs):
+        _set_rate(learner.optimiser, run.preset.learning_rate * run.limits.warmth(made.step), made.step, state.warmed_from)
+        step = _step(learner, made, state.seed, run.mixed)
         loss, right, voted, told = loss + step.loss, right + step.right.sum(), voted + step.voted.sum(), told + step.told.sum()
         top = step.told & (step.levels == state.progress.reached)
         state = replace(
