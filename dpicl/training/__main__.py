@@ -21,7 +21,7 @@ from dpicl.training.trainer import Limits, Round, begin, is_begun, open_learner,
 def main() -> None:
     """Read the command line, train, evaluate on held-out tasks and export."""
     asked = _arguments()
-    # Trained attention leaves probabilities too small for full precision, which a CPU computes many times slower: a step took 2.4 times as long.
+    # Trained attention leaves probabilities too small for normal numbers; a CPU is many times slower at those: more than half of a step.
     torch.set_flush_denormal(True)
     if asked.threads:
         torch.set_num_threads(asked.threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +102,20 @@ def test_a_cool_down_without_an_end_is_refused(
     assert ended.value.code == 2
     assert phrase in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_the_command_goes_on_exports_and_flushes_denormals(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = copied(begun, tmp_path / "training")
+    monkeypatch.setattr("sys.argv", ["dpicl.training", "--preset", "smoke", "--out", str(out), "--resume", "--until", "2"])
+    try:
+        command.main()
+        denormal = float(torch.tensor(2e-38) * 1e-3)
+    finally:
+        torch.set_flush_denormal(False)
+    assert denormal == 0.0 < float(torch.tensor(2e-38) * 1e-3)
+    assert read_state(out).step == 2
+    told = json.loads((out / "model" / RECORD).read_text("utf-8"))
+    assert [figure["tasks"] for figure in told["held_out"]] == [preset_of("smoke").held_out_tasks] * 3
 
 
 def test_of_the_longest_tasks_only_some_are_learned_from(begun: Path, monkeypatch) -> None:
