@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +77,11 @@ def _units(found: Counter[Any], declaration: Declaration) -> int:
     return len({next(one for one in row if "person" in one) for row in rows}) if declaration.person else len(rows)
 
 
-def equality(declaration: Declaration, command: Command) -> Broken:
-    """All that a command lets out is equal between neighbours, once the draw is."""
+def equality(declaration: Declaration, command: Command, *, most: int | None = None) -> Broken:
+    """All that a command lets out is equal between neighbours (of so many kinds at most), once the draw is."""
     with _apart(declaration) as world:
         replay, first, broken = Replay(), None, []
-        for name, (one, other) in neighbours(declaration).items():
+        for name, (one, other) in islice(neighbours(declaration).items(), most):
             first = first or _shown(world, one, declaration, command, replay)
             broken += [f"{name}: {told}" for told in first.differing(_shown(world, other, declaration, command, replay))]
     return broken

@@ -96,7 +96,7 @@ class Declaration:
                 "generation": {"instruction": "Write a letter.", "label": "Kind", "text": "Letter"},
                 "asking": {"instruction": "Where is it from?", "text": "Letter", "answer": "Kind"},
             },
-            "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 1, "delta": "1/100"},
+            "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 2, "delta": "1/100"},
             "ensemble": {"subsets": 2, "delta": "1/100"},
         }
 
