@@ -11,7 +11,7 @@ from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import BASELINES, read_rows, read_split, read_test
 from tasks.doorway import unit_stage
 from tasks.files import write_json
-from tasks.releases import WRITING
+from tasks.names import WRITING
 from tasks.run_folder import UnitFolder
 
 

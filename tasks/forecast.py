@@ -1,7 +1,7 @@
 """How long a budget lasts: what one scheduled run on new data costs, and how many of them the caps still allow.
 
-A run on unchanged data is free. The forecast is for the worst case, new data every time; it reads contracts, ledger
-and clock, and no row.
+A run costs what its releases cost in a period that is new to them, and nothing where they stand already; whatever
+became of the rows. The forecast reads contracts, ledger and clock, and no row.
 """
 
 from __future__ import annotations
@@ -97,11 +97,10 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
     plan = draft_plan(name, pipeline.schedule.parameters, settings)
     found = []
     with open_ledger(settings) as ledger:
-        for account, asked in charges(plan.units.values(), settings, plan.writing_model):
+        for account, asked in charges(ledger, plan, settings):
             if account.epsilon_cap is None:
                 continue
-            ledger.ensure_account(account)
-            one_run = list(asked.values())
+            one_run = [one.guarantee for one in asked.values()]
             quote = ledger.dry_run(account.name, one_run)
             runs, cap = _affordable(ledger, account.name, one_run, len(due)), quote.cap or 0.0
             left, last = cap - quote.before.epsilon, due[runs - 1] if runs else None

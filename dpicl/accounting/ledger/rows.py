@@ -130,7 +130,7 @@ def entry_value(row: Row[Any]) -> Entry:
     """The entry of a row."""
     guarantee = guarantee_from_json(json.loads(row.guarantee))
     parameters = json.loads(row.parameters)
-    release = Release(row.release_id, row.account, row.content_version, row.mechanism, parameters, guarantee)
+    release = Release(row.release_id, row.account, row.mechanism, parameters, guarantee, row.content_version)
     return Entry(release, row.reserved_utc, row.artefact_sha256, row.published_utc)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import budget, chain, opening, rows, state
+from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, state
 from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
 from dpicl.accounting.ledger.change import Change, changing
 from dpicl.accounting.ledger.database import Database
@@ -32,7 +32,7 @@ from dpicl.accounting.ledger.models import accounts, drawings, entries
 from dpicl.accounting.ledger.schema import downgrade
 from dpicl.accounting.ledger.settle import settle
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation, check_caps
-from dpicl.errors import LedgerError, ParameterError, PrivacyError
+from dpicl.errors import LedgerError, LedgerRefusedError, ParameterError, PrivacyError
 
 
 class Ledger:
@@ -67,6 +67,34 @@ class Ledger:
             yield ledger
         finally:
             ledger.close()
+
+    @classmethod
+    def adopt(
+        cls, url: str, key: bytes, anchor_file: Path, receipts: Iterable[Sequence[Mapping[str, Any]]], unproved: Sequence[str]
+    ) -> int:
+        """Make a lost ledger anew from receipts: the records that charged and published each release. Gives the number of releases.
+
+        Args:
+            receipts: of every release, as `records_of` gave them.
+            unproved: accounts of which something stands that no receipt speaks of; nothing more is charged to them.
+
+        Raises:
+            LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
+        """
+        state_, entries_, first = adopting.rebuilt(key, receipts, unproved)
+        database, anchor = Database(url), Anchor(anchor_file)
+        try:
+            with database.writing() as connection:
+                end = chain.read_head(connection, lock=True)
+                if end.sequence:
+                    raise LedgerRefusedError(f"{database.name}: this ledger holds {end.sequence} records; only an empty one is made anew")
+                first = max(first, anchor.read().sequence + 1)
+                adopting.write(connection, key, state_, entries_, first)
+                end = chain.read_head(connection)
+            anchor.advance(end)
+        finally:
+            database.close()
+        return len(entries_)
 
     @property
     def schema(self) -> str | None:
@@ -157,11 +185,17 @@ class Ledger:
         return Reservation("reserved", None, is_new=True)
 
     def begin_drawing(self, release_id: str) -> None:
-        """Note, durably, that a release's mechanism is about to read rows; from then on nothing else can be made for its cost."""
+        """Note, durably, that a release's mechanism is about to read rows; from then on nothing else can be made for its cost.
+
+        Raises:
+            LedgerError: it is not charged, or another one was made for its cost.
+        """
         with self._changing() as change:
             if self._is_begun(change.connection, release_id):
                 return
             change.lock()
+            if rows.find_entry(change.connection, release_id) is None:
+                raise LedgerError(f"release {release_id} is not charged; expected reserve before a row is read")
             if not self._is_begun(change.connection, release_id):
                 change.connection.execute(insert(drawings).values(release_id=release_id))
                 change.append("drawing", {"release_id": release_id})
@@ -181,10 +215,12 @@ class Ledger:
             rows.find_account(change.connection, release.account, lock=True)
             if rows.find_entry(change.connection, release.release_id) is not None:
                 return False
-            idle = rows.find_idle(change.connection, release, differing)
-            if idle is None:
+            if rows.find_idle(change.connection, release, differing) is None:
                 return False
             chain.verify(change.connection, self._key, change.lock())  # rare, and the one way to a release that is not charged
+            idle = rows.find_idle(change.connection, release, differing)  # it may have begun meanwhile
+            if idle is None:
+                return False
             row |= {"number": change.end.sequence + 1, "reserved_utc": rows.now()}
             change.connection.execute(update(entries).where(entries.c.release_id == idle).values(row))
             change.append("taken_up", {**row, "in_place_of": idle})
@@ -231,6 +267,11 @@ class Ledger:
         with self._database.reading() as connection:
             found = [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
             return [account for account in found if state.payer_of(connection, account.name) == account.name]
+
+    def payer(self, name: str) -> str:
+        """The account that pays under this name: itself, or the one that has taken it in."""
+        with self._database.reading() as connection:
+            return state.payer_of(connection, name)
 
     def addresses(self, name: str) -> list[str]:
         """Where the rows are that an account pays for."""
