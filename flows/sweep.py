@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from prefect import flow
 from prefect.concurrency.sync import concurrency
@@ -18,7 +19,7 @@ from flows.runtime import local_cluster
 from flows.wiring import run_units
 from tasks.plan import make_plan
 from tasks.quote import charges
-from tasks.releases import open_ledger
+from tasks.releases import check_shared, open_ledger
 from tasks.run_folder import read_plan
 from tasks.settings import Settings
 
@@ -66,19 +67,27 @@ def sweep(
     Returns:
         The run's id.
     """
-    scheduled = scheduled_run()
+    scheduled, settings = scheduled_run(), Settings.from_environment()
     if scheduled is None:
         run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
+        _check_ledger(run, settings, is_on_pool=False)
         run_units(str(run))
         return run.name
-    settings = Settings.from_environment()
     with held(scheduled.id, settings):
         name, begun = (run_id, resume or scheduled.run_count > 1) if run_id else folder_name(pipeline, scheduled, settings)
         run = make_plan(pipeline, changes or {}, name, resume=begun, period=period, when=scheduled.expected_start_time)
+        _check_ledger(run, settings, is_on_pool=scheduled.work_pool_name is not None)
         schedule = read_plan(run).pipeline.schedule
         with _one_at_a_time(run, settings), killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
             run_units(str(run))
     return run.name
+
+
+def _check_ledger(run: Path, settings: Settings, *, is_on_pool: bool) -> None:
+    """Where other hosts may work on the same rows, one ledger is needed for all of them."""
+    host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
+    if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
+        check_shared(settings.declared(name) for name in read_plan(run).pipeline.datasets)
 
 
 @contextmanager

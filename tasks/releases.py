@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +55,19 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
     with Ledger.open(address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
         check_not_shorter(ledger, settings)
         yield ledger
+
+
+def check_shared(contracts: Iterable[Declared]) -> None:
+    """Refuse to charge rows in a ledger of this host alone, where other hosts work on them too: each would have a budget of its own.
+
+    Raises:
+        LedgerRefusedError: DPICL_LEDGER names no database that all share.
+    """
+    capped = sorted(contract.name for contract in contracts if not contract.privacy.budget.benchmark)
+    if capped and not (os.environ.get("DPICL_LEDGER") or "").startswith("postgresql"):
+        raise LedgerRefusedError(
+            f"{capped[0]}: on a cluster every host would spend from a ledger of its own; expected one PostgreSQL for all in DPICL_LEDGER"
+        )
 
 
 def address_of(settings: Settings) -> str:
