@@ -45,9 +45,11 @@ def print_unheeded(accounts: Iterable[Account], settings: Settings, console: Con
 
 
 def print_forecasts(console: Console) -> None:
-    """For how long the accounts of scheduled pipelines last, if every run falls into a new period."""
+    """For how long the accounts of scheduled pipelines last: a run is charged where it falls into a new period."""
     settings = Settings.from_environment()
-    table = Table("pipeline", "account", "left", "a run costs", "runs it lasts", "runs due", "until", box=None, header_style="bold")
+    table = Table(
+        "pipeline", "account", "left", "a period costs", "periods it lasts", "new periods due", "until", box=None, header_style="bold"
+    )
     scheduled = {name: pipeline for name, pipeline in load_pipelines(settings.pipelines).pipelines.items() if pipeline.schedule}
     refused: list[DpiclError] = []
     for name, pipeline in scheduled.items():
@@ -58,7 +60,7 @@ def print_forecasts(console: Console) -> None:
         except DpiclError as error:  # the others are told first
             refused.append(error)
     console.print(table)
-    told = f"{len(scheduled)} scheduled pipelines; epsilon in nats, every run in a new period (within one, releases stand and are free)"
+    told = f"{len(scheduled)} scheduled pipelines; epsilon in nats; within a period releases stand and are free"
     console.print(told + "; public benchmarks have no cap", highlight=False)
     if refused:
         raise refused[0]
