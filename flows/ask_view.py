@@ -19,19 +19,21 @@ from dpicl.yaml_file import validate
 from flows.budget import print_unheeded
 from tasks.asking import Wish
 from tasks.desk import Answered, Desk
-from tasks.plan import check_writer, registry
+from tasks.plan import check_named, check_writer, registry
 from tasks.releases import account_of
 from tasks.settings import Settings
 
 
-def wish_for(account: str, *, epsilon: str, shots: int, count: int, model: str, options: dict[str, Any], settings: Settings) -> Wish:
-    """What a user asks for, checked before any private byte is read.
+def wish_for(account: str, *, epsilon: str, shots: int, count: int, model: str | None, options: dict[str, Any], settings: Settings) -> Wish:
+    """What a user asks for, checked before any private byte is read; a model that is not named is `tiny`, on benchmarks only.
 
     Raises:
         DpiclError: a name or value breaks a rule, or the model may not see private rows.
     """
     amount, contract = read_epsilon(epsilon), settings.texts(account)
-    spec = resolve_model(model, registry(load_pipelines(settings.pipelines), settings.pipelines.name))
+    if model is None:
+        check_named(contract, "--model")
+    spec = resolve_model(model or "tiny", registry(load_pipelines(settings.pipelines), settings.pipelines.name))
     chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
     wish = Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen)
     check_writer(contract, wish.unit(0), spec)

@@ -13,7 +13,7 @@ from dpicl.accounting.ledger import Account
 from dpicl.errors import DpiclError
 from dpicl.pipeline import load_pipelines
 from tasks.forecast import forecast
-from tasks.plan import draft_plan
+from tasks.plan import check_units, draft_plan
 from tasks.quote import accounts_of, quote_units, unheeded_caps
 from tasks.releases import account_of, open_ledger
 from tasks.settings import Settings
@@ -26,6 +26,7 @@ def print_quotes(pipeline: str, changes: dict[str, Any], console: Console) -> No
     """What a run would be charged, per account, before any private byte is read."""
     settings = Settings.from_environment()
     plan = draft_plan(pipeline, changes, settings)
+    check_units(plan, settings)
     table = Table("account", "releases", "bought before", "would cost", "spent", "cap", "left after", box=None, header_style="bold")
     for line in quote_units(plan.units.values(), settings, plan.writing_model):
         quote = line.quote
@@ -35,6 +36,7 @@ def print_quotes(pipeline: str, changes: dict[str, Any], console: Console) -> No
         table.add_row(line.account, str(line.releases), str(line.bought_before), cost, spent, cap, left)
     console.print(table)
     console.print("epsilon in nats; releases bought before are free if the data have not changed", highlight=False)
+    console.print("no model was opened: a run asks it public questions before it charges", highlight=False)
     print_unheeded(accounts_of(plan.units.values(), settings), settings, console)
 
 

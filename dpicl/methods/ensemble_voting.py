@@ -29,7 +29,7 @@ from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.ensemble_plan import Shape
 from dpicl.text.parse import PERSON
 from dpicl.text.plain import plain_text
-from dpicl.text.prompts import asking_demonstration, asking_prompt, asking_query, continuations
+from dpicl.text.prompts import PUBLIC_TEXT, asking_demonstration, asking_prompt, asking_query, continuations
 from dpicl.types import PrivatePrompts, PrivateTable
 
 FULLEST = 2
@@ -38,7 +38,6 @@ STOP = ("\n",)
 """An answer is one line."""
 Votes = list[int] | list[str]
 """To one query: whole votes by label, or one text per prompt."""
-PUBLIC_TEXT = "A text that nobody has shown me."
 _numbers = count()
 """Of public questions: each is another one, since a model may keep what it answered."""
 

@@ -269,6 +269,9 @@ class PublicVoting:
 
 def open_voting(train: PrivateTable, prompts: Prompts) -> Voting:
     """How texts are voted on by these rows."""
-    shape = prompts.shape
-    rule = VoteRule(VOTES[shape.kind], shape.candidates, UNITS, shape.clip if shape.kind == "clipped-logits" else None)
-    return (FixedVoting if shape.fixed else FreshVoting)(PrivateRows(train, prompts), prompts, rule)
+    return (FixedVoting if prompts.shape.fixed else FreshVoting)(PrivateRows(train, prompts), prompts, rule_of(prompts.shape))
+
+
+def rule_of(shape: Shape) -> VoteRule:
+    """What a vote is."""
+    return VoteRule(VOTES[shape.kind], shape.candidates, UNITS, shape.clip if shape.kind == "clipped-logits" else None)
