@@ -15,7 +15,7 @@ from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods import METHODS
 from dpicl.methods.common import check_supported
-from dpicl.pipeline import Pipelines, Unit, find_pipeline, load_pipelines, override
+from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override
 from dpicl.tabular.source import find_rows
 from dpicl.text.read import find_texts
 from tasks.quote import check_budget
