@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from transformers import GPT2Config, Lfm2Config
 
 from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm.models import ModelSpec
 from tasks.charge import charge
 from tasks.desk import Desk
+from tasks.files import read_json
 from tasks.plan import draft_plan
 from tasks.probe import PROBE, probe
 from tasks.releases import open_ledger
@@ -161,3 +163,23 @@ def test_the_command_line_refuses_in_one_sentence_and_the_dry_run_says_what_it_l
             place.dpicl("run", "few-shot-demo", "--datasets", "letters", "--epsilons", "1", "--model", "http://127.0.0.1:1/v1#m", *dry_run)
         )
         assert "raw rows stay local" in told
+
+
+def test_what_a_server_counted_of_private_prompts_is_in_no_public_count(place: Place) -> None:
+    install_texts(
+        place,
+        letters("longer", private=True),
+        lines([{**one, "body": one["body"] + " of bob" * 5} for one in records(43)]),
+        lines(records(4)),
+    )
+    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
+    counts = []
+    with serving(Habits(echo="ignores")) as server:
+        pipelines["models"]["far"] = {"kind": "endpoint", "id": "m", "url": server.url, "trust": "local"}
+        (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
+        for dataset in ("letters", "letters", "longer"):
+            run = planned({**ASKED, "datasets": [dataset], "model": "far", "seeds": [len(counts)]}, f"{dataset}{len(counts)}")
+            for stage, references in steps(run):
+                stage.fn(*references)
+            counts.append([read_json(path) for path in sorted(Path(run).glob("units/*/scored/*.json"))])
+    assert counts[1] == counts[2] and counts[1]
