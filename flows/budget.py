@@ -13,7 +13,7 @@ from dpicl.accounting.ledger import Account
 from dpicl.errors import DpiclError
 from dpicl.pipeline import load_pipelines
 from tasks.forecast import forecast
-from tasks.plan import draft_plan
+from tasks.plan import check_units, draft_plan
 from tasks.quote import accounts_of, payer, quote_plan, unheeded_caps
 from tasks.releases import open_ledger
 from tasks.settings import Settings
@@ -26,6 +26,7 @@ def print_quotes(pipeline: str, changes: dict[str, Any], console: Console, *, pe
     """What a run would be charged, per account, before any private byte is read."""
     settings = Settings.from_environment()
     plan = draft_plan(pipeline, changes, settings, period=period)
+    check_units(plan, settings)
     table = Table("account", "releases", "charged before", "would cost", "spent", "cap", "left after", box=None, header_style="bold")
     for line in quote_plan(plan, settings):
         quote = line.quote
@@ -35,6 +36,7 @@ def print_quotes(pipeline: str, changes: dict[str, Any], console: Console, *, pe
         table.add_row(line.account, str(line.releases), str(line.charged_before), cost, spent, cap, left)
     console.print(table)
     console.print("epsilon in nats; a release is charged once in its period, whatever becomes of the rows", highlight=False)
+    console.print("no model was opened: a run asks it public questions before it charges", highlight=False)
     print_unheeded(accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings), settings, console)
 
 

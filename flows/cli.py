@@ -173,7 +173,9 @@ def ask(
     epsilon: Annotated[str, typer.Option(help="What all queries together may cost.")] = "1",
     count: Annotated[int, typer.Option(min=1, max=100_000, help="How many queries are charged for at the first.")] = 100,
     shots: Annotated[int, typer.Option(min=1, max=64, help="Private rows in a prompt.")] = 4,
-    model: Annotated[str | None, typer.Option(help="A model that may see the rows; with --demos, any.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model that may see the rows, always named unless they are a benchmark's; with --demos, any.")
+    ] = None,
     aggregation: Annotated[str | None, typer.Option(help="How answers become one; the contract's if left out.")] = None,
     subsets: Annotated[int | None, typer.Option(help="Prompts for each query; the contract's if left out.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Charge for as many queries more where all are answered.")] = False,
@@ -193,7 +195,7 @@ def ask(
     else:
         asked, options = queries_from(query, queries), {"aggregation": aggregation, "subsets": subsets}
         wish = wish_for(
-            account, epsilon=epsilon, shots=shots, count=count, model=model or "tiny", options=options, settings=settings, period=period
+            account, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings, period=period
         )
         answering = partial(clean_errors("ask", answer_all), wish, asked, settings, again=again)
     try:

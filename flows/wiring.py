@@ -43,6 +43,7 @@ from tasks.ingest import ingest
 from tasks.measure import measure
 from tasks.names import WRITING
 from tasks.prepare import prepare_batches
+from tasks.probe import probe
 from tasks.publish import show_budget, show_checks, show_release, show_results
 from tasks.quote import accounts_of, unheeded_caps
 from tasks.randomise import randomise
@@ -86,6 +87,7 @@ def run_units(run: str) -> str:
     missing = [key for key in plan.units if not (Path(run) / "units" / key / RESULTS).exists()]
     failures: dict[str, Exception] = {}
     waiting: dict[str, list[Job]] = {}
+    _ask_models(run, missing)
 
     def hand_in(key: str, written: Sequence[Job] = ()) -> None:
         def steps() -> None:
@@ -114,6 +116,15 @@ def run_units(run: str) -> str:
         _raise(run, failures)
     remove_private(Path(run), settings)
     return f"{len(plan.units)} units, {len(missing)} of them now"
+
+
+def _ask_models(run: str, missing: Sequence[str]) -> None:
+    """Before the first charge: a model that cannot answer must not cost anything."""
+    failures: dict[str, Exception] = {}
+    if missing:
+        _guarded(failures, "probe", lambda: _await("probe", [_submit(probe, run)]))
+    if failures:
+        _raise(run, failures)
 
 
 def _warn_of_caps(units: Iterable[Unit], settings: Settings) -> None:
@@ -205,7 +216,7 @@ def _submit(stage: Task[..., Any], *arguments: Any) -> Job:
     """A future, and how to hand the same in again."""
 
     def hand_in() -> PrefectFuture[Any]:
-        if stage not in (score, generate, consult):
+        if stage not in (probe, score, generate, consult):
             return stage.submit(*arguments)
         with on_gpus(FlowRunContext.get().task_runner.client):  # type: ignore[union-attr]
             return stage.submit(*arguments)

@@ -10,6 +10,7 @@ from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import Release
 from dpicl.contract.text import Classification
 from dpicl.errors import BudgetError
+from dpicl.lm.apart import publicly
 from dpicl.lm.egress import ask_texts
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
@@ -26,6 +27,7 @@ from tasks.consult import sweep_votes
 from tasks.corpus import public_corpus
 from tasks.models import fingerprint
 from tasks.names import releases_of
+from tasks.probe import check_reader
 from tasks.releases import check_ledger, ledger_key, open_ledger, rows_version
 from tasks.settings import Settings
 
@@ -118,6 +120,7 @@ class Desk:
         for sitting in self._sittings:
             if (slot := sitting.find(query)) is not None:
                 return sitting, slot, False
+        _ = self._model  # opened and asked publicly before anything is charged
         for sitting in self._sittings:
             charged = sitting.open()
             if (slot := sitting.take(query)) is not None:
@@ -152,7 +155,12 @@ class Desk:
     @cached_property
     def _model(self) -> Scorer:
         wanted, settings = dp_icl.answers.wanted_of(self._wish.contract), self._settings
-        return open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(settings), wanted=wanted)
+        model = publicly(
+            self._wish.model.name,
+            lambda: open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(settings), wanted=wanted),
+        )
+        check_reader(self._wish.contract, model, self._wish.model)
+        return model
 
     def _release(self, number: int) -> Release:
         """What a sitting is charged as: bound to the period, the model, the contract and the number of queries."""

@@ -16,7 +16,7 @@ from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods import METHODS
 from dpicl.methods.common import check_supported
-from dpicl.pipeline import Pipelines, Unit, find_pipeline, load_pipelines, override
+from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override
 from dpicl.tabular.source import find_rows
 from dpicl.text.read import find_texts
 from tasks.names import WRITING, costs_of
@@ -91,6 +91,8 @@ def draft_plan(
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
     known = registry(pipelines, settings.pipelines.name)
     writer = None if pipeline.writer is None else resolve_model(pipeline.writer, known)
+    if "model" not in {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}:
+        _check_default(pipeline, settings)
     periods = periods_of(pipeline.datasets, settings, period, when)
     return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, known), writer, periods)
 
@@ -130,20 +132,47 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
     return models
 
 
+def _check_default(pipeline: Pipeline, settings: Settings) -> None:
+    """No budget is spent on what nobody has chosen: a model is named, where its answers from private texts cost something."""
+    for name in pipeline.datasets if set(pipeline.methods) & set(WRITING) else ():
+        check_named(settings.declared(name), "--model")
+
+
+def check_named(contract: Declared, option: str) -> None:
+    """Refuse a model that was not named, on texts that are no benchmark's.
+
+    Raises:
+        ModelRefusedError: says how to name one.
+    """
+    if isinstance(contract, TextContract) and not contract.privacy.budget.benchmark:
+        raise ModelRefusedError(
+            f"{contract.name}: no model is named, and the default one has random weights, on which budget would be spent for nothing; "
+            f"expected {option} NAME (`tiny` too, if it is meant)"
+        )
+
+
 def _check_grid(plan: Plan, settings: Settings) -> None:
-    """Every data set has a contract, and every contract allows what the grid asks of it and tells the models."""
+    """What `check_units` checks, and that the rows are at hand."""
+    check_units(plan, settings)
+    for name in plan.pipeline.datasets:
+        if any(unit.dataset == name for unit in plan.units.values()):
+            _find(settings.declared(name), settings)
+
+
+def check_units(plan: Plan, settings: Settings) -> None:
+    """Every data set has a contract, and every contract allows what the grid asks of it and tells the models; no model is opened.
+
+    Raises:
+        DpiclError: a name or value breaks a rule.
+    """
     for name in plan.pipeline.datasets:
         contract = settings.declared(name)
-        units = [unit for unit in plan.units.values() if unit.dataset == name]
-        for unit in units:
+        for unit in (unit for unit in plan.units.values() if unit.dataset == name):
             _check_kind(contract, unit)
             check_egress(contract, unit, plan.model)
             if unit.method in WRITING:
                 check_writer(contract, unit, plan.writing_model)
             check_supported(contract, unit)
-        if units:
-            _find(contract, settings)
-        for unit in units:
             costs_of(contract, unit)  # refuses what has no price
 
 

@@ -59,6 +59,11 @@ def continuations_of(contract: Contract) -> tuple[str, ...]:
     return CONTINUATIONS
 
 
+def public_prompts(contract: Contract) -> list[str]:
+    """Prompts of several lengths that hold nothing of anybody's."""
+    return [f"{' '.join([CONTENT_FREE] * count)} {contract.label.question} {CUE}" for count in (1, 5, 20)]
+
+
 def answers_of(said: np.ndarray, contract: Contract) -> np.ndarray:
     """1 where Yes is at least as likely as No: shape (prompts,)."""
     return answers(said)

@@ -23,6 +23,7 @@ from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.measure import measure
 from tasks.plan import make_plan
+from tasks.probe import probe
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
 from tasks.run_folder import read_plan
@@ -49,6 +50,7 @@ RELEASE: Mapping[str, tuple[Task[..., Any], ...]] = {
 def steps(run: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
     """Every stage of a run with its references, in the order of the flow."""
     units = read_plan(Path(run)).units
+    yield probe, (run,)
     for dataset in dict.fromkeys(unit.dataset for unit in units.values()):
         yield from ((stage, (run, dataset)) for stage in (ingest, validate, split))
     for key, unit in units.items():
