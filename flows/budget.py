@@ -12,6 +12,7 @@ from rich.table import Table
 from dpicl.accounting.ledger import Account
 from dpicl.errors import DpiclError
 from dpicl.pipeline import load_pipelines
+from tasks.benchmarks import known_when_read
 from tasks.forecast import forecast
 from tasks.plan import draft_plan
 from tasks.quote import accounts_of, quote_units, unheeded_caps
@@ -35,6 +36,9 @@ def print_quotes(pipeline: str, changes: dict[str, Any], console: Console) -> No
         table.add_row(line.account, str(line.releases), str(line.bought_before), cost, spent, cap, left)
     console.print(table)
     console.print("epsilon in nats; releases bought before are free if the data have not changed", highlight=False)
+    if unread := known_when_read(map(settings.declared, plan.pipeline.datasets)):
+        told = f"{', '.join(unread)}: whether the rows are published is known once they are read; a run refuses others"
+        console.print(told, highlight=False, soft_wrap=True)
     print_unheeded(accounts_of(plan.units.values(), settings), settings, console)
 
 
