@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -29,7 +31,7 @@ from tasks.run_folder import Plan, UnitFolder
 from tasks.settings import Settings
 from tests.harness import Place, install, new_place, shop
 from tests.library import toy_method
-from tests.library.examples import private_contract, small_contract
+from tests.library.examples import ROOT, private_contract, small_contract
 
 TOY = "toy_method"
 STATED = ("DATA", "TRUST", "MODEL_READS_ROWS", "BASELINES", "ANSWERS_QUERIES", "VERSION", "answers")
@@ -131,3 +133,13 @@ def test_the_registry_is_what_pipelines_may_name() -> None:
         checked(METHODS)
     known: dict[str, Any] = {name: method for name, method in METHODS.items() if name != TOY}
     assert checked(known) == known and all(isinstance(method, ModuleType) for method in known.values())
+
+
+def test_a_program_with_a_method_that_is_half_wired_does_not_start() -> None:
+    """Not only once its release was charged."""
+    program = (
+        "from dpicl.methods import METHODS\nfrom tests.library import toy_method\nMETHODS['toy_method'] = toy_method\nimport flows.wiring"
+    )
+    started = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert started.returncode == 1
+    assert "PrivacyError: method 'toy_method': tasks." in started.stderr.splitlines()[-1]
