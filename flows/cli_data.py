@@ -98,10 +98,10 @@ def publish(
     settings = Settings.from_environment()
     found = read_content(settings.declared(name), settings)
     told = "Anyone may learn them: runs on them have no budget, seeded noise and exact metrics. Once they change they are no longer public."
-    console.print(f"{name}: {found.rows} rows with digest {found.digest[:12]}\n{told}", highlight=False, soft_wrap=True)
+    console.print(f"{name}: {found.rows} rows of {settings.declared(name).source.title}\n{told}", highlight=False, soft_wrap=True)
     if not yes and not sys.stdin.isatty():
         raise DpiclError(f"{name}: nothing is published, as nobody can be asked here; expected --yes")
     if not yes and not typer.confirm("Publish them?"):
         raise DpiclError(f"{name}: nothing is published")
     declare(name, found, settings)
-    console.print(f"{name}: published", highlight=False)
+    console.print(f"{name}: published, digest {found.digest[:12]}", highlight=False)

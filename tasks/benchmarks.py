@@ -69,12 +69,16 @@ def content_digest(contract: Declared, table: pa.Table) -> str:
 
 
 def read_content(contract: Declared, settings: Settings) -> Content:
-    """Read all rows as a run does.
+    """Read all rows of a benchmark as a run does.
 
     Raises:
+        DeclarationError: the contract has a budget; nothing is read.
         SourceError: they are not at hand.
         DataError: they break the contract.
     """
+    if not contract.privacy.budget.benchmark:
+        rule = "is of rows with something at stake"
+        raise DeclarationError(f"{contract.name}.yaml", "privacy.budget", rule, "`benchmark: true` of public rows")
     if isinstance(contract, TextContract):
         texts = load_texts(contract, data_folder=settings.data)
         return Content(content_digest(contract, texts), texts.num_rows)
@@ -98,13 +102,7 @@ def _batches(contract: Contract, settings: Settings) -> Iterator[pa.Table]:
 
 
 def declare(name: str, content: Content, settings: Settings) -> None:
-    """Enter content into this installation's registry, in the place of what the name stood for.
-
-    Raises:
-        DeclarationError: the contract has a budget.
-    """
-    if not settings.declared(name).privacy.budget.benchmark:
-        raise DeclarationError(f"{name}.yaml", "privacy.budget", "is of rows with something at stake", "`benchmark: true` of public rows")
+    """Enter content into this installation's registry, in the place of what the name stood for."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(settings.home / f"{REGISTRY}.lock"):
         entry = {"digest": content.digest, "added_utc": datetime.now(UTC).isoformat(timespec="seconds")}

@@ -146,8 +146,7 @@ def publish(place: Place, name: str, **extra: str) -> None:
     """Declare what a benchmark's rows are now, as `dpicl data publish NAME --yes` does; rows that break their contract cannot be."""
     with Place.entered(place, **extra), suppress(DpiclError):
         settings = Settings.from_environment()
-        if (contract := settings.declared(name)).privacy.budget.benchmark:
-            declare(name, read_content(contract, settings), settings)
+        declare(name, read_content(settings.declared(name), settings), settings)
 
 
 def install(place: Place, contract: Mapping[str, Any], csv_text: str) -> str:
