@@ -21,6 +21,22 @@ def upgrade() -> None:
         console.print(f"schema {ledger.schema}, {ledger.verify()} records, chain intact", highlight=False)
 
 
+@ledger_app.command("adopt")
+def adopt_releases() -> None:
+    """Make a lost ledger anew from the receipts of the releases that stand; accounts that they do not prove are exhausted."""
+    from tasks.adopt import adopt
+
+    count, unproved = adopt(Settings.from_environment())
+    console.print(f"{count} releases are charged again as they were", highlight=False)
+    for name in unproved:
+        console.print(
+            f"account {name}: something stands in released/ without a receipt, so that nothing more can be charged; "
+            f"`dpicl budget {name} --cap` is a person's decision",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
 @ledger_app.command("downgrade")
 def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the older program knows; it says so itself.")]) -> None:
     """Take the ledger back for an older program; refused where the older form cannot hold what is there."""

@@ -42,12 +42,12 @@ from tasks.fit_baselines import fit_baselines, has_baselines
 from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.measure import measure
+from tasks.names import WRITING
 from tasks.prepare import prepare_batches
 from tasks.publish import show_budget, show_checks, show_release, show_results
 from tasks.quote import accounts_of, unheeded_caps
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
-from tasks.releases import WRITING
 from tasks.run_folder import read_plan
 from tasks.score import parts_to_score, score
 from tasks.serialize import serialize
@@ -125,7 +125,7 @@ def run_units(run: str) -> str:
 
 def _warn_of_caps(units: Iterable[Unit], settings: Settings) -> None:
     """On the run's page, since nobody sees the terminal of a scheduled run."""
-    for sentence in unheeded_caps(accounts_of(units, settings), settings):
+    for sentence in unheeded_caps(accounts_of(((unit.dataset, unit.method) for unit in units), settings), settings):
         log.warning("%s", sentence)
 
 

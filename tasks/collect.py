@@ -124,6 +124,7 @@ def _command(plan: Plan) -> str:
     options = [f"--{option} {','.join(map(str, grid[name]))}" for option, name in lists if grid[name]]
     models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("writer", plan.pipeline.writer)) if value]
     few = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
+    few += [f"--period {period}" for period in sorted(set(plan.periods.values()))[:1]]
     return " ".join(["dpicl run", plan.pipeline_name, *options, *few, *models])
 
 
@@ -135,8 +136,9 @@ def bought(folder: Path, units: Mapping[str, Unit], contracts: Mapping[str, Decl
     sentences = []
     with open_ledger(settings) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
-        for name, (releases, charged) in sorted(spending.items()):
-            told = f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} bought before at no new cost"
+        for account, (releases, charged) in sorted(spending.items()):
+            name = ledger.payer(account)
+            told = f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} charged before at no new cost"
             cap = caps[name]
             total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
             sentences.append(f"{told}; {total}.")

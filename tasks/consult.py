@@ -21,7 +21,7 @@ from dpicl.methods.ensemble_plan import plans
 from dpicl.pipeline import Cell
 from dpicl.snapshots import SnapshotPlace
 from tasks.artefacts import ANSWERS, CANDIDATES, DRAFTS, read_split
-from tasks.charge import publish_drafts, still_missing, teller
+from tasks.charge import begin_drawing, publish_drafts, still_missing, teller
 from tasks.doorway import unit_stage
 from tasks.files import PRIVATE_MODE, read_json, write_json
 from tasks.journal import FileJournal, votes_folder
@@ -57,7 +57,7 @@ class KeptVotes:
 def sweep_votes(settings: Settings) -> None:
     """Delete what is too old, whoever left it."""
     own = settings.home / "private"
-    for folder in (*own.glob("journals/*/votes"), *own.glob("votes/*")):
+    for folder in (*own.glob("journals/*/*/votes"), *own.glob("votes/*")):
         with suppress(FileNotFoundError):  # a journal goes as a whole when its release is published
             SnapshotPlace(folder, _key(settings)).sweep(time.time())
 
@@ -66,11 +66,13 @@ def _key(settings: Settings) -> bytes:
     return load_key(settings.home / "keys" / "snapshots.key")
 
 
-def _kept(folder: UnitFolder, names: Mapping[Cell, str]) -> KeptVotes:
+def _kept(folder: UnitFolder, names: Mapping[Cell, str], rows: str) -> KeptVotes:
     """Beside a release's journal; on a benchmark in one place for all epsilons of a run."""
     shared = folder.declared.privacy.budget.benchmark
     settings = folder.settings
-    places = {cell: settings.private("votes", folder.run.name) if shared else votes_folder(settings, name) for cell, name in names.items()}
+    places = {
+        cell: settings.private("votes", folder.run.name) if shared else votes_folder(settings, name, rows) for cell, name in names.items()
+    }
     return KeptVotes.of(settings, places)
 
 
@@ -91,7 +93,8 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
     )
     sweep_votes(folder.settings)
     chosen = {cell: plan for cell, plan in plans(contract, folder.unit).items() if cell in missing}
-    job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws), _kept(folder, missing))
+    rows = begin_drawing(folder, missing)
+    job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws, rows), _kept(folder, missing, rows))
     numbered = list(enumerate(queries))
     votes = dp_icl.consult(split.train, numbered, model, job, teller([folder], "asking ensembles, query"))
     path = folder.path / CANDIDATES

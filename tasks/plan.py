@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpicl.contract import Contract, Declared, TextContract
+from dpicl.contract.periods import ONCE, period_at, read_period
 from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
@@ -18,19 +19,29 @@ from dpicl.methods.common import check_supported
 from dpicl.pipeline import Pipelines, Unit, find_pipeline, load_pipelines, override
 from dpicl.tabular.source import find_rows
 from dpicl.text.read import find_texts
+from tasks.names import WRITING, costs_of
 from tasks.quote import check_budget
-from tasks.releases import WRITING, costs_of
 from tasks.run_folder import Plan, check_versions, read_plan, run_folder, write_plan
 from tasks.settings import Settings, power_watts
 
 
-def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None, *, resume: bool = False) -> Path:
+def make_plan(
+    pipeline_name: str,
+    changes: Mapping[str, Any],
+    run_id: str | None,
+    *,
+    resume: bool = False,
+    period: str | None = None,
+    when: datetime | None = None,
+) -> Path:
     """Check everything that can be checked before any private byte is read, and write the plan.
 
     Args:
         changes: fields of the pipeline that replace the file's.
         run_id: folder name of the run; made from the pipeline and the time if None.
-        resume: go on with the run `run_id` and its own plan.
+        resume: go on with the run `run_id` and its own plan, periods included.
+        period: of all releases, in place of what contracts and the time say.
+        when: the time that a public schedule is due; now if None.
 
     Returns:
         The run's folder.
@@ -44,7 +55,8 @@ def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None
         folder = run_folder(settings, run_id)
         check_versions(folder, read_plan(folder))
         return folder
-    plan = draft_plan(pipeline_name, changes, settings, run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    name = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    plan = draft_plan(pipeline_name, changes, settings, name, period=period, when=when)
     return begin(plan, settings)
 
 
@@ -61,8 +73,16 @@ def begin(plan: Plan, settings: Settings) -> Path:
     return folder
 
 
-def draft_plan(pipeline_name: str, changes: Mapping[Any, Any], settings: Settings, run_id: str = "") -> Plan:
-    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet.
+def draft_plan(
+    pipeline_name: str,
+    changes: Mapping[Any, Any],
+    settings: Settings,
+    run_id: str = "",
+    *,
+    period: str | None = None,
+    when: datetime | None = None,
+) -> Plan:
+    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release.
 
     Raises:
         DpiclError: a name or value breaks a rule.
@@ -71,7 +91,24 @@ def draft_plan(pipeline_name: str, changes: Mapping[Any, Any], settings: Setting
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
     known = registry(pipelines, settings.pipelines.name)
     writer = None if pipeline.writer is None else resolve_model(pipeline.writer, known)
-    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, known), writer)
+    periods = periods_of(pipeline.datasets, settings, period, when)
+    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, known), writer, periods)
+
+
+def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:
+    """The period of each data set's releases, but those that are made once.
+
+    Args:
+        period: for all of them, in place of what their contracts and the time say.
+        when: the time that counts; now if None.
+
+    Raises:
+        ParameterError: `period` is none.
+    """
+    chosen = None if period is None else read_period(period)
+    at = when or datetime.now(UTC)
+    found = {name: chosen or period_at(settings.declared(name).releases.every, at) for name in datasets}
+    return {name: one for name, one in found.items() if one != ONCE}
 
 
 def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
@@ -114,7 +151,7 @@ def _check_caps(plan: Plan, settings: Settings) -> None:
     """Refuse what passes a cap; benchmarks have none and are not asked."""
     capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
     if capped:
-        check_budget([unit for unit in plan.units.values() if unit.dataset in capped], settings, plan.writing_model)
+        check_budget(plan, [unit for unit in plan.units.values() if unit.dataset in capped], settings)
 
 
 def _check_kind(contract: Declared, unit: Unit) -> None:

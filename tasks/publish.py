@@ -130,7 +130,8 @@ def _show_budget(run: str) -> str:
     rows = []
     with open_ledger(settings) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
-        for name, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
+        for account, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
+            name = ledger.payer(account)
             cap, spent = caps[name], ledger.spent(name).epsilon
             facts = {"account": name, "releases": releases, "charged_now": charged, "spent": _shown(spent)}
             left = "-" if cap is None else _shown(cap - spent)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
+from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.text import TextContract
-from dpicl.errors import RunError
+from dpicl.errors import ParameterError, RunError
 from dpicl.lm.models import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.pipeline import Pipeline, Unit, units_of
@@ -52,6 +54,12 @@ class Plan:
     model: ModelSpec
     writer: ModelSpec | None = None
     """The local model that writes demonstrations from private texts, if that is another one."""
+    periods: Mapping[str, str] = field(default_factory=dict)
+    """The period of each data set's releases, as it was when the run was planned; `once` of those that are not named."""
+
+    def period_of(self, dataset: str) -> str:
+        """The period that a data set's releases are made for."""
+        return self.periods.get(dataset, ONCE)
 
     @property
     def writing_model(self) -> ModelSpec:
@@ -81,6 +89,7 @@ class Plan:
             "model": self.model.model_dump(mode="json"),
             "versions": self.versions,
             **({} if self.writer is None else {"writer": self.writer.model_dump(mode="json")}),
+            **({"periods": dict(self.periods)} if self.periods else {}),
         }
 
 
@@ -128,8 +137,9 @@ def read_plan(folder: Path) -> Plan:
     try:
         pipeline, model = Pipeline.model_validate(content["pipeline"]), ModelSpec.model_validate(content["model"])
         writer = ModelSpec.model_validate(content["writer"]) if "writer" in content else None
-        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer)
-    except (KeyError, TypeError, ValueError):
+        periods = {str(dataset): read_period(period) for dataset, period in content.get("periods", {}).items()}
+        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer, periods)
+    except (AttributeError, KeyError, TypeError, ValueError, ParameterError):
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
 
 

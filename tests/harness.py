@@ -164,7 +164,8 @@ def shop(name: str = "shop", *, private: bool = False, **changes: Any) -> dict[s
     content = {**tree(), "name": name, **changes}
     content["source"] = {**content["source"], "file": f"{name}.csv"}
     if private:
-        content["privacy"] = {**content["privacy"], "budget": {"epsilon": 1000}}
+        # Replace-one, so that clients may report too: their number is public then.
+        content["privacy"] = {**content["privacy"], "neighbours": "replace-one", "budget": {"epsilon": 1000}}
     return content
 
 
