@@ -12,6 +12,7 @@ from rich.table import Table
 from dpicl.accounting.ledger import Account
 from dpicl.errors import DpiclError
 from dpicl.pipeline import load_pipelines
+from tasks.benchmarks import known_when_read
 from tasks.forecast import forecast
 from tasks.plan import check_units, draft_plan
 from tasks.quote import accounts_of, payer, quote_plan, unheeded_caps
@@ -37,6 +38,9 @@ def print_quotes(pipeline: str, changes: dict[str, Any], console: Console, *, pe
     console.print(table)
     console.print("epsilon in nats; a release is charged once in its period, whatever becomes of the rows", highlight=False)
     console.print("no model was opened: a run asks it public questions before it charges", highlight=False)
+    if unread := known_when_read(map(settings.declared, plan.pipeline.datasets)):
+        told = f"{', '.join(unread)}: whether the rows are published is known once they are read; a run refuses others"
+        console.print(told, highlight=False, soft_wrap=True)
     print_unheeded(accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings), settings, console)
 
 

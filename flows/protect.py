@@ -44,7 +44,7 @@ from tasks.settings import Settings
 from tasks.split import split
 from tasks.validate import validate
 
-TABULAR = ("ldp_tabicl", "gdp_tabicl", "mst_tabicl")
+TABULAR = tuple(name for name, method in METHODS.items() if method.DATA == "table")
 _PREFIX, _LOCK = "protect-", "lock"
 _SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can take it away. Not a release."
 _HELD_OUT = "Rows that the contract's split holds out were not used."

@@ -23,7 +23,8 @@ from prefect.exceptions import PrefectException
 from prefect.futures import PrefectFuture
 
 from dpicl.errors import BudgetError, DpiclError, RefusedError, RunError
-from dpicl.pipeline import Unit
+from dpicl.methods import METHODS
+from dpicl.pipeline import Unit, wired
 from flows.gpus import on_gpus, scoring_workers
 from flows.recovery import BROKEN_RULES
 from flows.report import build_report
@@ -73,6 +74,12 @@ RELEASE: dict[str, tuple[Task[..., Any], ...]] = {
     "dp_icl": (release_answers,),
 }
 """The stages that release, by method."""
+READING: dict[str, Task[..., Any]] = {"few_shot_generation": generate, "dp_icl": consult}
+"""The stage in which a model reads private rows, of methods in which one does."""
+for _name, _method in METHODS.items():
+    wired(RELEASE, _name, __name__)
+    if _method.MODEL_READS_ROWS:
+        wired(READING, _name, __name__)
 
 
 def run_units(run: str) -> str:
@@ -160,11 +167,12 @@ def _by_dataset(keys: Sequence[str], units: Mapping[str, Unit]) -> dict[str, lis
 
 def _hand_in_writing(run: str, units: Mapping[str, Unit], failures: dict[str, Exception]) -> list[tuple[str, Job]]:
     """Charge these units of a data set, and let the workers read their rows: ensembles one by one, texts in parts, all of a part side by side."""
+    reading = {key: wired(READING, unit.method, __name__) for key, unit in units.items()}
     for key in units:
         _guarded(failures, key, lambda key=key: charge(run, key))  # type: ignore[misc]
     charged = [key for key in units if key not in failures]
-    found = [(key, _submit(consult, run, key)) for key in charged if units[key].method == "dp_icl"]
-    texts = [key for key in charged if units[key].method == "few_shot_generation"]
+    found = [(key, _submit(consult, run, key)) for key in charged if reading[key] is consult]
+    texts = [key for key in charged if reading[key] is generate]
     workers = scoring_workers(FlowRunContext.get().task_runner.client)  # type: ignore[union-attr]
     for part in (texts[number::workers] for number in range(workers)):
         if part:
@@ -202,10 +210,11 @@ def _share_out(stage: Task[..., Any], run: str, dataset: str, owner: str) -> Non
 
 
 def _hand_in(run: str, key: str, unit: Unit) -> list[Job]:
+    stages = (*wired(RELEASE, unit.method, __name__), serialize)
     if parts_of(run, unit.dataset):
         charge(run, key)
         _share_out(count, run, unit.dataset, key)
-    for stage in (*RELEASE[unit.method], serialize):
+    for stage in stages:
         stage(run, key)
     show_release(run, key)
     fits = [_submit(fit_baselines, run, key)] if has_baselines(unit) else []

@@ -112,7 +112,12 @@ class Batches:
         self.prepare(number)
         stored: dict[str, Any] = read_json(self._facts_file(number))
         broken = {int(place): count for place, count in stored["broken"].items()}
-        return Facts(stored["rows"], stored["train_rows"], tuple(stored["labels"]), broken, tuple(stored["hashes"]))
+        rows, labels, whole = (
+            stored["rows"],
+            tuple(stored["labels"]),
+            stored.get("all_hashes", (0, 0)),
+        )  # of an earlier version: not published
+        return Facts(rows, stored["train_rows"], labels, broken, tuple(stored["hashes"]), tuple(whole))
 
     def _file(self, kind: str, number: int) -> Path:
         return self.place / f"{kind}-{number:05}.parquet"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import Release
@@ -23,6 +23,7 @@ from dpicl.text.split import split_texts
 from dpicl.types import PrivateTable, ReleasedPrompts
 from tasks.accounts import open_account
 from tasks.asking import Sitting, Slot, Wish
+from tasks.benchmarks import check_published, content_digest
 from tasks.consult import sweep_votes
 from tasks.corpus import public_corpus
 from tasks.models import fingerprint
@@ -146,7 +147,9 @@ class Desk:
     @cached_property
     def _rows(self) -> PrivateTable:
         contract = self._wish.contract
-        return split_texts(load_texts(contract, data_folder=self._settings.data), contract.model_copy(update={"query_count": 1})).train
+        table = load_texts(contract, data_folder=self._settings.data)
+        check_published(contract, partial(content_digest, contract, table), self._settings)
+        return split_texts(table, contract.model_copy(update={"query_count": 1})).train
 
     @cached_property
     def _version(self) -> str:

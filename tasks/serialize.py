@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl, ldp_tabicl, mst_tabicl, text_answers
+from dpicl.methods import METHODS, dp_icl, few_shot_generation, gdp_tabicl, ldp_tabicl, mst_tabicl, text_answers
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import told
 from dpicl.methods.tabular_answers import with_content_free
-from dpicl.pipeline import Cell
+from dpicl.pipeline import Cell, wired
 from dpicl.text.prompts import asking_demonstration
 from tasks.artefacts import (
     ANSWERS,
@@ -37,7 +37,7 @@ Serialised = tuple[dict[Cell, list[str]], dict[str, list[str]]]
 @unit_stage("serialize", PROMPTS)
 def serialize(folder: UnitFolder) -> str:
     """Write the prompts of every cell, and one example of its demonstrations."""
-    prompts, examples = _SERIALISE[folder.unit.method](folder)
+    prompts, examples = wired(_SERIALISE, folder.unit.method, __name__)(folder)
     write_json(folder.path / "demonstrations.json", examples)
     write_prompts(folder, prompts)
     return f"{sum(map(len, prompts.values()))} prompts in {len(prompts)} cells"
@@ -91,3 +91,5 @@ _SERIALISE: dict[str, Callable[[UnitFolder], Serialised]] = {
     "few_shot_generation": _few_shot,
     "dp_icl": _ensembles,
 }
+for _method in METHODS:  # known when this is imported, and not after a release was charged
+    wired(_SERIALISE, _method, __name__)

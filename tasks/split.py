@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from dpicl.contract import Contract, TextContract
@@ -13,6 +14,7 @@ from dpicl.text.read import texts_digest
 from dpicl.text.split import split_texts
 from tasks.artefacts import table_folder, write_queries, write_split
 from tasks.batches import Batches
+from tasks.benchmarks import check_published, content_digest
 from tasks.doorway import doorway, timed
 from tasks.files import read_table
 from tasks.run_folder import read_plan
@@ -25,9 +27,10 @@ def _split(run: str, dataset: str) -> str:
     batches = Batches.find(settings, dataset, Path(run))
     if batches is not None:
         with timed(Path(run), dataset, "split"):
-            return _in_batches(batches, folder, queries)
+            return _in_batches(batches, folder, queries, settings)
     with timed(Path(run), dataset, "split"):
         table, contract = read_table(folder / "private_table.parquet"), settings.declared(dataset)
+        check_published(contract, partial(content_digest, contract, table), settings)
         if isinstance(contract, TextContract):
             parts = split_texts(table, contract)
             write_split(folder, parts, texts_digest(parts.train.data))
@@ -39,9 +42,10 @@ def _split(run: str, dataset: str) -> str:
     return f"{parts.train.row_count} rows to protect, {len(parts.asked)} of {parts.test.row_count} held-out rows to ask"
 
 
-def _in_batches(batches: Batches, folder: Path, queries: int | None) -> str:
+def _in_batches(batches: Batches, folder: Path, queries: int | None, settings: Settings) -> str:
     """The rows to protect stay in their batches."""
     facts = batches.facts()
+    check_published(batches.contract, partial(facts.whole_digest, batches.contract), settings)
     test, asked = held_out([batches.test(number) for number in range(batches.count)], facts.train_rows, batches.contract)
     asked = fewer(asked, queries, batches.contract.name)
     write_queries(folder, test, asked, facts.digest(batches.contract))

@@ -28,7 +28,8 @@ from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, Result
 from dpicl.lm.requests import Scorer
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import Cost, asked_epsilon, check_supported, draws_for, results
+from dpicl.methods.common import Cost, asked_epsilon, check_free, draws_for, results
+from dpicl.methods.interface import Baselines, Data, Trust
 from dpicl.methods.ldp_collection import Collected, collect, encoding_of, release_cells, released_by, releases
 from dpicl.methods.row_prompts import Pool, row_prompts
 from dpicl.methods.tabular_answers import truth_of
@@ -43,8 +44,31 @@ from dpicl.types import QueryTable, ReleasedRows
 CITATIONS = ("carey2024dptabicl",)
 VERSION = 1
 """Raised when the same parameters would give another release."""
+DATA: Data = "table"
+TRUST: Trust = "local"
+MODEL_READS_ROWS = False
+BASELINES: Baselines = "released"
+ANSWERS_QUERIES = False
 
-__all__ = ["VERSION", "answers", "baselines", "collect", "costs", "reconstruct", "releases", "run", "serialise", "statement", "truth_of"]
+__all__ = [
+    "ANSWERS_QUERIES",
+    "BASELINES",
+    "DATA",
+    "MODEL_READS_ROWS",
+    "TRUST",
+    "VERSION",
+    "answers",
+    "baselines",
+    "collect",
+    "costs",
+    "identity",
+    "reconstruct",
+    "releases",
+    "run",
+    "serialise",
+    "statement",
+    "truth_of",
+]
 
 
 def reconstruct(collections: Mapping[Cell, Collected], unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
@@ -103,6 +127,14 @@ def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     return {**asked, **fitted}
 
 
+def identity(contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+    """What makes a release another one besides epsilon, shots and seed; public."""
+    return {
+        "sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate),
+        **release_cells(unit)[cell].model_dump(mode="json"),
+    }  # of a collection it changes nothing; releases of before are named so
+
+
 def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
     """The guarantee of one cell as a sentence."""
     return f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
@@ -110,7 +142,7 @@ def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
 
 def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
     """Algorithm 1 on one table, without any orchestrator: the same results as the flow."""
-    check_supported(contract, unit)
+    check_free(contract, unit)
     draws = draws_for(contract, unit.seed)
     collections = collect(split.train, contract, unit, draws)
     reconstructed = reconstruct(collections, unit, draws)

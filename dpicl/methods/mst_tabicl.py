@@ -31,7 +31,8 @@ from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics, Result
 from dpicl.lm.requests import Scorer
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import Cost, asked_epsilon, check_supported, draws_for, for_unit, results
+from dpicl.methods.common import Cost, asked_epsilon, check_free, draws_for, for_unit, results
+from dpicl.methods.interface import Baselines, Data, Trust
 from dpicl.methods.row_prompts import Pool, row_prompts
 from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell, Unit
@@ -48,14 +49,25 @@ from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
 VERSION = 2
 """Raised when the same parameters would give another release."""
+DATA: Data = "table"
+TRUST: Trust = "central"
+MODEL_READS_ROWS = False
+BASELINES: Baselines = "released"
+ANSWERS_QUERIES = False
 
 __all__ = [
+    "ANSWERS_QUERIES",
+    "BASELINES",
+    "DATA",
+    "MODEL_READS_ROWS",
+    "TRUST",
     "VERSION",
     "answers",
     "baselines",
     "costs",
     "count",
     "exact_counts",
+    "identity",
     "measured",
     "model_rows",
     "releases",
@@ -142,6 +154,11 @@ def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     return {**asked, **{Cell(name, cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")}}
 
 
+def identity(contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+    """What makes a release another one besides epsilon, shots and seed; public."""
+    return unit.options.mst_tabicl.model_dump(mode="json")
+
+
 def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
     """The guarantee of one cell as a sentence."""
     return (
@@ -152,7 +169,7 @@ def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
 
 def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
     """Steps 0 to 4 on one table, without any orchestrator: the same results as the flow."""
-    check_supported(contract, unit)
+    check_free(contract, unit)
     draws = draws_for(contract, unit.seed)
     drawn = model_rows(count(split.train, contract, unit, draws), contract, draws)
     prompts = serialise(drawn, split.queries, contract, unit, draws)

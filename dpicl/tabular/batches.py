@@ -31,29 +31,39 @@ _BY_ROWS = ("row_count", "both_labels")
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts of one batch or of several: `broken` by a rule's place in `rules_of`, `labels` negative first, `hashes` as uint64 (2,)."""
+    """Counts of one batch or of several: `broken` by a rule's place in `rules_of`, `labels` negative first; hashes, as uint64 (2,), of the rows
+    to protect and of all.
+    """
 
     rows: int
     train_rows: int
     labels: tuple[int, int]
     broken: Mapping[int, int]
     hashes: tuple[int, int]
+    all_hashes: tuple[int, int]
 
     @staticmethod
     def added(parts: Iterable[Facts]) -> Facts:
         """Of all parts."""
-        total = Facts(0, 0, (0, 0), {}, (0, 0))
+        total = Facts(0, 0, (0, 0), {}, (0, 0), (0, 0))
         for part in parts:
             broken = {place: total.broken.get(place, 0) + part.broken.get(place, 0) for place in {*total.broken, *part.broken}}
-            labels, hashes = (
-                tuple(map(sum, zip(*pair, strict=True))) for pair in ((total.labels, part.labels), (total.hashes, part.hashes))
-            )
-            total = Facts(total.rows + part.rows, total.train_rows + part.train_rows, labels, broken, tuple(h % 2**64 for h in hashes))  # type: ignore[arg-type]
+            labels = (total.labels[0] + part.labels[0], total.labels[1] + part.labels[1])
+            hashes, whole = _lanes(total.hashes, part.hashes), _lanes(total.all_hashes, part.all_hashes)
+            total = Facts(total.rows + part.rows, total.train_rows + part.train_rows, labels, broken, hashes, whole)
         return total
 
     def digest(self, contract: Contract) -> str:
         """Of the rows to protect, as a multiset: 64 hexadecimal digits."""
         return multiset_digest(np.array(self.hashes, dtype=np.uint64), self.train_rows, contract)
+
+    def whole_digest(self, contract: Contract) -> str:
+        """Of all rows, whichever way they were split: as `multiset.table_digest` of the table."""
+        return multiset_digest(np.array(self.all_hashes, dtype=np.uint64), self.rows, contract)
+
+
+def _lanes(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return (one[0] + other[0]) % 2**64, (one[1] + other[1]) % 2**64
 
 
 @dataclass(frozen=True)
@@ -95,8 +105,8 @@ def prepare(table: pa.Table, contract: Contract) -> Batch:
     places = {rule: place for place, rule in enumerate(rules_of(contract))}
     broken = {places[one.rule]: one.count for one in violations(table, contract) if one.rule.rule not in _BY_ROWS}
     negative, positive = np.bincount(label_codes(Table(table), contract), minlength=2).tolist()
-    lanes = added(hashes[protected]).tolist()
-    facts = Facts(table.num_rows, len(protected), (negative, positive), broken, (lanes[0], lanes[1]))
+    lanes, whole = added(hashes[protected]).tolist(), added(hashes).tolist()
+    facts = Facts(table.num_rows, len(protected), (negative, positive), broken, (lanes[0], lanes[1]), (whole[0], whole[1]))
     return Batch(compact(table.take(protected), contract), table.filter(pa.array(test)).combine_chunks(), facts)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +53,14 @@ def _encrypted(blocks: np.ndarray, encryptor: CipherContext) -> np.ndarray:
 def added(hashes: np.ndarray) -> np.ndarray:
     """Equation (2): shape (2,), uint64; sums of parts are added by it again."""
     return np.asarray(hashes.sum(axis=0, dtype=np.uint64))
+
+
+def table_digest(tables: Iterable[pa.Table], contract: Contract) -> tuple[str, int]:
+    """Of all rows of a table, whole or in batches: 64 hexadecimal digits, and how many rows there are."""
+    total, rows = np.zeros(2, dtype=np.uint64), 0
+    for table in tables:
+        total, rows = total + added(row_hashes(table, contract)), rows + table.num_rows
+    return multiset_digest(total, rows, contract), rows
 
 
 def multiset_digest(total: np.ndarray, rows: int, contract: Contract) -> str:

@@ -22,7 +22,7 @@ from tasks.ingest import ingest
 from tasks.plan import make_plan
 from tasks.prepare import prepare_batches
 from tasks.split import split
-from tests.harness import SMALL, Place, content, install, new_place, shop, shop_rows
+from tests.harness import SMALL, Place, content, install, new_place, publish, shop, shop_rows
 from tests.tasks.in_batches import attempt, install_folder, small_batches
 from tests.tasks.test_killed_at_every_file import check_modes, kept, parse_all
 
@@ -132,9 +132,10 @@ def test_a_query_in_batches_gives_the_run_that_files_give(tmp_path: Path) -> Non
     asked = shop()
     del asked["source"]["file"]
     asked["source"]["query"] = {"url_env": "SHOP", "sql": 'SELECT age, spent, colour, member, bought FROM shop ORDER BY "index"'}
-    install(place, asked, "")
+    address = {"SHOP": f"sqlite:///{tmp_path / 'shop.db'}"}
+    publish(place, install(place, asked, ""), **address)
     assert attempt(folder, GRID, pipeline="demo") == 0
-    assert attempt(place, GRID, pipeline="demo", environment={"SHOP": f"sqlite:///{tmp_path / 'shop.db'}"}) == 0
+    assert attempt(place, GRID, pipeline="demo", environment=address) == 0
     assert released(folder) == released(place)
 
 
