@@ -212,12 +212,12 @@ def audit(
     every: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,
     runs: Annotated[int, typer.Option(min=1, help="Runs on each of two neighbours; more find smaller leaks.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bounds.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg; DPICL_HOME/audit if left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg; `audit` in the state folder if left out.")] = None,
 ) -> None:
     """Bound each mechanism's epsilon from below, and check that mutants are caught; exit code 1 if not."""
     from flows.audit_view import audit_all
 
-    folder = out or Settings.from_environment().home / "audit"
+    folder = out or Settings.from_environment().own("audit")
     if not audit_all(name, every, runs=runs, seed=seed, folder=folder, console=console):
         raise typer.Exit(1)
 

@@ -13,6 +13,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
+from dpicl.errors import ParameterError
 from flows.recovery import folder_name, hand_in_again, held, killed_after, scheduled_run, try_later
 from flows.runtime import local_cluster
 from flows.wiring import run_units
@@ -63,6 +64,7 @@ def sweep(pipeline: str, changes: dict[str, Any] | None = None, run_id: str | No
         run = make_plan(pipeline, changes or {}, run_id, resume=resume)
         run_units(str(run))
         return run.name
+    _check_placed()
     settings = Settings.from_environment()
     with held(scheduled.id, settings):
         name, begun = (run_id, resume or scheduled.run_count > 1) if run_id else folder_name(pipeline, scheduled, settings)
@@ -71,6 +73,18 @@ def sweep(pipeline: str, changes: dict[str, Any] | None = None, run_id: str | No
         with _one_at_a_time(run, settings), killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
             run_units(str(run))
     return run.name
+
+
+def _check_placed() -> None:
+    """A pool's worker starts runs in a folder that it removes afterwards: what is to stay must be told where.
+
+    Raises:
+        ParameterError: neither DPICL_HOME nor DPICL_RUNS is set; `dpicl serve` sets both.
+    """
+    if not (os.environ.get("DPICL_HOME") or os.environ.get("DPICL_RUNS")):
+        raise ParameterError(
+            "DPICL_HOME", "", "the state folder that all workers share: a scheduled run does not go by its working directory"
+        )
 
 
 @contextmanager

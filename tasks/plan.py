@@ -57,6 +57,7 @@ def begin(plan: Plan, settings: Settings) -> Path:
     _check_grid(plan, settings)
     _check_caps(plan, settings)
     folder = run_folder(settings, plan.run_id)
+    settings.make_runs()
     write_plan(folder, plan)
     return folder
 

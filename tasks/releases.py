@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import URL
+
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger, Release, content_version, load_key, release_id
 from dpicl.contract.declared import Declared
@@ -38,6 +40,7 @@ from tasks.files import PRIVATE_MODE, publish, read_json, write_json
 from tasks.models import fingerprint
 from tasks.run_folder import UnitFolder, read_plan
 from tasks.settings import Settings
+from tasks.state_home import KEY, LEDGER, check_one_home
 
 SPENDING = "releases.json"
 POST_PROCESSING = {"estimator", "also_sampled"}
@@ -51,15 +54,20 @@ WRITING = ("few_shot_generation", "dp_icl")
 @contextmanager
 def open_ledger(settings: Settings) -> Iterator[Ledger]:
     """The ledger of this installation."""
-    settings.home.mkdir(parents=True, exist_ok=True)
-    url = os.environ.get("DPICL_LEDGER") or f"sqlite:///{settings.home / 'ledger.db'}"
-    with Ledger.open(url, ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
+    key = ledger_key(settings)
+    url = os.environ.get("DPICL_LEDGER") or URL.create("sqlite", database=str(settings.home / LEDGER))  # whatever letters are in its path
+    with Ledger.open(url, key, settings.home / "ledger.anchor.json") as ledger:
         yield ledger
 
 
 def ledger_key(settings: Settings) -> bytes:
-    """The installation's secret key for names of releases and versions of data."""
-    return load_key(settings.home / "keys" / "ledger.key")
+    """The installation's secret key for names of releases and versions of data; nothing is charged without it.
+
+    Raises:
+        LedgerRefusedError: it is no key, or another folder holds a ledger too.
+    """
+    check_one_home(settings.home)
+    return load_key(settings.make_home() / KEY)
 
 
 def account_of(contract: Declared, method: str) -> Account:

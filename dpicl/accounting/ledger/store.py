@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
@@ -44,7 +44,7 @@ class Ledger:
             another key, or was made by a newer version.
     """
 
-    def __init__(self, url: str, key: bytes, anchor_file: Path) -> None:
+    def __init__(self, url: str | URL, key: bytes, anchor_file: Path) -> None:
         self._key, self._anchor, self._database = key, Anchor(anchor_file), Database(url)
         seen = self._anchor.read()
         with self._database.reading() as connection:
@@ -55,13 +55,18 @@ class Ledger:
 
     @classmethod
     @contextmanager
-    def open(cls, url: str, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
+    def open(cls, url: str | URL, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
         """A ledger for the length of a block."""
         ledger = cls(url, key, anchor_file)
         try:
             yield ledger
         finally:
             ledger.close()
+
+    @property
+    def place(self) -> str:
+        """The path of its file, or its database without a password."""
+        return self._database.name.removeprefix("sqlite:///")
 
     @property
     def schema(self) -> str | None:
