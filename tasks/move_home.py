@@ -15,7 +15,7 @@ import filecmp
 import os
 import shutil
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -41,7 +41,7 @@ def move_home(origin: Path, settings: Settings) -> None:
         LedgerError: the ledger is in use, or is none.
     """
     origin, home = origin.resolve(), settings.make_home()
-    with locked(home / f".{MOVING}.lock"):
+    with locked(home / ".move.lock"):
         if _was_moved(origin, home):
             return
         _begin(origin, home)
@@ -51,7 +51,7 @@ def move_home(origin: Path, settings: Settings) -> None:
         for name in STATE:
             _carry(origin / name, home / name)
         for name in MADE_AGAIN:
-            if not (home / name).exists():
+            if not _has_files(home / name) or _covers(home / name, origin / name):
                 _carry(origin / name, home / name)
         _open(origin, home)
 
@@ -163,9 +163,10 @@ def _open(origin: Path, home: Path) -> None:
         os.rename(home / _COPY, home / LEDGER)
         sync_folder(home)
     _write(origin / LEDGER, f"The ledger was moved to {home} by `dpicl ledger move`.\n")
-    for log in ("wal", "shm", "journal"):
-        with suppress(FileNotFoundError):
-            (origin / f"{LEDGER}-{log}").unlink()
+    logs = [origin / f"{LEDGER}-{log}" for log in ("wal", "shm", "journal")]
+    drafts = [*home.glob(f".*{MOVING}*"), *origin.glob(f".{MOVED}.*"), *origin.glob(f".{LEDGER}.*")]  # of killed tries
+    for path in (*logs, *drafts):
+        _remove(path)
     (home / MOVING).unlink()
     sync_folder(home)
 

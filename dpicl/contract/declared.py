@@ -86,3 +86,8 @@ class Declared(Grown):
     """Whom releases protect, and what they may cost."""
     draft: bool = False
     """Whether parts of it were taken from rows; nothing is released by a draft."""
+
+    @property
+    def tells_row_count(self) -> bool:
+        """Whether the number of rows is public: of a benchmark, and where a row is only ever exchanged for another."""
+        return self.privacy.budget.benchmark or (self.privacy.unit == "row" and self.privacy.neighbours == "replace-one")
