@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import quote
 
 from tasks.settings import Settings, log_format
 from tasks.state_home import check_one_home
@@ -52,6 +53,9 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", console_level)
     os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
+    if "?" in os.environ["PREFECT_HOME"]:  # Prefect makes an address of it, and would put its database somewhere else
+        file = quote(f"{os.environ['PREFECT_HOME']}/prefect.db")
+        os.environ.setdefault("PREFECT_SERVER_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///file:{file}?uri=true")
     os.environ.setdefault("DASK_TEMPORARY_DIRECTORY", str(home / "dask"))
     os.environ["DPICL_RUNS"], os.environ["DPICL_HOME"] = str(settings.runs), str(home)  # workers may have another working directory
     check_one_home(home)

@@ -70,7 +70,7 @@ def test_another_working_directory_spends_from_the_same_account(user: User) -> N
     done = user.protect(here)
     assert done.returncode == 0, done.stderr
     refused = user.protect(there, "0.5")
-    assert "asked epsilon=0.5, left 0" in complaint(refused)
+    assert "ask epsilon=0.5, spent 1 of cap 1, left 0" in complaint(refused)
     told = user.dpicl(there, "budget").stdout
     assert told.splitlines()[-1] == f"ledger: {user.home / 'ledger.db'}"
     assert (here / ".dpicl" / "runs").is_dir(), "runs stay with their folder"
@@ -110,6 +110,17 @@ def test_a_path_may_hold_any_letters(user: User) -> None:
     assert done.stdout.splitlines()[-1] == f"ledger: {home / 'ledger.db'}"
     assert {path.name for path in home.parent.iterdir()} == {"home"} and not home.parent.with_name(ODD.partition("?")[0]).exists()
     assert {path.name for path in home.glob("ledger.db*")} == {"ledger.db"}
+
+
+@pytest.mark.exhaustive
+def test_a_run_whose_path_holds_any_letters_leaves_nothing_beside_it(user: User) -> None:
+    home = user.folder(ODD) / "home"
+    before = {path.name for path in user.root.iterdir()} | {"here"}
+    options = ("--datasets", "shop", "--methods", "mst_tabicl", "--epsilons", "1", "--shots", "2", "--seeds", "0", "--model", "fake")
+    done = user.dpicl(user.folder("here"), "run", "private", *options, "--workers", "1", DPICL_HOME=str(home))
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in user.root.iterdir()} <= before | {".cache", ".config"}
+    assert (home / "prefect" / "prefect.db").is_file() and list(home.glob("runs/*/report.html"))
 
 
 def test_a_password_in_the_address_of_a_ledger_is_not_printed(tmp_path: Path) -> None:
