@@ -234,7 +234,7 @@ class Scene:
 
     def _settings(self) -> Settings:
         settings = self.planned.settings
-        return Settings(self.root / "home", settings.data, settings.contracts, settings.pipelines)
+        return Settings(self.root / "home", settings.data, settings.contracts, settings.pipelines, self.root / "home" / "runs")
 
     def _releases(self, ledger: Ledger) -> UnitReleases:
         folder = UnitFolder(self._run(RUNS[-1]), self.planned.unit, self.planned.declared, self._settings())

@@ -165,7 +165,7 @@ def _address(url: Any, folder: Path) -> None:
 
 
 def _name(name: Any, folder: Path) -> None:
-    settings = Settings(folder, folder, folder, folder / "pipelines.yaml")
+    settings = Settings(folder, folder, folder, folder / "pipelines.yaml", folder / "runs")
     run_folder(settings, name)
     settings.contract(name)
 

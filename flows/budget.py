@@ -77,7 +77,7 @@ def print_accounts(console: Console) -> None:
     table = Table("account", "protects", "spent", "delta", "cap", "left", "entries", box=None, header_style="bold")
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
-        records = ledger.verify()
+        records, place = ledger.verify(), ledger.place
         for account in ledger.accounts():
             spent, cap = ledger.spent(account.name), account.epsilon_cap
             left = "-" if cap is None else _number(cap - spent.epsilon)
@@ -95,6 +95,7 @@ def print_accounts(console: Console) -> None:
     console.print(table)
     console.print(f"{records} records, chain intact; epsilon in nats", highlight=False)
     print_unheeded(_declared_accounts(settings), settings, console)
+    console.print(f"ledger: {place}", highlight=False, soft_wrap=True)
 
 
 def _declared_accounts(settings: Settings) -> list[Account]:

@@ -194,9 +194,7 @@ def ask(
         answering = partial(clean_errors("ask", answer_rows), demos, queries, model, settings)
     else:
         asked, options = queries_from(query, queries), {"aggregation": aggregation, "subsets": subsets}
-        wish = wish_for(
-            account, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings, period=period
-        )
+        wish = wish_for(account, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings, period=period)
         answering = partial(clean_errors("ask", answer_all), wish, asked, settings, again=again)
     try:
         answering(answers=console, told=told)
@@ -223,12 +221,12 @@ def audit(
     every: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,
     runs: Annotated[int, typer.Option(min=1, help="Runs on each of two neighbours; more find smaller leaks.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bounds.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg; DPICL_HOME/audit if left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg; `audit` in the state folder if left out.")] = None,
 ) -> None:
     """Bound each mechanism's epsilon from below, and check that mutants are caught; exit code 1 if not."""
     from flows.audit_view import audit_all
 
-    folder = out or Settings.from_environment().home / "audit"
+    folder = out or Settings.from_environment().own("audit")
     if not audit_all(name, every, runs=runs, seed=seed, folder=folder, console=console):
         raise typer.Exit(1)
 
@@ -244,7 +242,7 @@ def main() -> None:
     except TyperException as error:
         _refuse_usage(error)
     except DpiclError as error:
-        _refuse(str(error))
+        _refuse(error.told)
     except OSError as error:
         name = Path(str(error.filename)).name if error.filename else ""
         _refuse(f"{name}: {error.strerror}" if name else error.strerror or type(error).__name__)

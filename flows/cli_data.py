@@ -83,7 +83,7 @@ def fetch(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> N
     contract = settings.declared(name)
     if not isinstance(contract, Contract):
         raise DpiclError(f"{name}: texts are not fetched; put the files that its contract names below DPICL_DATA")
-    path = fetch_source(contract, settings.cache)
+    path = fetch_source(contract, settings.own("cache"))
     console.print(f"{name}: {path}", highlight=False, soft_wrap=True)
 
 

@@ -14,6 +14,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
+from dpicl.errors import ParameterError
 from flows.recovery import folder_name, hand_in_again, held, killed_after, scheduled_run, try_later
 from flows.runtime import local_cluster
 from flows.wiring import run_units
@@ -73,6 +74,7 @@ def sweep(
         _check_ledger(run, settings, is_on_pool=False)
         run_units(str(run))
         return run.name
+    _check_placed()
     with held(scheduled.id, settings):
         name, begun = (run_id, resume or scheduled.run_count > 1) if run_id else folder_name(pipeline, scheduled, settings)
         run = make_plan(pipeline, changes or {}, name, resume=begun, period=period, when=scheduled.expected_start_time)
@@ -88,6 +90,18 @@ def _check_ledger(run: Path, settings: Settings, *, is_on_pool: bool) -> None:
     host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
     if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
         check_shared(settings.declared(name) for name in read_plan(run).pipeline.datasets)
+
+
+def _check_placed() -> None:
+    """A pool's worker starts runs in a folder that it removes afterwards: what is to stay must be told where.
+
+    Raises:
+        ParameterError: neither DPICL_HOME nor DPICL_RUNS is set; `dpicl serve` sets both.
+    """
+    if not (os.environ.get("DPICL_HOME") or os.environ.get("DPICL_RUNS")):
+        raise ParameterError(
+            "DPICL_HOME", "", "the state folder that all workers share: a scheduled run does not go by its working directory"
+        )
 
 
 @contextmanager

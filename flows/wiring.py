@@ -42,7 +42,6 @@ from tasks.fit_baselines import fit_baselines, has_baselines
 from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.measure import measure
-from tasks.names import WRITING
 from tasks.prepare import prepare_batches
 from tasks.probe import probe
 from tasks.publish import show_budget, show_checks, show_release, show_results
@@ -107,7 +106,7 @@ def run_units(run: str) -> str:
     for dataset, keys in _by_dataset(missing, plan.units).items():
         _prepare(run, dataset, failures)
         if dataset not in failures:
-            written = [key for key in keys if plan.units[key].method in WRITING]
+            written = [key for key in keys if METHODS[plan.units[key].method].MODEL_READS_ROWS]
             for key in (key for key in keys if key not in written):
                 hand_in(key)
             writing += _hand_in_writing(run, {key: plan.units[key] for key in written}, failures)

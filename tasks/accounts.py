@@ -20,6 +20,7 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.sources import Query, Source
 from dpicl.errors import PrivacyError, SourceError
 from dpicl.files.objects import SCHEME
+from dpicl.methods import METHODS
 from tasks.settings import Settings
 
 CLIENTS = "-clients"
@@ -33,7 +34,7 @@ def account_of(contract: Declared, method: str) -> Account:
     Raises:
         PrivacyError: a local method on rows that may come and go.
     """
-    privacy, budget, local = contract.privacy, contract.privacy.budget, method == "ldp_tabicl"
+    privacy, budget, local = contract.privacy, contract.privacy.budget, METHODS[method].TRUST == "local"
     if local and budget.benchmark:
         return Account(contract.name + CLIENTS, "client", Neighbours.REPLACE_ONE, delta_cap=budget.delta, benchmark=True)
     if local and privacy.neighbours != Neighbours.REPLACE_ONE:

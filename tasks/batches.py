@@ -145,7 +145,7 @@ def begin(found: Survey, contract: Contract, folder: Path) -> str:
     check_batchable(contract)
     count = found.batches(contract)
     _write_index(folder, contract, {"count": count, "place": "batches", "folder": str(found.folder), "files": found.as_json()})
-    return f"{found.rows} rows in {count} batches"
+    return _in_words(contract, found.rows, count)
 
 
 def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settings, run: Path) -> str:
@@ -168,7 +168,12 @@ def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settin
         index = read_json(folder / INDEX) if (folder / INDEX).exists() else {}
         if index.get("place") != name:
             shutil.rmtree(mine)
-    return f"{rows} rows in {count} batches"
+    return _in_words(contract, rows, count)
+
+
+def _in_words(contract: Contract, rows: int, batches: int) -> str:
+    """A line of counts; the number of batches goes by that of the rows."""
+    return f"{rows} rows in {batches} batches" if contract.tells_row_count else "rows in batches"
 
 
 def _write_index(folder: Path, contract: Contract, content: dict[str, Any]) -> None:

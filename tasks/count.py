@@ -40,7 +40,7 @@ def _count(run: str, unit_key: str, part: int, parts: int) -> str:
     with timed(folder.run, unit_key, "count", f"-{part}"):
         for number in batches.numbers(part, parts):
             _count_batch(folder, batches, number, cells)
-    return f"{len(batches.numbers(part, parts))} batches of {len(cells)} releases"
+    return f"part {part + 1} of {parts}, {len(cells)} releases"
 
 
 count = doorway("count", "count {unit_key} {part}", _count)

@@ -17,7 +17,6 @@ from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
 from dpicl.methods import METHODS
 from dpicl.methods.common import Cost
-from dpicl.methods.ldp_collection import release_cells
 from dpicl.pipeline import Cell, Unit
 from tasks.accounts import open_account
 from tasks.settings import Settings
@@ -26,8 +25,6 @@ POST_PROCESSING = {"estimator", "also_sampled"}
 """Choices that change nothing of a release: it is charged once for all of them."""
 _LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"})
 """Choices that came later, as everything was before them: where all of a set are so, the release keeps its name."""
-WRITING = ("few_shot_generation", "dp_icl")
-"""Methods in which a model reads private rows."""
 WRITER, PERIOD, QUERIES = "writer", "period", "queries_sha256"
 
 
@@ -37,21 +34,15 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
     Args:
         writer: which model writes, where a model reads private rows.
     """
-    chosen, own = getattr(unit.options, unit.method), {"sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate)}
-    if unit.method == "ldp_tabicl":
-        chosen = release_cells(unit)[cell]
-    if unit.method == "mst_tabicl":
-        own = {}
-    if unit.method in WRITING:
-        chosen, own = chosen.variant(cell.system), {WRITER: writer}
-    choices = chosen.model_dump(mode="json", exclude=POST_PROCESSING)
+    method = METHODS[unit.method]
+    choices = {name: choice for name, choice in method.identity(contract, unit, cell).items() if name not in POST_PROCESSING}
     for before in _LATER:
         if before.items() <= choices.items():
             choices = {name: choice for name, choice in choices.items() if name not in before}
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,
-        **own,
+        **({WRITER: writer} if method.MODEL_READS_ROWS else {}),
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
         **choices,

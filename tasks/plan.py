@@ -19,7 +19,7 @@ from dpicl.methods.common import check_supported
 from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override
 from dpicl.tabular.source import find_rows
 from dpicl.text.read import find_texts
-from tasks.names import WRITING, costs_of
+from tasks.names import costs_of
 from tasks.quote import check_budget
 from tasks.run_folder import Plan, check_versions, read_plan, run_folder, write_plan
 from tasks.settings import Settings, power_watts
@@ -69,6 +69,7 @@ def begin(plan: Plan, settings: Settings) -> Path:
     _check_grid(plan, settings)
     _check_caps(plan, settings)
     folder = run_folder(settings, plan.run_id)
+    settings.make_runs()
     write_plan(folder, plan)
     return folder
 
@@ -134,7 +135,7 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
 
 def _check_default(pipeline: Pipeline, settings: Settings) -> None:
     """No budget is spent on what nobody has chosen: a model is named, where its answers from private texts cost something."""
-    for name in pipeline.datasets if set(pipeline.methods) & set(WRITING) else ():
+    for name in pipeline.datasets if any(METHODS[method].MODEL_READS_ROWS for method in pipeline.methods) else ():
         check_named(settings.declared(name), "--model")
 
 
@@ -170,7 +171,7 @@ def check_units(plan: Plan, settings: Settings) -> None:
         for unit in (unit for unit in plan.units.values() if unit.dataset == name):
             _check_kind(contract, unit)
             check_egress(contract, unit, plan.model)
-            if unit.method in WRITING:
+            if METHODS[unit.method].MODEL_READS_ROWS:
                 check_writer(contract, unit, plan.writing_model)
             check_supported(contract, unit)
             costs_of(contract, unit)  # refuses what has no price
@@ -196,7 +197,7 @@ def _check_kind(contract: Declared, unit: Unit) -> None:
 def _methods_for(contract: Declared) -> list[str]:
     """Methods that the contract has what they need for."""
     if not isinstance(contract, TextContract):
-        return sorted(name for name in METHODS if name not in WRITING)
+        return sorted(name for name, method in METHODS.items() if method.DATA == "table")
     sizes = {"dp_icl": contract.ensemble, "few_shot_generation": contract.generation}
     return [name for name, found in sizes.items() if found is not None]
 

@@ -43,7 +43,9 @@ def artifact_key(*parts: str) -> str:
 
 def _show_checks(run: str, dataset: str) -> str:
     rows = read_json(Path(run) / "validation" / f"{dataset}.json")
-    create_table_artifact(key=artifact_key("checks", dataset), table=rows, description=f"Checks of {dataset}: counts, never values")
+    create_table_artifact(
+        key=artifact_key("checks", dataset), table=rows, description=f"Checks of {dataset}: whether they hold, never values"
+    )
     failed = [row for row in rows if row["severity"] == "fail" and not row["holds"]]
     if failed:
         emit_event(

@@ -12,10 +12,11 @@ from dpicl.accounting.ledger import Account, Ledger, Quote, Release
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract.declared import Declared
 from dpicl.errors import BudgetError
+from dpicl.methods import METHODS
 from dpicl.pipeline import Unit
 from tasks.accounts import account_of, open_account
 from tasks.models import fingerprint
-from tasks.names import QUERIES, WRITING, releases_of
+from tasks.names import QUERIES, releases_of
 from tasks.releases import check_ledger, ledger_key, open_ledger
 from tasks.run_folder import Plan
 from tasks.settings import Settings
@@ -47,7 +48,7 @@ def charges(
 ) -> list[tuple[Account, dict[str, Release]]]:
     """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release."""
     chosen = list(plan.units.values() if units is None else units)
-    writer = fingerprint(plan.writing_model, settings) if any(unit.method in WRITING for unit in chosen) else ""
+    writer = fingerprint(plan.writing_model, settings) if any(METHODS[unit.method].MODEL_READS_ROWS for unit in chosen) else ""
     accounts = {account.name: account for account in ledger.accounts()}
     found: dict[str, dict[str, Release]] = {}
     for unit in chosen:

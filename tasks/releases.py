@@ -23,22 +23,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.ledger import Ledger, Release, content_version, load_key
 from dpicl.contract.declared import Declared
 from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
+from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import read_content_digest, read_queries
 from tasks.changed import tell_if_changed
 from tasks.files import PRIVATE_MODE, publish, read_json, write_json
 from tasks.models import fingerprint
-from tasks.names import QUERIES, WRITER, WRITING, releases_of
+from tasks.names import QUERIES, WRITER, releases_of
 from tasks.receipts import artefact_of, check_not_lost, check_not_shorter, keep
 from tasks.run_folder import UnitFolder, read_plan
 from tasks.settings import Settings
+from tasks.state_home import KEY, LEDGER, check_one_home
 
 SPENDING = "releases.json"
 
@@ -48,11 +50,11 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
     """The ledger of this installation.
 
     Raises:
-        LedgerRefusedError: releases stand that were charged in another one.
+        LedgerRefusedError: releases stand that were charged in another one, or another folder holds a ledger too.
     """
-    settings.home.mkdir(parents=True, exist_ok=True)
+    key = ledger_key(settings)
     check_not_lost(settings)
-    with Ledger.open(address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
+    with Ledger.open(address_of(settings), key, settings.home / "ledger.anchor.json") as ledger:
         check_not_shorter(ledger, settings)
         yield ledger
 
@@ -70,9 +72,9 @@ def check_shared(contracts: Iterable[Declared]) -> None:
         )
 
 
-def address_of(settings: Settings) -> str:
-    """Of the ledger's database."""
-    return os.environ.get("DPICL_LEDGER") or f"sqlite:///{settings.home / 'ledger.db'}"
+def address_of(settings: Settings) -> str | URL:
+    """Of the ledger's database; its file's path may hold any letters."""
+    return os.environ.get("DPICL_LEDGER") or URL.create("sqlite", database=str(settings.home / LEDGER))
 
 
 def check_ledger(contract: Declared) -> None:
@@ -94,8 +96,13 @@ def check_ledger(contract: Declared) -> None:
 
 
 def ledger_key(settings: Settings) -> bytes:
-    """The installation's secret key for names of releases and versions of data."""
-    return load_key(settings.home / "keys" / "ledger.key")
+    """The installation's secret key for names of releases and versions of data; nothing is charged without it.
+
+    Raises:
+        LedgerRefusedError: it is no key, or another folder holds a ledger too.
+    """
+    check_one_home(settings.home)
+    return load_key(settings.make_home() / KEY)
 
 
 def rows_version(settings: Settings, digest: str) -> str:
@@ -115,8 +122,8 @@ class UnitReleases:
         """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
         plan, contract, unit, settings = read_plan(folder.run), folder.declared, folder.unit, folder.settings
         check_ledger(contract)
-        writer = fingerprint(plan.writing_model, settings) if unit.method in WRITING else ""
-        also = {QUERIES: _queries_digest(folder)} if unit.method == "dp_icl" else {}
+        writer = fingerprint(plan.writing_model, settings) if METHODS[unit.method].MODEL_READS_ROWS else ""
+        also = {QUERIES: _queries_digest(folder)} if METHODS[unit.method].ANSWERS_QUERIES else {}
         named = releases_of(
             ledger, ledger_key(settings), contract, unit, settings, period=plan.period_of(unit.dataset), writer=writer, also=also
         )
@@ -137,7 +144,7 @@ class UnitReleases:
                     f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
                     f"restore the ledger from a backup, or `dpicl ledger adopt`"
                 )
-            if self.folder.unit.method in WRITING:
+            if METHODS[self.folder.unit.method].MODEL_READS_ROWS:
                 ledger.take_up(release, differing=[WRITER])
             answers[cell] = ledger.reserve(release)
             keep(ledger, release, settings)

@@ -41,7 +41,7 @@ def run_folder(settings: Settings, run_id: str) -> Path:
     """
     if not _RUN_ID.match(run_id):
         raise RunError(f"run id {run_id[:60]!r}: expected letters, digits, dots, dashes and underscores")
-    return settings.home / "runs" / run_id
+    return settings.runs / run_id
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dpicl.contract import Contract, TextContract
+from dpicl.contract import Contract, Declared, TextContract
 from dpicl.tabular.batches import held_out
 from dpicl.tabular.read import rows_digest
 from dpicl.tabular.split import fewer, split_table
@@ -39,7 +39,7 @@ def _split(run: str, dataset: str) -> str:
             parts = split_table(table, contract)
             parts = replace(parts, asked=fewer(parts.asked, queries, dataset))
             write_split(folder, parts, rows_digest(parts.train.data))
-    return f"{parts.train.row_count} rows to protect, {len(parts.asked)} of {parts.test.row_count} held-out rows to ask"
+    return _in_words(contract, parts.train.row_count, len(parts.asked), parts.test.row_count)
 
 
 def _in_batches(batches: Batches, folder: Path, queries: int | None, settings: Settings) -> str:
@@ -49,7 +49,12 @@ def _in_batches(batches: Batches, folder: Path, queries: int | None, settings: S
     test, asked = held_out([batches.test(number) for number in range(batches.count)], facts.train_rows, batches.contract)
     asked = fewer(asked, queries, batches.contract.name)
     write_queries(folder, test, asked, facts.digest(batches.contract))
-    return f"{facts.train_rows} rows to protect, {len(asked)} of {test.num_rows} held-out rows to ask"
+    return _in_words(batches.contract, facts.train_rows, len(asked), test.num_rows)
+
+
+def _in_words(contract: Declared, train: int, asked: int, test: int) -> str:
+    """A line of counts, where the number of rows is public."""
+    return f"{train} rows to protect, {asked} of {test} held-out rows to ask" if contract.tells_row_count else "rows split"
 
 
 split = doorway("split", "split {dataset}", _split)

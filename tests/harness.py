@@ -80,6 +80,7 @@ class Place:
         return {
             **_QUIET,
             "DPICL_HOME": str(self.home),
+            "DPICL_RUNS": str(self.home / "runs"),
             "DPICL_CONTRACTS": str(self.root / "contracts"),
             "DPICL_PIPELINES": str(self.root / "pipelines.yaml"),
             "DPICL_DATA": str(self.root / "data"),
@@ -265,6 +266,11 @@ class World(Place):
         """Task runs of the newest flow run of a run."""
         flow_run = self.flow_run(run_id)["id"]
         return list(self.ask("task_runs/filter", {"flow_runs": {"id": {"any_": [flow_run]}}, "limit": 200}))
+
+
+def last_written(folder: Path) -> dict[Path, int]:
+    """When a folder and what is in it was last changed, two levels deep; nothing where there is none."""
+    return {path: path.lstat().st_mtime_ns for path in (folder, *folder.glob("*"), *folder.glob("*/*")) if path.exists()}
 
 
 def free_port() -> int:

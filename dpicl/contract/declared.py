@@ -100,3 +100,8 @@ class Declared(Grown):
     """When releases are made anew; once if left out."""
     ledger: Annotated[str, StringConstraints(pattern=r"^postgresql://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[A-Za-z0-9_-]+$")] | None = None
     """The one ledger that these rows may be charged in, as `postgresql://HOST/DATABASE`; any that DPICL_LEDGER names if left out."""
+
+    @property
+    def tells_row_count(self) -> bool:
+        """Whether the number of rows is public: of a benchmark, and where a row is only ever exchanged for another."""
+        return self.privacy.budget.benchmark or (self.privacy.unit == "row" and self.privacy.neighbours == "replace-one")

@@ -200,7 +200,7 @@ def place(tmp_path: Path) -> Settings:
     (tmp_path / "texts").mkdir()
     (tmp_path / "shop.yaml").write_text(yaml.safe_dump(tree(), sort_keys=False))
     (tmp_path / "texts" / "mail.yaml").write_text(yaml.safe_dump(text_tree(), sort_keys=False))
-    return Settings(tmp_path / "home", None, tmp_path, tmp_path / "pipelines.yaml")
+    return Settings(tmp_path / "home", None, tmp_path, tmp_path / "pipelines.yaml", tmp_path / "runs")
 
 
 def test_settings_know_both_kinds_by_name(place: Settings) -> None:

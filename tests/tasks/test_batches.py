@@ -102,9 +102,9 @@ def test_workers_do_parts_and_nothing_twice(prepared: tuple[Place, str]) -> None
     place, run = prepared
     with place.entered():
         assert parts_of(run, "shop") == 5
-        assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == ["3 batches", "2 batches"]
+        assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == ["part 1 of 2", "part 2 of 2"]
         before = content(place.home / "private")
-        assert ingest.fn(run, "shop") == "already done" and prepare_batches.fn(run, "shop", 0, 1) == "5 batches"
+        assert ingest.fn(run, "shop") == "already done" and prepare_batches.fn(run, "shop", 0, 1) == "part 1 of 1"
         assert content(place.home / "private") == before
 
 

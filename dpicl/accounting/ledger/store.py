@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import URL, Connection, insert, select, update
 
 from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
@@ -45,7 +45,7 @@ class Ledger:
             another key, or was made by a newer version.
     """
 
-    def __init__(self, url: str, key: bytes, anchor_file: Path) -> None:
+    def __init__(self, url: str | URL, key: bytes, anchor_file: Path) -> None:
         self._key, self._anchor, self._database = key, Anchor(anchor_file), Database(url)
         seen = self._anchor.read()
         with self._database.reading() as connection:
@@ -60,7 +60,7 @@ class Ledger:
 
     @classmethod
     @contextmanager
-    def open(cls, url: str, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
+    def open(cls, url: str | URL, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
         """A ledger for the length of a block."""
         ledger = cls(url, key, anchor_file)
         try:
@@ -70,7 +70,7 @@ class Ledger:
 
     @classmethod
     def adopt(
-        cls, url: str, key: bytes, anchor_file: Path, receipts: Iterable[Sequence[Mapping[str, Any]]], unproved: Sequence[str]
+        cls, url: str | URL, key: bytes, anchor_file: Path, receipts: Iterable[Sequence[Mapping[str, Any]]], unproved: Sequence[str]
     ) -> int:
         """Make a lost ledger anew from receipts: the records that charged and published each release. Gives the number of releases.
 
@@ -95,6 +95,11 @@ class Ledger:
         finally:
             database.close()
         return len(entries_)
+
+    @property
+    def place(self) -> str:
+        """The path of its file, or its database without a password."""
+        return self._database.name.removeprefix("sqlite:///")
 
     @property
     def schema(self) -> str | None:
