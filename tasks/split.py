@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from dpicl.contract import Contract, TextContract
+from dpicl.contract import Contract, Declared, TextContract
 from dpicl.tabular.batches import held_out
 from dpicl.tabular.read import rows_digest
-from dpicl.tabular.split import fewer, split_table
+from dpicl.tabular.split import split_table
 from dpicl.text.read import texts_digest
 from dpicl.text.split import split_texts
 from tasks.artefacts import table_folder, write_queries, write_split
@@ -17,6 +16,7 @@ from tasks.doorway import doorway, timed
 from tasks.files import read_table
 from tasks.run_folder import read_plan
 from tasks.settings import Settings
+from tasks.split_key import split_key
 
 
 def _split(run: str, dataset: str) -> str:
@@ -33,19 +33,25 @@ def _split(run: str, dataset: str) -> str:
             write_split(folder, parts, texts_digest(parts.train.data))
         else:
             assert isinstance(contract, Contract)
-            parts = split_table(table, contract)
-            parts = replace(parts, asked=fewer(parts.asked, queries, dataset))
+            parts = split_table(table, contract, key=split_key(settings, contract), most=queries)
             write_split(folder, parts, rows_digest(parts.train.data))
-    return f"{parts.train.row_count} rows to protect, {len(parts.asked)} of {parts.test.row_count} held-out rows to ask"
+    return _told(contract, parts.train.row_count, len(parts.asked), parts.test.row_count)
 
 
 def _in_batches(batches: Batches, folder: Path, queries: int | None) -> str:
     """The rows to protect stay in their batches."""
     facts = batches.facts()
-    test, asked = held_out([batches.test(number) for number in range(batches.count)], facts.train_rows, batches.contract)
-    asked = fewer(asked, queries, batches.contract.name)
+    parts = [batches.test(number) for number in range(batches.count)]
+    test, asked = held_out(parts, facts.train_rows, batches.contract, key=batches.key, most=queries)
     write_queries(folder, test, asked, facts.digest(batches.contract))
-    return f"{facts.train_rows} rows to protect, {len(asked)} of {test.num_rows} held-out rows to ask"
+    return _told(batches.contract, facts.train_rows, len(asked), test.num_rows)
+
+
+def _told(contract: Declared, protected: int, asked: int, held_out: int) -> str:
+    """Counts of a benchmark; of any other rows they are private."""
+    if not contract.privacy.budget.benchmark:
+        return "done"
+    return f"{protected} rows to protect, {asked} of {held_out} held-out rows to ask"
 
 
 split = doorway("split", "split {dataset}", _split)
