@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from dpicl.contract import Declared
 from dpicl.evaluation import Metrics
 from dpicl.methods import gdp_tabicl, ldp_tabicl, mst_tabicl
 from dpicl.methods.common import draws_for
@@ -15,9 +16,9 @@ from tasks.releases import WRITING
 from tasks.run_folder import UnitFolder
 
 
-def has_baselines(unit: Unit) -> bool:
-    """Whether there is anything to fit."""
-    return unit.baselines and unit.method not in WRITING
+def has_baselines(unit: Unit, contract: Declared) -> bool:
+    """Whether there is anything to fit, and public rows to test it on."""
+    return unit.baselines and unit.method not in WRITING and contract.evaluation == "public"
 
 
 @unit_stage("baselines", BASELINES)

@@ -14,8 +14,9 @@ from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, Pr
 from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods import METHODS
-from dpicl.methods.common import check_supported
+from dpicl.methods.common import check_queries, check_supported
 from dpicl.pipeline import Pipelines, Unit, find_pipeline, load_pipelines, override
+from dpicl.tabular.public_queries import find_queries
 from dpicl.tabular.source import find_rows
 from dpicl.text.read import find_texts
 from tasks.quote import check_budget
@@ -104,6 +105,7 @@ def _check_grid(plan: Plan, settings: Settings) -> None:
             if unit.method in WRITING:
                 check_writer(contract, unit, plan.writing_model)
             check_supported(contract, unit)
+            check_queries(contract, unit)
         if units:
             _find(contract, settings)
         for unit in units:
@@ -168,3 +170,4 @@ def _find(contract: Declared, settings: Settings) -> None:
         find_texts(contract, data_folder=settings.data)
     elif isinstance(contract, Contract):
         find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+        find_queries(contract, data_folder=settings.data)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.tabular.batches import held_out
+from dpicl.tabular.public_queries import load_queries
 from dpicl.tabular.read import rows_digest
 from dpicl.tabular.split import split_table
 from dpicl.text.read import texts_digest
@@ -25,7 +26,7 @@ def _split(run: str, dataset: str) -> str:
     batches = Batches.find(settings, dataset, Path(run))
     if batches is not None:
         with timed(Path(run), dataset, "split"):
-            return _in_batches(batches, folder, queries)
+            return _in_batches(batches, folder, queries, settings)
     with timed(Path(run), dataset, "split"):
         table, contract = read_table(folder / "private_table.parquet"), settings.declared(dataset)
         if isinstance(contract, TextContract):
@@ -33,16 +34,25 @@ def _split(run: str, dataset: str) -> str:
             write_split(folder, parts, texts_digest(parts.train.data))
         else:
             assert isinstance(contract, Contract)
-            parts = split_table(table, contract, key=split_key(settings, contract), most=queries)
+            parts = split_table(
+                table, contract, key=split_key(settings, contract), most=queries, queries=load_queries(contract, data_folder=settings.data)
+            )
             write_split(folder, parts, rows_digest(parts.train.data))
     return _told(contract, parts.train.row_count, len(parts.asked), parts.test.row_count)
 
 
-def _in_batches(batches: Batches, folder: Path, queries: int | None) -> str:
+def _in_batches(batches: Batches, folder: Path, most: int | None, settings: Settings) -> str:
     """The rows to protect stay in their batches."""
     facts = batches.facts()
     parts = [batches.test(number) for number in range(batches.count)]
-    test, asked = held_out(parts, facts.train_rows, batches.contract, key=batches.key, most=queries)
+    test, asked = held_out(
+        parts,
+        facts.train_rows,
+        batches.contract,
+        key=batches.key,
+        most=most,
+        queries=load_queries(batches.contract, data_folder=settings.data),
+    )
     write_queries(folder, test, asked, facts.digest(batches.contract))
     return _told(batches.contract, facts.train_rows, len(asked), test.num_rows)
 

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from dpicl.contract.base import Frozen, Grown, Name, Rate, Text
 from dpicl.contract.sources import Origin
+from dpicl.contract.split import Evaluation
 
 
 class Budget(Frozen):
@@ -86,3 +87,8 @@ class Declared(Grown):
     """Whom releases protect, and what they may cost."""
     draft: bool = False
     """Whether parts of it were taken from rows; nothing is released by a draft."""
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """What answers are measured on."""
+        raise NotImplementedError

@@ -26,6 +26,17 @@ class Pool:
     encoding: LocalEncoding
 
 
+def row_examples(pools: Mapping[Cell, Pool], told: Callable[[Pool], list[str]], draws: Draws) -> dict[Cell, list[str]]:
+    """The demonstrations of every in-context cell for one query: what `row_prompts` puts before its first one, without any."""
+    found = {}
+    for cell, pool in pools.items():
+        if cell.system == "icl":
+            levels = pool.encoding.decode(pool.codes)
+            picked = picked_rows(levels, np.zeros((1, levels.shape[1]), dtype=np.int64), cell, draws)
+            found[cell] = told(replace(pool, codes=pool.codes[picked[0]]))
+    return found
+
+
 def row_prompts(
     pools: Mapping[Cell, Pool], queries: np.ndarray, asked: list[str], told: Callable[[Pool], list[str]], draws: Draws
 ) -> dict[Cell, list[str]]:

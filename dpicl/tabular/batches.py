@@ -23,9 +23,8 @@ from dpicl.randomness import stream
 from dpicl.tabular.checks import rules_of, violations
 from dpicl.tabular.compact import compact
 from dpicl.tabular.encode import label_codes
-from dpicl.tabular.keyed_split import asked_rows, is_held_out
 from dpicl.tabular.multiset import added, multiset_digest, row_hashes
-from dpicl.tabular.split import check_sizes, fewer, key_of
+from dpicl.tabular.split import asked_of, check_sizes, fewer, holds_out, public_queries
 from dpicl.types import Table
 
 _BY_ROWS = ("row_count", "both_labels")
@@ -97,7 +96,9 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
         PrivacyError: there is no key, and the table is no benchmark.
     """
     hashes = row_hashes(table, contract)
-    train, test = _parts(table, contract, hashes, key)
+    train, test = _sides(table, contract, hashes, key)
+    if not (contract.privacy.budget.benchmark or contract.evaluation == "charged"):
+        test = np.zeros_like(test)  # what nobody measures on is not kept
     protected = np.flatnonzero(train)
     places = {rule: place for place, rule in enumerate(rules_of(contract))}
     broken = {places[one.rule]: one.count for one in violations(table, contract) if one.rule.rule not in _BY_ROWS}
@@ -107,21 +108,20 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     return Batch(compact(table.take(protected), contract), table.filter(pa.array(test)).combine_chunks(), facts)
 
 
-def _parts(table: pa.Table, contract: Contract, hashes: np.ndarray, key: bytes | None) -> tuple[np.ndarray, np.ndarray]:
+def _sides(table: pa.Table, contract: Contract, hashes: np.ndarray, key: bytes | None) -> tuple[np.ndarray, np.ndarray]:
     """Whether each row is to protect, and whether it is held out: bool, of shape (rows,) both."""
     split = contract.split
-    if split.column is None:
-        fraction = split.test_fraction or 0.0
-        if contract.privacy.budget.benchmark:
-            held_out = hashes[:, 0] < np.uint64(int(Fraction(str(fraction)) * 2**64))
-        else:
-            held_out = is_held_out(table, contract, fraction, key=key_of(contract, key))
-        return ~held_out, held_out
-    declared = contract.columns[split.column]
-    assert isinstance(declared, CategoryColumn)
-    codes = Table(table).codes(split.column)
-    train, test = (codes == declared.categories.index(str(part)) for part in (split.train, split.test))
-    return train, test
+    if split is not None and split.column is not None:
+        declared = contract.columns[split.column]
+        assert isinstance(declared, CategoryColumn)
+        codes = Table(table).codes(split.column)
+        train, test = (codes == declared.categories.index(str(part)) for part in (split.train, split.test))
+        return train, test
+    if split is not None and contract.privacy.budget.benchmark:
+        held_out = hashes[:, 0] < np.uint64(int(Fraction(str(split.test_fraction)) * 2**64))
+    else:
+        held_out = holds_out(table, contract, key=key)
+    return ~held_out, held_out
 
 
 def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]:
@@ -140,20 +140,30 @@ def _count(rule: Rule, place: int, facts: Facts) -> int:
 
 
 def held_out(
-    parts: Sequence[pa.Table], train_rows: int, contract: Contract, *, key: bytes | None = None, most: int | None = None
+    parts: Sequence[pa.Table],
+    train_rows: int,
+    contract: Contract,
+    *,
+    key: bytes | None = None,
+    most: int | None = None,
+    queries: pa.Table | None = None,
 ) -> tuple[pa.Table, np.ndarray]:
-    """The held-out rows of all batches, and the positions that are asked, at most so many.
+    """The rows that may be asked, and the positions of those that are: held-out rows of all batches, or public ones; as of `split_table`.
 
     Raises:
-        DataError: nothing is left to protect or to ask.
+        DataError: nothing is left to protect, or of a benchmark to ask.
         PrivacyError: there is no key, and the table is no benchmark.
     """
     test = pa.concat_tables(parts).select(list(contract.columns)).combine_chunks()
     if contract.privacy.budget.benchmark:
+        assert contract.split is not None
         count = int(test.num_rows * Fraction(str(contract.split.query_fraction)))
         order = stream(0, "split", contract.name, "batches").generator().permutation(test.num_rows)
         asked = fewer(np.sort(order[:count]), most, contract.name)
+    elif contract.evaluation == "charged":
+        asked = asked_of(test, contract, key=key, most=most)
     else:
-        asked = asked_rows(test, contract, contract.split.query_fraction, most, key=key_of(contract, key))
+        test = public_queries(test, contract, queries).data
+        asked = fewer(np.arange(test.num_rows), most, contract.name)
     check_sizes(contract, train_rows, len(asked))
     return test, asked

@@ -120,6 +120,8 @@ class Manifest(_Part):
     not_protected: list[str] = []
     majority: dict[str, float] = {}
     """By data set, on all of its held-out rows."""
+    evaluation: dict[str, str] = {}
+    """By data set that is no benchmark: what answers were measured on."""
     budget: list[str] = []
     command: str | None = None
 

@@ -143,6 +143,13 @@ def answers(counts: Mapping[str, float]) -> str:
     return f"Answers: {', '.join(asked) or 'none'}; {spent}" + (f", cost {counts['cost']:,.2f}" if "cost" in counts else "")
 
 
+def measured(evaluation: Mapping[str, str]) -> list[str]:
+    """What is to be known of the answers' measures, of data sets that are no benchmark; nothing of public queries."""
+    unmeasured = [name for name, on in evaluation.items() if on == "none"]
+    told = "Nothing was measured on {}: no public queries are named, and no evaluation of held-out rows is charged for."
+    return [told.format(listing(unmeasured))] if unmeasured else []
+
+
 def listing(items: list[str]) -> str:
     """`a, b and c`."""
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1] if items else DASH

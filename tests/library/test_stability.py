@@ -78,7 +78,7 @@ def check_neighbours(split: Callable[[list[Row]], Parts], before: list[Row], aft
 
 def contract_of(change: Callable[[dict[str, Any]], object] = lambda content: None, *, benchmark: bool = False) -> Contract:
     def changed(content: dict[str, Any]) -> None:
-        content["split"] = {"test_fraction": 0.4, "query_fraction": 0.7}
+        content["split"] = {"test_fraction": 0.4, "query_fraction": 0.7, **({} if benchmark else {"evaluation_epsilon": 1})}
         content["privacy"]["budget"] = {"benchmark": True} if benchmark else {"epsilon": 100}
         change(content)
 
@@ -116,7 +116,7 @@ def test_rows_of_a_csv_file(tmp_path: Path, pair: tuple[list[Row], list[Row]], m
 @common
 def test_rows_that_a_column_holds_out(tmp_path: Path, pair: tuple[list[Row], list[Row]]) -> None:
     def published(content: dict[str, Any]) -> None:
-        content["split"] = {"column": "member", "train": "yes", "test": "no"}
+        content["split"] = {"column": "member", "train": "yes", "test": "no", "evaluation_epsilon": 1}
         content["groups"] = {2: ["label"]}
         content["prompts"]["central"] = {"text": "Aged {age}."}
 
@@ -257,3 +257,17 @@ def test_a_key_is_needed_and_another_one_holds_out_other_rows(tmp_path: Path) ->
 
 def test_every_step_but_that_of_asking_moves_one() -> None:
     assert {step.name: step.stability for step in STEPS if step.stability != 1} == {"ask": 2}
+
+
+@pytest.mark.parametrize("split", [None, {"test_fraction": 0.4}])
+def test_what_nobody_measures_on_is_not_kept(tmp_path: Path, split: Any) -> None:
+    """Without a charge for it no held-out row is asked, and without a split every row is protected."""
+
+    def changed(content: dict[str, Any]) -> None:
+        content.pop("split")
+        content.update({} if split is None else {"split": split})
+
+    contract = contract_of(changed)
+    content = [(18 + number % 80, float(number), "red", "no", "yes") for number in range(FEW)]
+    train, test, asked = from_csv(contract, tmp_path)(content)
+    assert not test and not asked and (len(train) == FEW) == (split is None)
