@@ -15,7 +15,7 @@ import dpicl
 from dpicl.contract import Contract, Declared
 from dpicl.contract.load import contract_digest
 from dpicl.evaluation import majority, results_frame_columns
-from dpicl.methods import METHODS
+from dpicl.methods import METHODS, held_out_evaluation
 from dpicl.pipeline import Unit
 from dpicl.tabular.encode import label_codes
 from tasks.artefacts import RESULTS, TEST, cost_json, read_test, table_folder
@@ -97,6 +97,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "energy": {"power_watts": power_watts(), "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": _not_protected(contracts.values()),
         "evaluation": {name: contract.evaluation for name, contract in contracts.items() if not contract.privacy.budget.benchmark},
+        "evaluation_noise": _evaluation_noise(units, contracts),
     }
 
 
@@ -105,6 +106,20 @@ def _not_protected(contracts: Iterable[Declared]) -> list[str]:
     benchmark = any(one.privacy.budget.benchmark for one in contracts)
     public = any(one.evaluation == "public" and not one.privacy.budget.benchmark for one in contracts)
     return [*(_BENCHMARK if benchmark else ()), *(_PUBLIC if public else ()), *_ALWAYS]
+
+
+def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
+    """Where held-out private rows are measured on: the noise of every count, in rows, and what a unit's counts are charged."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for unit in units:
+        contract = contracts[unit.dataset]
+        if isinstance(contract, Contract) and contract.evaluation == "charged":
+            facts = {
+                "deviation": held_out_evaluation.deviation(contract, unit),
+                "epsilon": held_out_evaluation.cost(contract, unit).epsilon,
+            }
+            found[unit.method, unit.dataset] = {"method": unit.method, "dataset": unit.dataset, **facts}
+    return list(found.values())
 
 
 def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, float]:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from dpicl.accounting.ledger import Release, release_id
 from dpicl.contract import TextContract
+from dpicl.contract.load import contract_digest
 from dpicl.evaluation import Metrics
-from dpicl.methods import METHODS
-from dpicl.methods.common import ZERO_SHOT, results
+from dpicl.methods import METHODS, held_out_evaluation
+from dpicl.methods.common import ZERO_SHOT, draws_for, results
 from dpicl.methods.dp_icl import said_of
 from dpicl.pipeline import Cell
 from tasks.artefacts import ANSWERS, BASELINES, PREDICTIONS, RESULTS, finite, read_answers, read_queries, write_predictions
 from tasks.doorway import unit_stage
 from tasks.files import read_json, write_json
 from tasks.fit_baselines import has_baselines
-from tasks.run_folder import UnitFolder
+from tasks.models import fingerprint
+from tasks.releases import UnitReleases, account_of, ledger_key, open_ledger
+from tasks.run_folder import UnitFolder, read_plan
 from tasks.score import read_scores
+
+EVALUATION = Cell("evaluation")
+"""The one release of an evaluation."""
 
 
 @unit_stage("evaluate", RESULTS)
@@ -46,8 +54,52 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
 
 
 def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
-    """Of held-out private rows."""
-    raise NotImplementedError
+    """Of held-out private rows: noisy counts, charged before they are read, drawn once, and read back as they were published."""
+    contract, unit = folder.contract, folder.unit
+    named = UnitReleases(folder, {EVALUATION: _evaluation(folder)})
+    with open_ledger(folder.settings) as ledger:
+        ledger.ensure_account(account_of(contract, unit.method))
+        if ledger.reserve(named.named[EVALUATION]).artefact_sha256 is None:
+            named.publish(ledger, EVALUATION, json.dumps(_draw(folder)).encode())
+        released = json.loads(named.read(ledger, EVALUATION))
+    metrics = held_out_evaluation.metrics_of(released, unit)
+    return [_plain(row.as_row()) for row in results(unit, metrics, METHODS[unit.method].costs(contract, unit))]
+
+
+def _draw(folder: UnitFolder) -> list[int]:
+    """Noisy counts of right answers, and of the rows."""
+    contract, unit = folder.contract, folder.unit
+    by_key = {cell.key: cell for cell in (ZERO_SHOT, *unit.asked_cells())}
+    said = {by_key[key]: table for key, table in read_scores(folder).items()}
+    counts = held_out_evaluation.right_counts(said, METHODS[unit.method].truth_of(read_queries(folder), contract), unit)
+    return held_out_evaluation.released_counts(counts, contract, unit, draws_for(contract, unit.seed).secret("evaluation", ""))
+
+
+def _evaluation(folder: UnitFolder) -> Release:
+    """What the evaluation is charged as: of these releases, this model and these cells."""
+    contract, unit, plan, key = folder.contract, folder.unit, read_plan(folder.run), ledger_key(folder.settings)
+    releases, account = UnitReleases.of(folder).named.values(), account_of(contract, unit.method)
+    parameters = {
+        "method": unit.method,
+        "replicate": unit.seed,
+        "model": fingerprint(plan.model, folder.settings),
+        "cells": [cell.key for cell in held_out_evaluation.measured_cells(unit)],
+        "queries": plan.pipeline.queries,
+        "epsilon": contract.split.evaluation_epsilon if contract.split else None,
+        "releases": sorted({release.release_id for release in releases}),
+    }
+    version = next(iter(releases)).content_version
+    name = release_id(
+        key,
+        account=account.name,
+        content_version=version,
+        mechanism=held_out_evaluation.MECHANISM,
+        mechanism_version=held_out_evaluation.VERSION,
+        parameters=parameters,
+        contract_digest=contract_digest(contract),
+        neighbours=account.neighbours,
+    )
+    return Release(name, account.name, version, held_out_evaluation.MECHANISM, parameters, held_out_evaluation.cost(contract, unit))
 
 
 def _metrics(row: dict[str, Any]) -> Metrics:

@@ -85,7 +85,9 @@ def serialise(
     """
     encoded = encode_queries(queries, contract)
     pools = _pools(reconstructed, collections, contract, unit)
-    return row_prompts(pools, encoded.codes, local_queries(encoded, contract), _told(contract), draws)
+    return row_prompts(
+        pools, encoded.codes, local_queries(encoded, contract), _told(contract), draws, alone=contract.evaluation == "charged"
+    )
 
 
 def examples(

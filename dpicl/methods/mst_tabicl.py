@@ -107,7 +107,7 @@ def serialise(
 ) -> dict[Cell, list[str]]:
     """Steps 3 and 4 for every cell: one prompt per query."""
     levels, asked = row_levels(queries, contract), central_queries(queries, contract)
-    return row_prompts(_pools(drawn, contract, unit), levels, asked, _told(contract), draws)
+    return row_prompts(_pools(drawn, contract, unit), levels, asked, _told(contract), draws, alone=contract.evaluation == "charged")
 
 
 def examples(drawn: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:

@@ -38,11 +38,18 @@ def row_examples(pools: Mapping[Cell, Pool], told: Callable[[Pool], list[str]], 
 
 
 def row_prompts(
-    pools: Mapping[Cell, Pool], queries: np.ndarray, asked: list[str], told: Callable[[Pool], list[str]], draws: Draws
+    pools: Mapping[Cell, Pool],
+    queries: np.ndarray,
+    asked: list[str],
+    told: Callable[[Pool], list[str]],
+    draws: Draws,
+    *,
+    alone: bool = False,
 ) -> dict[Cell, list[str]]:
     """One prompt per query and cell, and the zero-shot ones.
 
     Args:
+        alone: whether every query gets the demonstrations that it would get if it were the only one, so that its place does not matter.
         pools: the rows to pick from by cell.
         queries: levels of the queries, shape (queries, columns), and how they read: `asked`.
         told: how rows read as demonstrations.
@@ -50,7 +57,17 @@ def row_prompts(
     prompts: dict[Cell, list[str]] = {ZERO_SHOT: asked}
     for cell, pool in pools.items():
         shots = shots_of(cell)
-        picked = picked_rows(pool.encoding.decode(pool.codes), queries, cell, draws)
+        levels = pool.encoding.decode(pool.codes)
+        if not alone:
+            picked = picked_rows(levels, queries, cell, draws)
+        else:
+            each = [picked_rows(levels, queries[place : place + 1], cell, draws) for place in range(_distinct(cell, len(queries)))]
+            picked = np.resize(np.concatenate([np.empty((0, shots), dtype=np.int64), *each]), (len(queries), shots))
         texts = told(replace(pool, codes=pool.codes[picked.ravel()]))
         prompts[cell] = [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(asked)]
     return prompts
+
+
+def _distinct(cell: Cell, queries: int) -> int:
+    """How many queries are to be looked at: only the nearest rows depend on which query it is."""
+    return queries if cell.system == "icl-near" else min(queries, 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from flows.report.load import Manifest
+
 DASH = "–"
 METHODS = {
     "ldp_tabicl": "LDP-TabICL",
@@ -143,11 +145,16 @@ def answers(counts: Mapping[str, float]) -> str:
     return f"Answers: {', '.join(asked) or 'none'}; {spent}" + (f", cost {counts['cost']:,.2f}" if "cost" in counts else "")
 
 
-def measured(evaluation: Mapping[str, str]) -> list[str]:
-    """What is to be known of the answers' measures, of data sets that are no benchmark; nothing of public queries."""
-    unmeasured = [name for name, on in evaluation.items() if on == "none"]
-    told = "Nothing was measured on {}: no public queries are named, and no evaluation of held-out rows is charged for."
-    return [told.format(listing(unmeasured))] if unmeasured else []
+def measured(manifest: Manifest) -> list[str]:
+    """What is to be known of the measures of data sets that are no benchmark; nothing of public queries."""
+    unmeasured = [name for name, on in manifest.evaluation.items() if on == "none"]
+    nothing = "Nothing was measured on {}: no public queries are named, and no evaluation of held-out rows is charged for."
+    noisy = (
+        "Accuracies of {} on {} are noisy: right answers and held-out rows are counted with noise of standard deviation {:.3g} rows each, "
+        "charged epsilon {:.4g} for every seed."
+    )
+    told = [noisy.format(method_name(one.method), one.dataset, one.deviation, one.epsilon) for one in manifest.evaluation_noise]
+    return [*([nothing.format(listing(unmeasured))] if unmeasured else []), *told]
 
 
 def listing(items: list[str]) -> str:
