@@ -19,6 +19,7 @@ from dpicl.pipeline import Unit
 from dpicl.randomness import Stream
 
 UNIT = Unit("gdp_tabicl", "audit", 0, (1.0,), (1,), (), False, Options())
+COUNTS = len(held_out_evaluation.measured_cells(UNIT)) + 1
 Release = Callable[[Sequence[int], Stream], list[int]]
 
 
@@ -33,7 +34,9 @@ def _stated(epsilon: Fraction) -> Release:
 
 
 def _exact_rows(counts: Sequence[int], stream: Stream) -> list[int]:
-    return [*_stated(Fraction(1))(counts, stream)[:-1], counts[-1]]
+    noisy = _stated(Fraction(1))(counts, stream)
+    noisy[COUNTS - 1 :: COUNTS] = counts[COUNTS - 1 :: COUNTS]
+    return noisy
 
 
 def _each_all(counts: Sequence[int], stream: Stream) -> list[int]:
@@ -42,10 +45,9 @@ def _each_all(counts: Sequence[int], stream: Stream) -> list[int]:
 
 def _trial(release: Release) -> Trial:
     """No held-out row, and one that every cell answers rightly."""
-    counted = len(held_out_evaluation.measured_cells(UNIT)) + 1
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return np.array([release([int(which)] * counted, stream) for _ in range(count)], dtype=np.int64)
+        return np.array(release([int(which)] * COUNTS * count, stream), dtype=np.int64).reshape(count, COUNTS)
 
     return Trial(
         draw, {"all at least one": lambda counts: np.asarray((counts >= 1).all(axis=1)), "one row": lambda counts: counts[:, -1] >= 1}
