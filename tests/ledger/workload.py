@@ -55,7 +55,7 @@ def cost(epsilon: float, neighbours: Neighbours = ADD, unit: str = "row") -> Gua
 
 def release(name: str, guarantee: Guarantee | None = None, *, account: str = "shop", **parameters: Any) -> Release:
     """A release of epsilon 1 unless told otherwise; the same name is the same release."""
-    return Release(keyed_hash(KEY, account, name), account, "version-1", "noisy-mean", {"shots": 2, **parameters}, guarantee or cost(1.0))
+    return Release(keyed_hash(KEY, account, name), account, "noisy-mean", {"shots": 2, **parameters}, guarantee or cost(1.0))
 
 
 def sha256(name: str) -> str:

@@ -20,22 +20,30 @@ class Change:
     """A transaction that may add to the chain."""
 
     def __init__(self, connection: Connection, key: bytes, anchor: Anchor) -> None:
-        self.connection, self._key, self._anchor = connection, key, anchor
+        self.connection, self.key, self._anchor = connection, key, anchor
         self.end, self.appended = Head(), False
 
     def lock(self) -> Head:
-        """The end of the chain, checked against the anchor; nobody else moves it until the transaction ends.
+        """The end of the chain, checked against the anchor, the key and the accounts; nobody else moves it until the transaction ends.
+
+        Call it before anything is changed, and after the rows of accounts and entries that are locked.
 
         Raises:
-            LedgerRefusedError: the ledger was rolled back.
+            LedgerRefusedError: the ledger was rolled back or edited.
         """
+        last = self.lock_chain()
+        chain.check_state(self.connection, self.end, last)
+        return self.end
+
+    def lock_chain(self) -> dict[str, Any]:
+        """The same, without the accounts; gives the content of the last record."""
         self.end = chain.read_head(self.connection, lock=True)
         check_seen(self._anchor.read(), self.end, lambda sequence: chain.hash_at(self.connection, sequence))
-        return self.end
+        return chain.check_end(self.connection, self.key, self.end)
 
     def append(self, kind: chain.Kind, content: Mapping[str, Any]) -> None:
         """Add a record; the chain is locked."""
-        self.end = chain.append(self.connection, self._key, self.end, kind, content)
+        self.end = chain.append(self.connection, self.key, self.end, kind, content)
         self.appended = True
 
 

@@ -13,25 +13,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import URL, Connection, insert, select, update
 
 from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
+from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import budget, chain, rows
-from dpicl.accounting.ledger.anchor import Anchor, check_seen
+from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, state
+from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
 from dpicl.accounting.ledger.change import Change, changing
 from dpicl.accounting.ledger.database import Database
-from dpicl.accounting.ledger.models import accounts, entries
+from dpicl.accounting.ledger.models import accounts, drawings, entries
 from dpicl.accounting.ledger.schema import downgrade
+from dpicl.accounting.ledger.settle import settle
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation, check_caps
-from dpicl.errors import LedgerError, ParameterError, PrivacyError
-
-CAPS = ("epsilon_cap", "delta_cap")
+from dpicl.errors import LedgerError, LedgerRefusedError, ParameterError, PrivacyError
 
 
 class Ledger:
@@ -44,24 +45,61 @@ class Ledger:
             another key, or was made by a newer version.
     """
 
-    def __init__(self, url: str, key: bytes, anchor_file: Path) -> None:
+    def __init__(self, url: str | URL, key: bytes, anchor_file: Path) -> None:
         self._key, self._anchor, self._database = key, Anchor(anchor_file), Database(url)
         seen = self._anchor.read()
         with self._database.reading() as connection:
             end = chain.read_head(connection)
             check_seen(seen, end, lambda sequence: chain.hash_at(connection, sequence))
-            chain.check_end(connection, key, end)
+            last = chain.check_end(connection, key, end)
+            settled = not end.sequence or "state" in last
         self._anchor.advance(end)
+        if not settled:
+            with self._changing() as change:
+                settle(change)
 
     @classmethod
     @contextmanager
-    def open(cls, url: str, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
+    def open(cls, url: str | URL, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
         """A ledger for the length of a block."""
         ledger = cls(url, key, anchor_file)
         try:
             yield ledger
         finally:
             ledger.close()
+
+    @classmethod
+    def adopt(
+        cls, url: str | URL, key: bytes, anchor_file: Path, receipts: Iterable[Sequence[Mapping[str, Any]]], unproved: Sequence[str]
+    ) -> int:
+        """Make a lost ledger anew from receipts: the records that charged and published each release. Gives the number of releases.
+
+        Args:
+            receipts: of every release, as `records_of` gave them.
+            unproved: accounts of which something stands that no receipt speaks of; nothing more is charged to them.
+
+        Raises:
+            LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
+        """
+        state_, entries_, first = adopting.rebuilt(key, receipts, unproved)
+        database, anchor = Database(url), Anchor(anchor_file)
+        try:
+            with database.writing() as connection:
+                end = chain.read_head(connection, lock=True)
+                if end.sequence:
+                    raise LedgerRefusedError(f"{database.name}: this ledger holds {end.sequence} records; only an empty one is made anew")
+                first = max(first, anchor.read().sequence + 1)
+                adopting.write(connection, key, state_, entries_, first)
+                end = chain.read_head(connection)
+            anchor.advance(end)
+        finally:
+            database.close()
+        return len(entries_)
+
+    @property
+    def place(self) -> str:
+        """The path of its file, or its database without a password."""
+        return self._database.name.removeprefix("sqlite:///")
 
     @property
     def schema(self) -> str | None:
@@ -72,42 +110,29 @@ class Ledger:
         """Let go of the database."""
         self._database.close()
 
-    def ensure_account(self, account: Account) -> None:
-        """Open an account, or check that the open one is the same.
+    def ensure_account(self, asked: Account, addresses: Sequence[str] = (), *, named: bool = False) -> Account:
+        """The account that pays for the rows at these addresses; opened, and bound to them, where none is.
 
-        Caps that `set_cap` has changed stay as they are, whatever is asked; those of an account that
-        nothing was charged to follow what is asked.
+        Caps are the ledger's: a contract's lower one lowers them, and a higher one counts only where nothing was charged yet.
+
+        Args:
+            asked: what a contract says of the account.
+            addresses: canonical public addresses of its rows; of a benchmark they are only looked up.
+            named: whether the contract names the account, in place of taking the one that is there.
 
         Raises:
-            PrivacyError: it protects something else, or has other caps that nobody decided on.
+            PrivacyError: the rows belong to another account, or the account protects something else.
         """
         with self._changing() as change:
-            asked = select(accounts).where(accounts.c.name == account.name).with_for_update()
-            stored = change.connection.execute(asked).one_or_none()
-            if stored is None:
-                change.lock()
-                stored = change.connection.execute(asked).one_or_none()  # somebody may have been faster
-            if stored is None:
-                row = rows.account_row(account)
-                change.connection.execute(insert(accounts).values(row))
-                change.append("opened", row)
-            else:
-                self._agree(change, rows.account_value(stored), account)
-
-    def _agree(self, change: Change, stored: Account, asked: Account) -> None:
-        """Caps are the ledger's once decided there; before the first charge they follow the contract."""
-        rows.check_same(stored, asked, but=CAPS)
-        if (stored.epsilon_cap, stored.delta_cap) == (asked.epsilon_cap, asked.delta_cap) or rows.is_decided(change.connection, asked.name):
-            return
-        if not rows.is_unused(change.connection, asked.name):
-            rows.check_same(stored, asked)
-        self._put_caps(change, asked.name, {"epsilon_cap": asked.epsilon_cap, "delta_cap": asked.delta_cap}, {"unused": True})
-
-    @staticmethod
-    def _put_caps(change: Change, name: str, caps: dict[str, float | None], note: dict[str, bool]) -> None:
-        change.connection.execute(update(accounts).where(accounts.c.name == name).values(caps))
-        change.lock()
-        change.append("cap", {"account": name, **caps, **note, "changed_utc": rows.now()})
+            stored, missing = opening.find(change.connection, asked, addresses, named=named)
+            if stored is not None and not missing and opening.agrees(change.connection, stored, asked):
+                return stored
+            change.lock()
+            stored, missing = opening.find(change.connection, asked, addresses, named=named)  # somebody may have been faster
+            account = opening.opened(change, asked) if stored is None else opening.agreed(change, stored, asked)
+            if missing:
+                opening.bind(change, account.name, missing)
+            return account
 
     def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
         """Change the caps of an account; the chain keeps the old ones.
@@ -121,37 +146,90 @@ class Ledger:
         with self._changing() as change:
             if rows.find_account(change.connection, name, lock=True).benchmark:
                 raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
-            self._put_caps(change, name, caps, {})
+            change.lock()
+            opening.put(change, name, caps, {})
 
     def unheeded(self, asked: Account) -> Account | None:
-        """The open account, where caps decided in the ledger hold and those asked for are new since then; None where all is as known."""
+        """The open account, where its caps are not those asked for, which are new since the ledger's were decided; None where all is as known.
+
+        Args:
+            asked: what a contract says, under the account's own name.
+        """
         with self._database.reading() as connection:
             stored = rows.find_account(connection, asked.name)
-            known = (stored.epsilon_cap, stored.delta_cap), rows.contract_caps(connection, asked.name)
-            is_new = (asked.epsilon_cap, asked.delta_cap) not in known
-            return stored if is_new and rows.is_decided(connection, asked.name) else None
+            mine = (asked.epsilon_cap, asked.delta_cap)
+            known = {(stored.epsilon_cap, stored.delta_cap), *rows.known_caps(connection, asked.name)}
+            return None if mine in known else stored
 
     def reserve(self, release: Release) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
+
+        Head, anchor, the last record, and what it says of all accounts and totals are checked in the transaction that spends.
 
         Raises:
             BudgetError: the account's total would exceed its cap.
             PrivacyError: the id is charged for something else, the guarantee protects something
                 else than the account, or states less than its event costs.
-            LedgerError: there is no such account, or the ledger was rolled back.
+            LedgerError: there is no such account, or the ledger was edited or rolled back.
         """
         accountant.check(release.guarantee)
         row = rows.release_row(release)
         with self._changing() as change:
-            account = rows.find_account(change.connection, release.account, lock=True)
+            rows.find_account(change.connection, release.account, lock=True)
             known = rows.find_entry(change.connection, release.release_id)
             if known is not None:
+                chain.check_record(change.connection, self._key, known.number)
                 return rows.reserved_before(known, row)
-            budget.check_cap(change.connection, account, release.guarantee)
-            row |= {"number": change.lock().sequence + 1, "reserved_utc": rows.now()}
+            number = change.lock().sequence + 1
+            account = rows.find_account(change.connection, release.account)
+            spent = budget.check_cap(change.connection, account, release.guarantee)
+            row |= {"number": number, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
-            change.append("reserved", row)
+            written = None if spent is None else state.write_spent(change.connection, account.name, spent)
+            change.append("reserved", {**row, "spent": written, **opening.terms(change.connection, account.name)})
         return Reservation("reserved", None, is_new=True)
+
+    def begin_drawing(self, release_id: str) -> None:
+        """Note, durably, that a release's mechanism is about to read rows; from then on nothing else can be made for its cost.
+
+        Raises:
+            LedgerError: it is not charged, or another one was made for its cost.
+        """
+        with self._changing() as change:
+            if self._is_begun(change.connection, release_id):
+                return
+            change.lock()
+            if rows.find_entry(change.connection, release_id) is None:
+                raise LedgerError(f"release {release_id} is not charged; expected reserve before a row is read")
+            if not self._is_begun(change.connection, release_id):
+                change.connection.execute(insert(drawings).values(release_id=release_id))
+                change.append("drawing", {"release_id": release_id})
+
+    @staticmethod
+    def _is_begun(connection: Connection, release_id: str) -> bool:
+        return connection.execute(select(drawings).where(drawings.c.release_id == release_id)).first() is not None
+
+    def take_up(self, release: Release, *, differing: Sequence[str]) -> bool:
+        """Let a release stand in the place of one whose mechanism never read a row, as its model failed first; whether there was one.
+
+        Args:
+            differing: names of the parameters that the two may differ in.
+        """
+        row = rows.release_row(release)
+        with self._changing() as change:
+            rows.find_account(change.connection, release.account, lock=True)
+            if rows.find_entry(change.connection, release.release_id) is not None:
+                return False
+            if rows.find_idle(change.connection, release, differing) is None:
+                return False
+            chain.verify(change.connection, self._key, change.lock())  # rare, and the one way to a release that is not charged
+            idle = rows.find_idle(change.connection, release, differing)  # it may have begun meanwhile
+            if idle is None:
+                return False
+            row |= {"number": change.end.sequence + 1, "reserved_utc": rows.now()}
+            change.connection.execute(update(entries).where(entries.c.release_id == idle).values(row))
+            change.append("taken_up", {**row, "in_place_of": idle})
+        return True
 
     def publish(self, release_id: str, artefact_sha256: str) -> str:
         """Make an artefact the release, unless one is; gives the hash of the winner.
@@ -167,8 +245,8 @@ class Ledger:
                 raise LedgerError(f"release {release_id} was never reserved; expected reserve before publish")
             if known.artefact_sha256 is not None:
                 return str(known.artefact_sha256)
-            won = {"artefact_sha256": artefact_sha256, "published_utc": rows.now()}
             change.lock()
+            won = {"artefact_sha256": artefact_sha256, "published_utc": rows.now()}
             change.connection.execute(update(entries).where(entries.c.release_id == release_id).values(won))
             change.append("published", {"release_id": release_id, **won})
         return artefact_sha256
@@ -190,26 +268,59 @@ class Ledger:
             return budget.total(connection, rows.find_account(connection, name))
 
     def accounts(self) -> list[Account]:
-        """Every account, by name."""
+        """Every account that pays, by name; those that another one has taken in pay no more."""
         with self._database.reading() as connection:
-            return [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
+            found = [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
+            return [account for account in found if state.payer_of(connection, account.name) == account.name]
+
+    def payer(self, name: str) -> str:
+        """The account that pays under this name: itself, or the one that has taken it in."""
+        with self._database.reading() as connection:
+            return state.payer_of(connection, name)
+
+    def addresses(self, name: str) -> list[str]:
+        """Where the rows are that an account pays for."""
+        with self._database.reading() as connection:
+            return opening.addresses(connection, name)
 
     def entries(self, name: str) -> list[Entry]:
-        """What an account has bought, in the order of its reservations."""
+        """What an account was charged for, in the order of its reservations; also what accounts were that it has taken in."""
         with self._database.reading() as connection:
             rows.find_account(connection, name)
-            asked = select(entries).where(entries.c.account == name).order_by(entries.c.number)
+            asked = select(entries).where(entries.c.account.in_(state.members_of(connection, name))).order_by(entries.c.number)
             return [rows.entry_value(row) for row in connection.execute(asked)]
 
-    def odometer(self, name: str) -> list[Reading]:
-        """The running total of an account after each of its entries; composes once per entry."""
+    def find(self, release_id: str) -> Entry | None:
+        """The entry of a release; None where it is not charged."""
         with self._database.reading() as connection:
-            delta = rows.find_account(connection, name).delta_cap
+            known = rows.find_entry(connection, release_id)
+        return None if known is None else rows.entry_value(known)
+
+    def records_of(self, release_id: str) -> list[dict[str, Any]]:
+        """The records that charged and published a release, each with the hash before it: whoever has the key can check them without a ledger."""
+        with self._database.reading() as connection:
+            return chain.records_of(connection, release_id)
+
+    @property
+    def end(self) -> Head:
+        """The end of the chain."""
+        with self._database.reading() as connection:
+            return chain.read_head(connection)
+
+    def odometer(self, name: str) -> list[Reading]:
+        """The running total of an account after each of its entries."""
+        with self._database.reading() as connection:
+            account = rows.find_account(connection, name)
         counts: Counter[Guarantee] = Counter()
-        readings = []
+        spent, readings = Spent.nothing(), []
         for entry in self.entries(name):
-            counts[entry.release.guarantee] += 1
-            readings.append(Reading(entry, accountant.compose_checked(counts, delta=delta)))
+            if account.benchmark:
+                counts[entry.release.guarantee] += 1
+                total = accountant.compose_checked(counts, delta=account.delta_cap)
+            else:
+                spent = spent.plus(budget.as_paid(entry.release.guarantee, account))
+                total = spent.cost(account.delta_cap)
+            readings.append(Reading(entry, total))
         return readings
 
     def verify(self) -> int:
