@@ -84,7 +84,8 @@ def stages(run: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
     for key, unit in units.items():
         yield from drawing(run, key)
         yield wiring.serialize, (run, key)
-        yield from ((wiring.fit_baselines, (run, key)) for _ in range(wiring.has_baselines(unit)))
+        fits = wiring.has_baselines(unit, Settings.from_environment().declared(unit.dataset))
+        yield from ((wiring.fit_baselines, (run, key)) for _ in range(fits))
         yield from ((wiring.score, (run, key, part)) for part in wiring.parts_to_score(run, key))
         yield wiring.evaluate, (run, key)
     yield from ((stage, (run,)) for stage in (wiring.collect_run, wiring.write_report))
@@ -102,13 +103,12 @@ def drawing(run: str, key: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...
     """The stages that release, with those that workers do before."""
     unit = read_plan(Path(run)).units[key]
     parts = parts_of(run, unit.dataset)
-    if parts or unit.method in wiring.WRITING:
+    reading = wiring.READING.get(unit.method)
+    if parts or reading:
         yield wiring.charge, (run, key)
     yield from ((wiring.count, (run, key, part, parts)) for part in range(parts))
-    if unit.method == "few_shot_generation":
-        yield wiring.generate, (run, (key,))
-    if unit.method == "dp_icl":
-        yield wiring.consult, (run, key)
+    if reading:
+        yield reading, (run, (key,) if reading is wiring.generate else key)
     yield from ((stage, (run, key)) for stage in wiring.RELEASE[unit.method])
 
 

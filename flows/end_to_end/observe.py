@@ -12,7 +12,7 @@ from flows.end_to_end.world import World
 
 _OWN = ("data", "contracts", "pipelines.yaml")
 """What the world was given."""
-_SECRET = (("home", "private"), ("home", "keys"), ("home", "cache"), ("home", "prefect"), ("home", "dask"))
+_SECRET = (("home", "private"), ("home", "keys"), ("home", "cache"), ("home", "models"))
 _CLOSED = re.compile(r"(ledger\.db.*|.*anchor.*)$")
 """Files of the ledger, for their owner only: `dpicl budget` is what it shows."""
 _NONCES = (
@@ -26,6 +26,16 @@ class Observation:
     """Public bytes by what they are called."""
 
     seen: Mapping[str, bytes]
+
+    @property
+    def code(self) -> int:
+        """What the command ended with."""
+        return int(self.seen["exit code"])
+
+    @property
+    def error(self) -> str:
+        """What it said on standard error."""
+        return self.seen["stderr"].decode().strip()
 
     def differing(self, other: Observation) -> list[str]:
         """Names of what the other world shows otherwise, with the first place of it."""

@@ -22,6 +22,7 @@ from dpicl.types import ReleasedRows
 import tasks.validate
 from tasks.releases import UnitReleases
 
+_NOON = "2031-01-01T12:00:00.000+00:00"
 _OURS = ("dpicl", "tasks", "flows")
 
 
@@ -61,8 +62,9 @@ class Replay:
 
 @contextmanager
 def standing_clock() -> Iterator[None]:
-    """Durations are nothing, so that they are the same in every world: how long work takes is told by the threat model."""
-    with patch.object(time, "perf_counter", lambda: 0.0), patch.object(time, "process_time", lambda: 0.0):
+    """It is always the same time in the ledger, and durations are nothing: how long work takes is told by the threat model."""
+    still = {"perf_counter": lambda: 0.0, "process_time": lambda: 0.0}
+    with patch.multiple(time, **still), everywhere("now", lambda _: lambda: _NOON):
         yield
 
 

@@ -13,7 +13,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,12 +22,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import yaml
 
-from dpicl.contract.models import Contract
-
 Row = Mapping[str, Any]
 Kind = Literal["csv", "folder", "batches", "query", "texts"]
 KINDS: tuple[Kind, ...] = ("csv", "folder", "batches", "query", "texts")
 """Every kind of source; `batches` is a folder whose rows are too many to be read whole."""
+Measured = Literal["not at all", "public queries", "held-out rows"]
+"""What a run's answers are compared with."""
 NAME, URL = "shop", "DPICL_AUDITED_DATABASE"
 CATEGORIES: Mapping[str, Sequence[str]] = {"city": ("north", "south"), "member": ("no", "yes")}
 MISSING = "?"
@@ -42,9 +42,8 @@ class Declaration:
     kind: Kind = "csv"
     neighbours: str = "add-or-remove-one"
     person: bool = False
-    holds_out: bool = False
+    measured: Measured = "not at all"
     cap: float = 1000.0
-    more: Mapping[str, Any] = field(default_factory=dict)
 
     def contract(self) -> dict[str, Any]:
         """The contract as YAML holds it."""
@@ -52,22 +51,26 @@ class Declaration:
         content["privacy"] |= {"neighbours": self.neighbours, "budget": {"epsilon": self.cap, "delta": 0.01}}
         if self.person:
             content["privacy"] |= {"unit": "person", "person": {"id_column": "person", "max_rows": MOST_ROWS}}
-        return content | dict(self.more)
+        return content
 
     def _table(self) -> dict[str, Any]:
         places: dict[Kind, dict[str, Any]] = {
             "csv": {"file": f"{NAME}.csv"},
             "query": {"query": {"url_env": URL, "sql": f"SELECT * FROM {NAME}"}},
         }
-        split = {"split": {"test_fraction": 0.2}} if self.holds_out or Contract.model_fields["split"].is_required() else {}
+        asked: dict[Measured, dict[str, Any]] = {
+            "public queries": {"queries": {"file": "public.csv"}},
+            "held-out rows": {"split": {"test_fraction": 0.2, "evaluation_epsilon": 1}},
+        }
+        missing = {} if self.neighbours == "replace-one" else {"missing": MISSING}  # there the number of rows is public, and none is dropped
         halves = {name: {"column": name, "parts": [[one], [other]]} for name, (one, other) in CATEGORIES.items()}
         return {
             "version": 1,
             "name": NAME,
             "description": "Made-up customers.",
-            "source": {"title": "t", "licence": "l", "citation": "c", "missing": MISSING, **places.get(self.kind, {"folder": NAME})},
+            "source": {"title": "t", "licence": "l", "citation": "c", **missing, **places.get(self.kind, {"folder": NAME})},
             "privacy": {"sampling_rate": "1"},
-            **split,
+            **asked.get(self.measured, {}),
             "columns": {
                 "spent": {"type": "integer", "bounds": [0, 100]},
                 **{name: {"type": "category", "categories": list(values)} for name, values in CATEGORIES.items()},
@@ -79,7 +82,7 @@ class Declaration:
         }
 
     def _texts(self) -> dict[str, Any]:
-        files = {part: {"file": f"{NAME}/{part}.jsonl"} for part in ("train", "test")}
+        files = {part: {"file": f"{NAME}/{part}.jsonl"} for part in ("train", "queries")}
         labels = {name: {"text": name.capitalize(), "rows": 2} for name in CATEGORIES["city"]}
         return {
             "version": 1,
@@ -130,6 +133,7 @@ class World:
     def put(self, rows: Sequence[Row], kind: Kind) -> None:
         """Write the source's rows anew."""
         self.data.mkdir(exist_ok=True)
+        (self.data / "public.csv").write_text("spent,city,member\n10,north,no\n20,south,yes\n")
         table, place = pa.Table.from_pylist([dict(row) for row in rows]), self.data / NAME
         if kind == "csv":
             pa_csv.write_csv(table, place.with_suffix(".csv"), pa_csv.WriteOptions(quoting_style="none"))
@@ -138,7 +142,7 @@ class World:
         elif kind == "texts":
             place.mkdir(exist_ok=True)
             asked = [{"city": "north", "body": "who is there?"}]
-            for part, records in (("train", rows), ("test", asked)):
+            for part, records in (("train", rows), ("queries", asked)):
                 (place / f"{part}.jsonl").write_text("".join(json.dumps(dict(one)) + "\n" for one in records))
         else:
             place.mkdir(exist_ok=True)
