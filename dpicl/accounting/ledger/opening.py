@@ -41,6 +41,8 @@ def find(connection: Connection, asked: Account, addresses: Sequence[str], *, na
         raise PrivacyError(
             f"account {own!r}: its rows belong to account {min(payers - {own})!r}; expected `account: {min(payers - {own})}`"
         )
+    if not named and own not in payers and payers and _is_charged(connection, own):
+        payers |= {own}  # an account of before, whose rows another contract has named first
     if len(payers) > 1:
         found = ", ".join(sorted(payers))
         raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {found}; expected the rows of one")
@@ -48,6 +50,12 @@ def find(connection: Connection, asked: Account, addresses: Sequence[str], *, na
     stored = _stored(connection, name)
     known = set(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
     return stored, [address for address in dict.fromkeys(addresses) if address not in known]
+
+
+def _is_charged(connection: Connection, name: str) -> bool:
+    """Whether there is such an account with a cap, and something was charged to it."""
+    stored = _stored(connection, name)
+    return stored is not None and not stored.benchmark and not caps.is_unused(connection, members_of(connection, name))
 
 
 def _stored(connection: Connection, name: str) -> Account | None:

@@ -18,7 +18,7 @@ from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import budget, caps, chain, opening, rows, state
 from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
 from dpicl.accounting.ledger.database import Database
-from dpicl.accounting.ledger.models import accounts, entries
+from dpicl.accounting.ledger.models import accounts, assets, entries
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading
 
 
@@ -76,6 +76,23 @@ class Readings:
         """Where the rows are that an account pays for."""
         with self._database.reading() as connection:
             return opening.addresses(connection, name)
+
+    def unplaced(self) -> dict[str, list[str]]:
+        """Accounts with a cap that are bound to no address, of before accounts belonged to data assets; each with those it has taken in."""
+        with self._database.reading() as connection:
+            placed = select(assets.c.account).where(assets.c.address.notlike(state.JOINED + "%"))
+            asked = select(accounts.c.name).where(accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed)).order_by(accounts.c.name)
+            names = [name for name in connection.execute(asked).scalars() if state.payer_of(connection, name) == name]
+            return {name: state.members_of(connection, name) for name in names}
+
+    def check_seen(self, seen: Head) -> None:
+        """Refuse a ledger that does not hold a record that somebody has seen in it.
+
+        Raises:
+            LedgerRefusedError: it ends before that one, or holds another one there.
+        """
+        with self._database.reading() as connection:
+            check_seen(seen, chain.read_head(connection), lambda sequence: chain.hash_at(connection, sequence))
 
     def entries(self, name: str) -> list[Entry]:
         """What an account was charged for, in the order of its reservations; also what accounts were that it has taken in."""

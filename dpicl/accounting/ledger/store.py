@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import insert, select, update
 
@@ -67,31 +66,33 @@ class Ledger(Readings):
 
     @classmethod
     def adopt(
-        cls, url: str, key: bytes, anchor_file: Path, receipts: Iterable[Sequence[Mapping[str, Any]]], unproved: Sequence[str]
-    ) -> int:
-        """Make a lost ledger anew from receipts: the records that charged and published each release. Gives the number of releases.
-
-        Args:
-            receipts: of every release, as `records_of` gave them.
-            unproved: accounts of which something stands that no receipt speaks of; nothing more is charged to them.
+        cls,
+        url: str,
+        key: bytes,
+        anchor_file: Path,
+        standing: Iterable[adopting.Standing],
+        addresses: Mapping[str, Sequence[str]],
+        *,
+        seen: int,
+    ) -> adopting.Rebuilt:
+        """Make a lost ledger anew from what stands; arguments as `adopting.rebuilt` has them.
 
         Raises:
             LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
         """
-        state_, entries_, first = adopting.rebuilt(key, receipts, unproved)
+        made = adopting.rebuilt(key, standing, addresses, seen=seen)
         database, anchor = Database(url), Anchor(anchor_file)
         try:
             with database.writing() as connection:
                 end = chain.read_head(connection, lock=True)
                 if end.sequence:
                     raise LedgerRefusedError(f"{database.name}: this ledger holds {end.sequence} records; only an empty one is made anew")
-                first = max(first, anchor.read().sequence + 1)
-                adopting.write(connection, key, state_, entries_, first)
+                adopting.write(connection, key, made, max(made.last, seen, anchor.read().sequence) + 1)
                 end = chain.read_head(connection)
             anchor.advance(end)
         finally:
             database.close()
-        return len(entries_)
+        return made
 
     def close(self) -> None:
         """Let go of the database."""
@@ -120,6 +121,14 @@ class Ledger(Readings):
             if missing:
                 opening.bind(change, account.name, missing)
             return account
+
+    def place(self, name: str, addresses: Sequence[str]) -> None:
+        """Bind an open account to addresses that no account is bound to yet, and change nothing else of it."""
+        with self._changing() as change:
+            change.lock()
+            free = [address for address in addresses if not state.payers_at(change.connection, [address])]
+            if free:
+                opening.bind(change, rows.find_account(change.connection, name).name, free)
 
     def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
         """Change the caps of an account; the chain keeps the old ones.
