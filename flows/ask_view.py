@@ -20,7 +20,7 @@ from dpicl.yaml_file import validate
 from flows.budget import print_unheeded
 from tasks.asking import Wish
 from tasks.desk import Answered, Desk
-from tasks.plan import check_writer, periods_of, registry
+from tasks.plan import check_named, check_writer, periods_of, registry
 from tasks.quote import accounts_of
 from tasks.settings import Settings
 
@@ -31,18 +31,20 @@ def wish_for(
     epsilon: str,
     shots: int,
     count: int,
-    model: str,
+    model: str | None,
     options: dict[str, Any],
     settings: Settings,
     period: str | None = None,
 ) -> Wish:
-    """What a user asks for, checked before any private byte is read.
+    """What a user asks for, checked before any private byte is read; a model that is not named is `tiny`, on benchmarks only.
 
     Raises:
         DpiclError: a name or value breaks a rule, or the model may not see private rows.
     """
     amount, contract = read_epsilon(epsilon), settings.texts(account)
-    spec = resolve_model(model, registry(load_pipelines(settings.pipelines), settings.pipelines.name))
+    if model is None:
+        check_named(contract, "--model")
+    spec = resolve_model(model or "tiny", registry(load_pipelines(settings.pipelines), settings.pipelines.name))
     chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
     at = periods_of([account], settings, period).get(account, ONCE)
     wish = Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at)

@@ -12,8 +12,9 @@ from rich.table import Table
 from dpicl.accounting.ledger import Account
 from dpicl.errors import DpiclError
 from dpicl.pipeline import load_pipelines
+from tasks.benchmarks import known_when_read
 from tasks.forecast import forecast
-from tasks.plan import draft_plan
+from tasks.plan import check_units, draft_plan
 from tasks.quote import accounts_of, payer, quote_plan, unheeded_caps
 from tasks.releases import open_ledger
 from tasks.settings import Settings
@@ -26,6 +27,7 @@ def print_quotes(pipeline: str, changes: dict[str, Any], console: Console, *, pe
     """What a run would be charged, per account, before any private byte is read."""
     settings = Settings.from_environment()
     plan = draft_plan(pipeline, changes, settings, period=period)
+    check_units(plan, settings)
     table = Table("account", "releases", "charged before", "would cost", "spent", "cap", "left after", box=None, header_style="bold")
     for line in quote_plan(plan, settings):
         quote = line.quote
@@ -35,6 +37,10 @@ def print_quotes(pipeline: str, changes: dict[str, Any], console: Console, *, pe
         table.add_row(line.account, str(line.releases), str(line.charged_before), cost, spent, cap, left)
     console.print(table)
     console.print("epsilon in nats; a release is charged once in its period, whatever becomes of the rows", highlight=False)
+    console.print("no model was opened: a run asks it public questions before it charges", highlight=False)
+    if unread := known_when_read(map(settings.declared, plan.pipeline.datasets)):
+        told = f"{', '.join(unread)}: whether the rows are published is known once they are read; a run refuses others"
+        console.print(told, highlight=False, soft_wrap=True)
     print_unheeded(accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings), settings, console)
 
 
@@ -45,9 +51,11 @@ def print_unheeded(accounts: Iterable[Account], settings: Settings, console: Con
 
 
 def print_forecasts(console: Console) -> None:
-    """For how long the accounts of scheduled pipelines last, if every run falls into a new period."""
+    """For how long the accounts of scheduled pipelines last: a run is charged where it falls into a new period."""
     settings = Settings.from_environment()
-    table = Table("pipeline", "account", "left", "a run costs", "runs it lasts", "runs due", "until", box=None, header_style="bold")
+    table = Table(
+        "pipeline", "account", "left", "a period costs", "periods it lasts", "new periods due", "until", box=None, header_style="bold"
+    )
     scheduled = {name: pipeline for name, pipeline in load_pipelines(settings.pipelines).pipelines.items() if pipeline.schedule}
     refused: list[DpiclError] = []
     for name, pipeline in scheduled.items():
@@ -58,7 +66,7 @@ def print_forecasts(console: Console) -> None:
         except DpiclError as error:  # the others are told first
             refused.append(error)
     console.print(table)
-    told = f"{len(scheduled)} scheduled pipelines; epsilon in nats, every run in a new period (within one, releases stand and are free)"
+    told = f"{len(scheduled)} scheduled pipelines; epsilon in nats; within a period releases stand and are free"
     console.print(told + "; public benchmarks have no cap", highlight=False)
     if refused:
         raise refused[0]
@@ -69,7 +77,7 @@ def print_accounts(console: Console) -> None:
     table = Table("account", "protects", "spent", "delta", "cap", "left", "entries", box=None, header_style="bold")
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
-        records = ledger.verify()
+        records, place = ledger.verify(), ledger.place
         for account in ledger.accounts():
             spent, cap = ledger.spent(account.name), account.epsilon_cap
             left = "-" if cap is None else _number(cap - spent.epsilon)
@@ -87,6 +95,7 @@ def print_accounts(console: Console) -> None:
     console.print(table)
     console.print(f"{records} records, chain intact; epsilon in nats", highlight=False)
     print_unheeded(_declared_accounts(settings), settings, console)
+    console.print(f"ledger: {place}", highlight=False, soft_wrap=True)
 
 
 def _declared_accounts(settings: Settings) -> list[Account]:

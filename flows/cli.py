@@ -173,7 +173,9 @@ def ask(
     epsilon: Annotated[str, typer.Option(help="What all queries together may cost.")] = "1",
     count: Annotated[int, typer.Option(min=1, max=100_000, help="How many queries are charged for at the first.")] = 100,
     shots: Annotated[int, typer.Option(min=1, max=64, help="Private rows in a prompt.")] = 4,
-    model: Annotated[str | None, typer.Option(help="A model that may see the rows; with --demos, any.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model that may see the rows, always named unless they are a benchmark's; with --demos, any.")
+    ] = None,
     aggregation: Annotated[str | None, typer.Option(help="How answers become one; the contract's if left out.")] = None,
     subsets: Annotated[int | None, typer.Option(help="Prompts for each query; the contract's if left out.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Charge for as many queries more where all are answered.")] = False,
@@ -192,9 +194,7 @@ def ask(
         answering = partial(clean_errors("ask", answer_rows), demos, queries, model, settings)
     else:
         asked, options = queries_from(query, queries), {"aggregation": aggregation, "subsets": subsets}
-        wish = wish_for(
-            account, epsilon=epsilon, shots=shots, count=count, model=model or "tiny", options=options, settings=settings, period=period
-        )
+        wish = wish_for(account, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings, period=period)
         answering = partial(clean_errors("ask", answer_all), wish, asked, settings, again=again)
     try:
         answering(answers=console, told=told)
@@ -221,12 +221,12 @@ def audit(
     every: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,
     runs: Annotated[int, typer.Option(min=1, help="Runs on each of two neighbours; more find smaller leaks.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bounds.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg; DPICL_HOME/audit if left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg; `audit` in the state folder if left out.")] = None,
 ) -> None:
     """Bound each mechanism's epsilon from below, and check that mutants are caught; exit code 1 if not."""
     from flows.audit_view import audit_all
 
-    folder = out or Settings.from_environment().home / "audit"
+    folder = out or Settings.from_environment().own("audit")
     if not audit_all(name, every, runs=runs, seed=seed, folder=folder, console=console):
         raise typer.Exit(1)
 
@@ -242,7 +242,7 @@ def main() -> None:
     except TyperException as error:
         _refuse_usage(error)
     except DpiclError as error:
-        _refuse(str(error))
+        _refuse(error.told)
     except OSError as error:
         name = Path(str(error.filename)).name if error.filename else ""
         _refuse(f"{name}: {error.strerror}" if name else error.strerror or type(error).__name__)

@@ -7,18 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from prefect import flow
 from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
+from dpicl.errors import ParameterError
 from flows.recovery import folder_name, hand_in_again, held, killed_after, scheduled_run, try_later
 from flows.runtime import local_cluster
 from flows.wiring import run_units
 from tasks.plan import make_plan
 from tasks.quote import charges
-from tasks.releases import open_ledger
+from tasks.releases import check_shared, open_ledger
 from tasks.run_folder import read_plan
 from tasks.settings import Settings
 
@@ -66,19 +68,40 @@ def sweep(
     Returns:
         The run's id.
     """
-    scheduled = scheduled_run()
+    scheduled, settings = scheduled_run(), Settings.from_environment()
     if scheduled is None:
         run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
+        _check_ledger(run, settings, is_on_pool=False)
         run_units(str(run))
         return run.name
-    settings = Settings.from_environment()
+    _check_placed()
     with held(scheduled.id, settings):
         name, begun = (run_id, resume or scheduled.run_count > 1) if run_id else folder_name(pipeline, scheduled, settings)
         run = make_plan(pipeline, changes or {}, name, resume=begun, period=period, when=scheduled.expected_start_time)
+        _check_ledger(run, settings, is_on_pool=scheduled.work_pool_name is not None)
         schedule = read_plan(run).pipeline.schedule
         with _one_at_a_time(run, settings), killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
             run_units(str(run))
     return run.name
+
+
+def _check_ledger(run: Path, settings: Settings, *, is_on_pool: bool) -> None:
+    """Where other hosts may work on the same rows, one ledger is needed for all of them."""
+    host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
+    if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
+        check_shared(settings.declared(name) for name in read_plan(run).pipeline.datasets)
+
+
+def _check_placed() -> None:
+    """A pool's worker starts runs in a folder that it removes afterwards: what is to stay must be told where.
+
+    Raises:
+        ParameterError: neither DPICL_HOME nor DPICL_RUNS is set; `dpicl serve` sets both.
+    """
+    if not (os.environ.get("DPICL_HOME") or os.environ.get("DPICL_RUNS")):
+        raise ParameterError(
+            "DPICL_HOME", "", "the state folder that all workers share: a scheduled run does not go by its working directory"
+        )
 
 
 @contextmanager

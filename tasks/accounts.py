@@ -21,6 +21,7 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.sources import Query, Source
 from dpicl.errors import DpiclError, PrivacyError, SourceError
 from dpicl.files.objects import SCHEME
+from dpicl.methods import METHODS
 from tasks.settings import Settings
 
 CLIENTS = "-clients"
@@ -34,7 +35,7 @@ def account_of(contract: Declared, method: str) -> Account:
     Raises:
         PrivacyError: a local method on rows that may come and go.
     """
-    privacy, budget, local = contract.privacy, contract.privacy.budget, method == "ldp_tabicl"
+    privacy, budget, local = contract.privacy, contract.privacy.budget, METHODS[method].TRUST == "local"
     if local and budget.benchmark:
         return Account(contract.name + CLIENTS, "client", Neighbours.REPLACE_ONE, delta_cap=budget.delta, benchmark=True)
     if local and privacy.neighbours != Neighbours.REPLACE_ONE:
@@ -69,7 +70,7 @@ def _place_earlier(ledger: Ledger, settings: Settings) -> None:
     for name, members in ledger.unplaced().items():
         for member in members:
             with suppress(DpiclError):  # no such contract any more, or one that cannot be read: its account stays as it is
-                ledger.place(name, addresses_of(settings.declared(member), settings))
+                ledger.bind(name, addresses_of(settings.declared(member), settings))
 
 
 def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:

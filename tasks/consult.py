@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpicl.accounting.ledger import load_key
+from dpicl.contract.text import TextContract
 from dpicl.lm.embedding import open_embedder
+from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import dp_icl
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import Job, Public, write_candidates
@@ -96,12 +98,21 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
     rows = begin_drawing(folder, missing)
     job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws, rows), _kept(folder, missing, rows))
     numbered = list(enumerate(queries))
-    votes = dp_icl.consult(split.train, numbered, model, job, teller([folder], "asking ensembles, query"))
+    try:
+        votes = dp_icl.consult(split.train, numbered, model, job, teller([folder], "asking ensembles, query"))
+    finally:
+        forget_costs(model, contract)
     path = folder.path / CANDIDATES
     if not path.exists():
         write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
     embedder = None if contract.is_classification else open_embedder(fake=read_plan(folder.run).writing_model.kind == "fake")
     return dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
+
+
+def forget_costs(model: Scorer, contract: TextContract) -> None:
+    """What a server counted of private prompts is theirs: else the next public tally would hold it."""
+    if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
+        model.tally((), ())
 
 
 @unit_stage("release", ANSWERS)

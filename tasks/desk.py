@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import Release
 from dpicl.contract.text import Classification
 from dpicl.errors import BudgetError
+from dpicl.lm.apart import publicly
 from dpicl.lm.egress import ask_texts
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
@@ -22,10 +23,12 @@ from dpicl.text.split import split_texts
 from dpicl.types import PrivateTable, ReleasedPrompts
 from tasks.accounts import open_account
 from tasks.asking import Sitting, Slot, Wish
+from tasks.benchmarks import check_published, content_digest
 from tasks.consult import sweep_votes
 from tasks.corpus import public_corpus
 from tasks.models import fingerprint
 from tasks.names import releases_of
+from tasks.probe import check_reader
 from tasks.releases import check_ledger, ledger_key, open_ledger, rows_version
 from tasks.settings import Settings
 
@@ -118,6 +121,7 @@ class Desk:
         for sitting in self._sittings:
             if (slot := sitting.find(query)) is not None:
                 return sitting, slot, False
+        _ = self._model  # opened and asked publicly before anything is charged
         for sitting in self._sittings:
             charged = sitting.open()
             if (slot := sitting.take(query)) is not None:
@@ -143,7 +147,9 @@ class Desk:
     @cached_property
     def _rows(self) -> PrivateTable:
         contract = self._wish.contract
-        return split_texts(load_texts(contract, data_folder=self._settings.data), contract.model_copy(update={"query_count": 1})).train
+        table = load_texts(contract, data_folder=self._settings.data)
+        check_published(contract, partial(content_digest, contract, table), self._settings)
+        return split_texts(table, contract.model_copy(update={"query_count": 1})).train
 
     @cached_property
     def _version(self) -> str:
@@ -152,7 +158,12 @@ class Desk:
     @cached_property
     def _model(self) -> Scorer:
         wanted, settings = dp_icl.answers.wanted_of(self._wish.contract), self._settings
-        return open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(settings), wanted=wanted)
+        model = publicly(
+            self._wish.model.name,
+            lambda: open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(settings), wanted=wanted),
+        )
+        check_reader(self._wish.contract, model, self._wish.model)
+        return model
 
     def _release(self, number: int) -> Release:
         """What a sitting is charged as: bound to the period, the model, the contract and the number of queries."""

@@ -12,12 +12,12 @@ from typing import Any
 from dpicl.accounting.ledger import Account, Entry, Ledger, Release, earlier_release_id, release_id
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.accounting.ledger.keys import canonical
+from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
-from dpicl.methods import METHODS
+from dpicl.methods import METHODS, held_out_evaluation
 from dpicl.methods.common import Cost
-from dpicl.methods.ldp_collection import release_cells
 from dpicl.pipeline import Cell, Unit
 from tasks.accounts import open_account
 from tasks.settings import Settings
@@ -26,8 +26,6 @@ POST_PROCESSING = {"estimator", "also_sampled"}
 """Choices that change nothing of a release: it is charged once for all of them."""
 _LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"})
 """Choices that came later, as everything was before them: where all of a set are so, the release keeps its name."""
-WRITING = ("few_shot_generation", "dp_icl")
-"""Methods in which a model reads private rows."""
 WRITER, PERIOD, QUERIES = "writer", "period", "queries_sha256"
 
 
@@ -37,21 +35,15 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
     Args:
         writer: which model writes, where a model reads private rows.
     """
-    chosen, own = getattr(unit.options, unit.method), {"sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate)}
-    if unit.method == "ldp_tabicl":
-        chosen = release_cells(unit)[cell]
-    if unit.method == "mst_tabicl":
-        own = {}
-    if unit.method in WRITING:
-        chosen, own = chosen.variant(cell.system), {WRITER: writer}
-    choices = chosen.model_dump(mode="json", exclude=POST_PROCESSING)
+    method = METHODS[unit.method]
+    choices = {name: choice for name, choice in method.identity(contract, unit, cell).items() if name not in POST_PROCESSING}
     for before in _LATER:
         if before.items() <= choices.items():
             choices = {name: choice for name, choice in choices.items() if name not in before}
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,
-        **own,
+        **({WRITER: writer} if method.MODEL_READS_ROWS else {}),
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
         **choices,
@@ -101,6 +93,48 @@ def releases_of(
         guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
         found[cell] = stands or Release(name, account.name, unit.method, parameters, guarantee)
     return found
+
+
+def evaluation_of(
+    key: bytes,
+    account: Account,
+    contract: Contract,
+    unit: Unit,
+    releases: Iterable[Release],
+    *,
+    period: str,
+    model: str,
+    queries: int | None,
+) -> Release:
+    """The release that measures a unit's answers on held-out private rows: of these releases, this model and these cells.
+
+    Args:
+        model: fingerprint of the model that answers.
+        queries: most rows that are asked; None for all.
+    """
+    assert contract.split is not None
+    parameters = {
+        "method": unit.method,
+        "replicate": unit.seed,
+        "model": model,
+        "cells": [cell.key for cell in held_out_evaluation.measured_cells(unit)],
+        "queries": queries,
+        "epsilon": contract.split.evaluation_epsilon,
+        "releases": sorted({release.release_id for release in releases}),
+        **({} if period == ONCE else {PERIOD: period}),
+    }
+    name = release_id(
+        key,
+        account=account.name,
+        mechanism=held_out_evaluation.MECHANISM,
+        mechanism_version=held_out_evaluation.VERSION,
+        parameters=parameters,
+        contract_digest=contract_digest(contract),
+        neighbours=account.neighbours,
+        period=period,
+    )
+    guarantee = as_paid(held_out_evaluation.cost(contract, unit), account)
+    return Release(name, account.name, held_out_evaluation.MECHANISM, parameters, guarantee)
 
 
 def _earlier(ledger: Ledger, account: Account) -> list[Entry]:

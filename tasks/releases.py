@@ -18,27 +18,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from dpicl.accounting.ledger import Ledger, Release, content_version, load_key
+from dpicl.accounting.ledger import Ledger, Release, Reservation, content_version, load_key
 from dpicl.contract.declared import Declared
 from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
+from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import read_content_digest, read_queries
 from tasks.changed import tell_if_changed
 from tasks.files import PRIVATE_MODE, publish, read_json, write_json
 from tasks.models import fingerprint
-from tasks.names import QUERIES, WRITER, WRITING, releases_of
+from tasks.names import QUERIES, WRITER, releases_of
 from tasks.receipts import artefact_of, check_not_lost, check_not_shorter, keep
 from tasks.run_folder import UnitFolder, read_plan
 from tasks.settings import Settings
+from tasks.state_home import KEY, LEDGER, check_one_home
 
 SPENDING = "releases.json"
 
@@ -48,18 +50,31 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
     """The ledger of this installation.
 
     Raises:
-        LedgerRefusedError: releases stand that were charged in another one.
+        LedgerRefusedError: releases stand that were charged in another one, or another folder holds a ledger too.
     """
-    settings.home.mkdir(parents=True, exist_ok=True)
+    key = ledger_key(settings)
     check_not_lost(settings)
-    with Ledger.open(address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
+    with Ledger.open(address_of(settings), key, settings.home / "ledger.anchor.json") as ledger:
         check_not_shorter(ledger, settings)
         yield ledger
 
 
-def address_of(settings: Settings) -> str:
-    """Of the ledger's database."""
-    return os.environ.get("DPICL_LEDGER") or f"sqlite:///{settings.home / 'ledger.db'}"
+def check_shared(contracts: Iterable[Declared]) -> None:
+    """Refuse to charge rows in a ledger of this host alone, where other hosts work on them too: each would have a budget of its own.
+
+    Raises:
+        LedgerRefusedError: DPICL_LEDGER names no database that all share.
+    """
+    capped = sorted(contract.name for contract in contracts if not contract.privacy.budget.benchmark)
+    if capped and not (os.environ.get("DPICL_LEDGER") or "").startswith("postgresql"):
+        raise LedgerRefusedError(
+            f"{capped[0]}: on a cluster every host would spend from a ledger of its own; expected one PostgreSQL for all in DPICL_LEDGER"
+        )
+
+
+def address_of(settings: Settings) -> str | URL:
+    """Of the ledger's database; its file's path may hold any letters."""
+    return os.environ.get("DPICL_LEDGER") or URL.create("sqlite", database=str(settings.home / LEDGER))
 
 
 def check_ledger(contract: Declared) -> None:
@@ -81,8 +96,13 @@ def check_ledger(contract: Declared) -> None:
 
 
 def ledger_key(settings: Settings) -> bytes:
-    """The installation's secret key for names of releases and versions of data."""
-    return load_key(settings.home / "keys" / "ledger.key")
+    """The installation's secret key for names of releases and versions of data; nothing is charged without it.
+
+    Raises:
+        LedgerRefusedError: it is no key, or another folder holds a ledger too.
+    """
+    check_one_home(settings.home)
+    return load_key(settings.make_home() / KEY)
 
 
 def rows_version(settings: Settings, digest: str) -> str:
@@ -102,8 +122,8 @@ class UnitReleases:
         """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
         plan, contract, unit, settings = read_plan(folder.run), folder.declared, folder.unit, folder.settings
         check_ledger(contract)
-        writer = fingerprint(plan.writing_model, settings) if unit.method in WRITING else ""
-        also = {QUERIES: _queries_digest(folder)} if unit.method == "dp_icl" else {}
+        writer = fingerprint(plan.writing_model, settings) if METHODS[unit.method].MODEL_READS_ROWS else ""
+        also = {QUERIES: _queries_digest(folder)} if METHODS[unit.method].ANSWERS_QUERIES else {}
         named = releases_of(
             ledger, ledger_key(settings), contract, unit, settings, period=plan.period_of(unit.dataset), writer=writer, also=also
         )
@@ -116,18 +136,7 @@ class UnitReleases:
             BudgetError: the account's cap would be passed; no mechanism has read a row.
             LedgerRefusedError: an artefact stands under a name that the ledger does not know.
         """
-        settings = self.folder.settings
-        answers = {}
-        for cell, release in self.named.items():
-            if ledger.find(release.release_id) is None and artefact_of(settings, release).exists():
-                raise LedgerRefusedError(
-                    f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
-                    f"restore the ledger from a backup, or `dpicl ledger adopt`"
-                )
-            if self.folder.unit.method in WRITING:
-                ledger.take_up(release, differing=[WRITER])
-            answers[cell] = ledger.reserve(release)
-            keep(ledger, release, settings)
+        answers = {cell: self.charge(ledger, cell) for cell in self.named}
         charged = sum(answer.is_new for answer in answers.values())
         if charged or not (self.folder.path / SPENDING).exists():
             spending = {
@@ -137,6 +146,25 @@ class UnitReleases:
             }
             write_json(self.folder.path / SPENDING, spending, replace=True)
         return [cell for cell, answer in answers.items() if answer.artefact_sha256 is None]
+
+    def charge(self, ledger: Ledger, cell: Cell) -> Reservation:
+        """Charge one release, unless it was charged before, and write its receipt.
+
+        Raises:
+            BudgetError: the account's cap would be passed; no mechanism has read a row.
+            LedgerRefusedError: an artefact stands under a name that the ledger does not know.
+        """
+        release, settings = self.named[cell], self.folder.settings
+        if ledger.find(release.release_id) is None and artefact_of(settings, release).exists():
+            raise LedgerRefusedError(
+                f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
+                f"restore the ledger from a backup, or `dpicl ledger adopt`"
+            )
+        if METHODS[self.folder.unit.method].MODEL_READS_ROWS:
+            ledger.take_up(release, differing=[WRITER])
+        answer = ledger.reserve(release)
+        keep(ledger, release, settings)
+        return answer
 
     def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> None:
         """Offer a draw as the release; if another one has won already, this one is discarded unseen."""

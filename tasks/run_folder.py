@@ -26,8 +26,8 @@ from tasks.files import read_json, write_json
 from tasks.settings import Settings
 
 PLAN = "plan.json"
-_FIRST = {"mst_tabicl": 1}
-"""Versions of methods that have changed since plans name them."""
+_FIRST = {"ldp_tabicl": 1, "gdp_tabicl": 3, "mst_tabicl": 1, "few_shot_generation": 1, "dp_icl": 1}
+"""Versions of methods from before plans named them: those that came later are always named."""
 _BEFORE_WRITERS = {"gdp_tabicl": 2}
 """The newest versions that plans may be of which do not know of a writing model, if they are not today's."""
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
@@ -41,7 +41,7 @@ def run_folder(settings: Settings, run_id: str) -> Path:
     """
     if not _RUN_ID.match(run_id):
         raise RunError(f"run id {run_id[:60]!r}: expected letters, digits, dots, dashes and underscores")
-    return settings.home / "runs" / run_id
+    return settings.runs / run_id
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def check_versions(folder: Path, plan: Plan) -> None:
 def _versions(stored: Any) -> dict[str, int]:
     """What a stored plan says; plans did not say it at first."""
     known = _FIRST if "writer" in stored["pipeline"] else _FIRST | _BEFORE_WRITERS
-    first = {method: known.get(method, METHODS[method].VERSION) for method in stored["pipeline"]["methods"]}
+    first = {method: known.get(method, 0) for method in stored["pipeline"]["methods"]}
     return dict(stored.get("versions", first))
 
 

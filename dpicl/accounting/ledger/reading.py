@@ -29,6 +29,11 @@ class Readings:
         self._database, self._key, self._anchor = database, key, anchor
 
     @property
+    def place(self) -> str:
+        """The path of its file, or its database without a password."""
+        return self._database.name.removeprefix("sqlite:///")
+
+    @property
     def schema(self) -> str | None:
         """The form of its tables, as migrations name it."""
         return self._database.schema

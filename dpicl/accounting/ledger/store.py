@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
 from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seals, state
@@ -41,7 +41,7 @@ class Ledger(Readings):
             another key, or was made by a newer version.
     """
 
-    def __init__(self, url: str, key: bytes, anchor_file: Path) -> None:
+    def __init__(self, url: str | URL, key: bytes, anchor_file: Path) -> None:
         super().__init__(Database(url), key, Anchor(anchor_file))
         seen = self._anchor.read()
         with self._database.reading() as connection:
@@ -56,7 +56,7 @@ class Ledger(Readings):
 
     @classmethod
     @contextmanager
-    def open(cls, url: str, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
+    def open(cls, url: str | URL, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
         """A ledger for the length of a block."""
         ledger = cls(url, key, anchor_file)
         try:
@@ -67,7 +67,7 @@ class Ledger(Readings):
     @classmethod
     def adopt(
         cls,
-        url: str,
+        url: str | URL,
         key: bytes,
         anchor_file: Path,
         standing: Iterable[adopting.Standing],
@@ -122,7 +122,7 @@ class Ledger(Readings):
                 opening.bind(change, account.name, missing)
             return account
 
-    def place(self, name: str, addresses: Sequence[str]) -> None:
+    def bind(self, name: str, addresses: Sequence[str]) -> None:
         """Bind an open account to addresses that no account is bound to yet, and change nothing else of it."""
         with self._changing() as change:
             change.lock()
