@@ -53,7 +53,7 @@ from dpicl.errors import PrivacyError
 CITATIONS = ("mironov2017renyi", "canonne2020discrete", "kairouz2015composition", "zhu2022optimal")
 ORDERS: tuple[float, ...] = (
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0),
-    *(14.0, 16.0, 20.0, 24.0, 28.0, 32.0, 40.0, 48.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0),
+    *(14.0, 16.0, 20.0, 24.0, 28.0, 32.0, 40.0, 48.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0),
 )
 """Fixed for ever: what a ledger has stored is summed order by order."""
 _ROUNDING = 2.0**-30
@@ -217,7 +217,9 @@ def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
     step = min(_STEP, 2 * _STEP / (order * max(abs(mean) for _, mean in (*upper, *lower))))
     edges = np.linspace(first, end, 2 + min(_MOST_CELLS, max(1, math.ceil((end - first) / step))))
     places = np.concatenate([[-math.inf], edges, [] if shift > 0 else [math.inf]])
-    losses = np.concatenate([[_loss_at(-1, upper, lower)], _log_ratio(edges, upper, lower), [] if shift > 0 else [_loss_at(1, upper, lower)]])
+    losses = np.concatenate(
+        [[_loss_at(-1, upper, lower)], _log_ratio(edges, upper, lower), [] if shift > 0 else [_loss_at(1, upper, lower)]]
+    )
     parts = _chords(order, losses, _log_masses(places, upper), _log_masses(places, lower))
     return float(np.logaddexp.reduce(np.concatenate([[0.0, beyond], parts])))
 
