@@ -7,13 +7,13 @@ Guarantee   if every entry was accepted at a cost of at most `epsilon`, all of t
             however an adversary chose them, their parameters and their number. Were the cap raised, this holds
             for the largest value that it could have been raised to.
 Paper       theorem, pure sums: [RRUV16] Rogers, Roth, Ullman and Vadhan (arXiv 1605.08294). Theorem, Rényi sums
-            at one fixed order: [FZ21] Feldman and Zrnic (2008.11193), [L21] Lécuyer (2103.01379); [HSTVVXZ23] also
+            at one fixed order: [FZ21] Feldman and Zrnic (2008.11193), [L21] Lécuyer (2103.01379); [H+23] also
             for interleaved sessions (2309.05901). Tail of one order: [M17], [CKS20]. Ours, with proof below: all
             orders at once by a mixture, its reserve for deltas, and entries that are all alike.
 
     (1)  all entries pure: the sum of their epsilons, delta 0
     (2)  mixture: (1 - e^(-z)) <= delta_B  sum_i w_i e^((a_i - 1) (epsilon + z - S(a_i)))   for every z > 0
-         with w_i = g_i (ln(1 / delta_B) / (epsilon (a_i - 1)))^2, without the orders where that ratio exceeds 1
+         with w_i = g_i (max(2, ln(1 / delta_B)) / (epsilon (a_i - 1)))^2, without the orders where that ratio exceeds 1
     (3)  all entries multiples of one event: privacy loss distribution of their number, at delta_A
     (4)  one entry: privacy loss distribution at delta
 
@@ -22,9 +22,10 @@ entries. Given the past, entry n has E[e^((a-1) L_n)] <= e^((a-1) rho_n(a)), rho
 e^((a-1) (L - S(a))) is a supermartingale of mean <= 1 for each order [FZ21], and so is Z = sum_i w_i e^((a_i-1) (L - S(a_i)))
 where sum w_i <= 1: no order is chosen, none is given up. (2) says max(0, 1 - e^(epsilon - L)) <= delta_B Z whatever L is.
 It held at the last entry accepted, so E max(0, 1 - e^(epsilon - L)) <= delta_B E[Z] <= delta_B, and the left side is the
-hockey-stick divergence of P and Q at epsilon. A pure sum of at most epsilon makes it 0. As ln(1 / delta_B) >= 2, no term
-of (2) falls while epsilon grows: one threshold, and weights that only the public cap decides. A union bound over the
-orders is the special case in which one summand carries (2) alone.
+hockey-stick divergence of P and Q at epsilon. A pure sum of at most epsilon makes it 0. The weights depend on the cap
+only, which is public; as (a_i - 1) epsilon >= 2 for all in use, no term of (2) falls while epsilon grows, so that the least
+epsilon of (2) is at most the cap just where (2) holds at the cap. A union bound over the orders is the special case in
+which one summand carries (2) alone. An entry of many steps may be drawn with others between: S runs ahead of L.
 Approximate parts: outside an event of probability delta_n entry n is as above. With R what their deltas leave of the
 reserve, delta_B Z + R until such an event and 1 from then on is a supermartingale from delta_B + reserve. The reserve is
 fixed, not what the tail left over: traded against each other by an adversary, the two would add up to more than delta.
@@ -151,7 +152,7 @@ class Spent:
             return Cost(math.inf, 0.0, "no delta to spend")
         if self.count == 1:
             return self._by_distribution(delta, delta, "PLD")
-        mixture = Cost(_mixture_epsilon(self.renyi, self.delta, delta), delta, "Rényi filter")
+        mixture = Cost(mixture_epsilon(self.renyi, self.delta, delta), delta, "Rényi filter")
         alike = self._by_distribution(float(ALIKE) * delta, delta, "filter of equal entries, PLD")
         return min(mixture, alike, key=lambda cost: cost.epsilon)
 
@@ -217,41 +218,43 @@ def _capped(bound: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _mixture_epsilon(renyi: tuple[float, ...], spent_delta: Fraction, delta: float) -> float:
+def mixture_epsilon(renyi: tuple[float, ...], spent_delta: Fraction, delta: float) -> float:
     """The least epsilon of equation (2), rounded up."""
     if spent_delta > RESERVE * Fraction(delta) or all(math.isinf(one) for one in renyi):
         return math.inf
     sums = np.array(renyi)
-    log_delta = math.log(float(MIXTURE) * delta)
+    tail = float(MIXTURE) * delta
     low, high = _LEAST, 1.0
-    if _excess(low, sums, log_delta) <= 0:
+    if _excess(low, sums, tail) <= 0:
         return low
-    while _excess(high, sums, log_delta) > 0:
+    while _excess(high, sums, tail) > 0:
         low, high = high, 2 * high
         if high > _LARGEST:
             return math.inf
     while high > low * (1 + _PRECISION):
         middle = (low + high) / 2
-        low, high = (low, middle) if _excess(middle, sums, log_delta) <= 0 else (middle, high)
+        low, high = (low, middle) if _excess(middle, sums, tail) <= 0 else (middle, high)
     return high * (1 + _PRECISION)
 
 
-def _excess(epsilon: float, sums: np.ndarray, log_delta: float) -> float:
+def log_weights(epsilon: float, delta: float) -> np.ndarray:
+    """ln w_i of equation (2), by order; they sum to at most 1."""
+    ratios = math.log(max(2.0, -math.log(delta)) / epsilon) - np.log(_LAMBDAS)
+    return np.where(ratios <= 0, _SHARES + 2 * ratios, -math.inf)
+
+
+def _excess(epsilon: float, sums: np.ndarray, delta: float) -> float:
     """The largest ln(left / right) of (2) over z, which is concave in z; its place is where  e^z - 1  is a mean of 1 / (a - 1)."""
-    ratios = math.log(max(2.0, -log_delta) / epsilon) - np.log(_LAMBDAS)
-    used = (ratios <= 0) & np.isfinite(sums)
+    weights = log_weights(epsilon, delta)
+    used = np.isfinite(weights) & np.isfinite(sums)
     if not used.any():
         return math.inf
     lambdas = _LAMBDAS[used]
-    terms = _SHARES[used] + 2 * ratios[used] + lambdas * (epsilon - sums[used])
+    terms = weights[used] + lambdas * (epsilon - sums[used])
 
     def right(z: float) -> float:
         return float(np.logaddexp.reduce(terms + lambdas * z))
 
-    low, high = math.log1p(1 / lambdas[-1]), math.log1p(1 / lambdas[0])
-    lowest = (
-        minimize_scalar(lambda z: right(z) - math.log(-math.expm1(-z)), bounds=(low, high), method="bounded", options={"xatol": 1e-10})
-        if low < high
-        else None
-    )
-    return -(lowest.fun if lowest else right(low) - math.log(-math.expm1(-low))) - log_delta
+    bounds = math.log1p(1 / lambdas[-1]), math.log1p(1 / lambdas[0]) * (1 + _PRECISION)
+    lowest = minimize_scalar(lambda z: right(z) - math.log(-math.expm1(-z)), bounds=bounds, method="bounded", options={"xatol": 1e-10})
+    return -float(lowest.fun) - math.log(delta)
