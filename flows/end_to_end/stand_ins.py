@@ -14,12 +14,16 @@ from unittest.mock import patch
 
 import numpy as np
 
+import tasks.validate
+from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
 from dpicl.contract import Contract
 from dpicl.methods import dp_icl, mst_tabicl
+from dpicl.randomness import Stream, system_stream
 from dpicl.tabular import survey
 from dpicl.tabular.levels import row_encoding
 from dpicl.types import ReleasedRows
-import tasks.validate
+from tasks.consult import KeptVotes
+from tasks.journal import FileJournal
 from tasks.releases import UnitReleases
 
 _NOON = "2031-01-01T12:00:00.000+00:00"
@@ -87,4 +91,21 @@ def nothing_slow() -> Iterator[None]:
 def small_batches() -> Iterator[None]:
     """Batches of a few rows, so that a small table is a large one."""
     with patch.object(survey, "BATCH_ROWS", 8), patch.object(survey, "WHOLE_ROWS", 16):
+        yield
+
+
+@contextmanager
+def fresh_journal() -> Iterator[None]:
+    """A release of a model is drawn as if for the first time: seeds of its own, and nothing kept of the draw before."""
+    seed = system_stream().bytes(KEY_BYTES)
+
+    def stream(_journal: Any, cell: Any, name: str) -> Stream:
+        return Stream(bytes.fromhex(keyed_hash(seed, cell.key, name)), simulated=False)
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(FileJournal, "stream", stream))
+        for kind in (FileJournal, KeptVotes):
+            stack.enter_context(patch.object(kind, "read", lambda *_: None))
+        stack.enter_context(patch.object(FileJournal, "keep", lambda _journal, _cell, _step, tokens: tokens))
+        stack.enter_context(patch.object(KeptVotes, "write", lambda *_: None))
         yield

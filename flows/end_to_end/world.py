@@ -43,6 +43,8 @@ class Declaration:
     neighbours: str = "add-or-remove-one"
     person: bool = False
     measured: Measured = "not at all"
+    narrow: bool = False
+    """Whether there is one column beside the label."""
     cap: float = 1000.0
 
     def contract(self) -> dict[str, Any]:
@@ -62,8 +64,11 @@ class Declaration:
             "public queries": {"queries": {"file": "public.csv"}},
             "held-out rows": {"split": {"test_fraction": 0.2, "evaluation_epsilon": 1}},
         }
-        missing = {} if self.neighbours == "replace-one" else {"missing": MISSING}  # there the number of rows is public, and none is dropped
+        missing = (
+            {} if self.neighbours == "replace-one" else {"missing": MISSING}
+        )  # there the number of rows is public, and none is dropped
         halves = {name: {"column": name, "parts": [[one], [other]]} for name, (one, other) in CATEGORIES.items()}
+        central = "From the {city}." if self.narrow else "From the {city}, spends {spent}."
         return {
             "version": 1,
             "name": NAME,
@@ -72,13 +77,13 @@ class Declaration:
             "privacy": {"sampling_rate": "1"},
             **asked.get(self.measured, {}),
             "columns": {
-                "spent": {"type": "integer", "bounds": [0, 100]},
+                **({} if self.narrow else {"spent": {"type": "integer", "bounds": [0, 100]}}),
                 **{name: {"type": "category", "categories": list(values)} for name, values in CATEGORIES.items()},
             },
             "label": {**halves["member"], "question": "Are they a member?"},
             "groups": {2: ["label"]},
             "local": [{"name": "city", **halves["city"], "texts": list(CATEGORIES["city"])}],
-            "prompts": {"local": {"text": "From the {city}."}, "central": {"text": "From the {city}, spends {spent}."}},
+            "prompts": {"local": {"text": "From the {city}."}, "central": {"text": central}},
         }
 
     def _texts(self) -> dict[str, Any]:
@@ -99,7 +104,7 @@ class Declaration:
                 "generation": {"instruction": "Write a letter.", "label": "Kind", "text": "Letter"},
                 "asking": {"instruction": "Where is it from?", "text": "Letter", "answer": "Kind"},
             },
-            "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 2, "delta": "1/100"},
+            "generation": {"subsets": 2, "examples": 1, "candidates": 4, "max_tokens": 2, "delta": "1/100"},
             "ensemble": {"subsets": 2, "delta": "1/100"},
         }
 
