@@ -39,7 +39,7 @@ from tasks.plan import begin, periods_of
 from tasks.prepare import prepare_batches
 from tasks.quote import accounts_of
 from tasks.run_folder import Plan, read_plan, run_folder
-from tasks.serialize import serialize
+from tasks.serialize import DEMONSTRATIONS, demonstrate
 from tasks.settings import Settings
 from tasks.split import split
 from tasks.validate import validate
@@ -110,20 +110,20 @@ def _stages(run: str, dataset: str, key: str, method: str) -> Iterator[tuple[Any
     if parts:
         yield charge, (run, key)
         yield from ((count, (run, key, part, parts)) for part in range(parts))
-    yield from ((stage, (run, key)) for stage in (*RELEASE[method], serialize))
+    yield from ((stage, (run, key)) for stage in (*RELEASE[method], demonstrate))
 
 
 def _found(run: Path, key: str, cell: Cell, settings: Settings) -> Protected:
     units = read_plan(run).units
     unit = units[key]
     contract = settings.contract(unit.dataset)
-    texts = read_json(run / "units" / key / "demonstrations.json")[cell.key]
+    texts = read_json(run / "units" / key / DEMONSTRATIONS)[cell.key]
     cost = METHODS[unit.method].costs(contract, unit)[cell]
     statement = METHODS[unit.method].statement(contract, unit, cell, cost)
     spent = bought(run, units, {unit.dataset: contract}, settings)
     parted = (text.rpartition(" ") for text in texts)
     demonstrations = tuple((before, answer) for before, _, answer in parted)
-    caveats = (_SIMULATED, _HELD_OUT) if contract.privacy.budget.benchmark else (_HELD_OUT,)
+    caveats = (*([_SIMULATED] if contract.privacy.budget.benchmark else []), *([_HELD_OUT] if contract.split else []))
     asked, digest = asked_epsilon(cell), contract_digest(contract)
     return Protected(unit.dataset, unit.method, asked, digest, demonstrations, statement, tuple(spent), caveats)
 

@@ -216,7 +216,7 @@ def _hand_in(run: str, key: str, unit: Unit) -> list[Job]:
     for stage in stages:
         stage(run, key)
     show_release(run, key)
-    fits = [_submit(fit_baselines, run, key)] if has_baselines(unit) else []
+    fits = [_submit(fit_baselines, run, key)] if has_baselines(unit, Settings.from_environment().declared(unit.dataset)) else []
     return [*fits, *(_submit(score, run, key, part) for part in parts_to_score(run, key))]
 
 

@@ -27,6 +27,7 @@ from dpicl.types import PrivateTable
 from tasks.files import PRIVATE_MODE, read_json, read_table, write_json, write_table
 from tasks.run_folder import UnitFolder
 from tasks.settings import Settings
+from tasks.split_key import split_key
 
 INDEX = "private_batches.json"
 _MOST_PARTS = 16
@@ -40,6 +41,8 @@ class Batches:
     place: Path
     count: int
     survey: Survey | None
+    key: bytes | None = None
+    """That rows of a table with something at stake are split by."""
 
     @staticmethod
     def find(settings: Settings, dataset: str, run: Path) -> Batches | None:
@@ -55,7 +58,8 @@ class Batches:
         if content["contract"] != contract_digest(contract):
             raise RunError(f"{dataset}: its rows were prepared under another contract; start a new run")
         found = None if content["files"] is None else Survey.read(content["files"], Path(content["folder"]))
-        return Batches(contract, settings.private(dataset, run.name, content["place"]), content["count"], found)
+        place = settings.private(dataset, run.name, content["place"])
+        return Batches(contract, place, content["count"], found, split_key(settings, contract))
 
     @staticmethod
     def of(unit: UnitFolder) -> Batches | None:
@@ -102,7 +106,7 @@ class Batches:
 
     def keep(self, number: int, table: pa.Table) -> None:
         """Check, part and store a batch."""
-        made = prepare(table, self.contract)
+        made = prepare(table, self.contract, key=self.key)
         check_open(self.place)
         write_table(self._file("train", number), made.train, mode=PRIVATE_MODE)
         write_table(self._file("test", number), made.test, mode=PRIVATE_MODE)
@@ -155,12 +159,12 @@ def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settin
         DataError: the rows break the contract.
     """
     check_batchable(contract)
-    folder, name = settings.private(contract.name, run.name), f"batches-{secrets.token_hex(4)}"
+    folder, name, key = settings.private(contract.name, run.name), f"batches-{secrets.token_hex(4)}", split_key(settings, contract)
     mine, count, rows = settings.private(contract.name, run.name, name), 0, 0
     try:
         for count, table in enumerate(tables, 1):
             rows += table.num_rows
-            Batches(contract, mine, 0, None).keep(count - 1, table)
+            Batches(contract, mine, 0, None, key).keep(count - 1, table)
         if not rows:
             raise DataError("query", "has no rows; expected at least one without a missing value")
         _write_index(folder, contract, {"count": count, "place": name, "folder": "", "files": None})

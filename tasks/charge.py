@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from dpicl.errors import RunError
-from dpicl.methods.common import check_supported
+from dpicl.methods.common import check_queries, check_supported
 from dpicl.pipeline import Cell
 from tasks.artefacts import DRAFTS, TO_WRITE, WRITING, read_content_digest
 from tasks.doorway import unit_stage
@@ -26,6 +26,7 @@ from tasks.run_folder import UnitFolder
 def charge(folder: UnitFolder) -> str:
     """Charge every release of the unit; which ones are to be written, and under which names."""
     check_supported(folder.declared, folder.unit)
+    check_queries(folder.declared, folder.unit)
     with open_ledger(folder.settings) as ledger:
         releases = UnitReleases.of(folder, ledger)
         missing = releases.reserve(ledger)

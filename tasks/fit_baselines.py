@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 
+from dpicl.contract import Declared
 from dpicl.evaluation import Metrics
 from dpicl.methods import METHODS, gdp_tabicl, ldp_tabicl, mst_tabicl
 from dpicl.methods.common import check_supported, draws_for
@@ -15,9 +16,9 @@ from tasks.files import write_json
 from tasks.run_folder import UnitFolder
 
 
-def has_baselines(unit: Unit) -> bool:
-    """Whether there is anything to fit."""
-    return unit.baselines and METHODS[unit.method].BASELINES != "none"
+def has_baselines(unit: Unit, contract: Declared) -> bool:
+    """Whether there is anything to fit, and public rows to test it on."""
+    return unit.baselines and METHODS[unit.method].BASELINES != "none" and contract.evaluation == "public"
 
 
 @unit_stage("baselines", BASELINES)

@@ -12,10 +12,11 @@ from typing import Any
 from dpicl.accounting.ledger import Account, Entry, Ledger, Release, earlier_release_id, release_id
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.accounting.ledger.keys import canonical
+from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
-from dpicl.methods import METHODS
+from dpicl.methods import METHODS, held_out_evaluation
 from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
 from tasks.accounts import open_account
@@ -92,6 +93,48 @@ def releases_of(
         guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
         found[cell] = stands or Release(name, account.name, unit.method, parameters, guarantee)
     return found
+
+
+def evaluation_of(
+    key: bytes,
+    account: Account,
+    contract: Contract,
+    unit: Unit,
+    releases: Iterable[Release],
+    *,
+    period: str,
+    model: str,
+    queries: int | None,
+) -> Release:
+    """The release that measures a unit's answers on held-out private rows: of these releases, this model and these cells.
+
+    Args:
+        model: fingerprint of the model that answers.
+        queries: most rows that are asked; None for all.
+    """
+    assert contract.split is not None
+    parameters = {
+        "method": unit.method,
+        "replicate": unit.seed,
+        "model": model,
+        "cells": [cell.key for cell in held_out_evaluation.measured_cells(unit)],
+        "queries": queries,
+        "epsilon": contract.split.evaluation_epsilon,
+        "releases": sorted({release.release_id for release in releases}),
+        **({} if period == ONCE else {PERIOD: period}),
+    }
+    name = release_id(
+        key,
+        account=account.name,
+        mechanism=held_out_evaluation.MECHANISM,
+        mechanism_version=held_out_evaluation.VERSION,
+        parameters=parameters,
+        contract_digest=contract_digest(contract),
+        neighbours=account.neighbours,
+        period=period,
+    )
+    guarantee = as_paid(held_out_evaluation.cost(contract, unit), account)
+    return Release(name, account.name, held_out_evaluation.MECHANISM, parameters, guarantee)
 
 
 def _earlier(ledger: Ledger, account: Account) -> list[Entry]:

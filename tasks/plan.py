@@ -15,8 +15,9 @@ from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, Pr
 from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods import METHODS
-from dpicl.methods.common import check_supported
+from dpicl.methods.common import check_queries, check_supported
 from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override
+from dpicl.tabular.public_queries import find_queries
 from dpicl.tabular.source import find_rows
 from dpicl.text.read import find_texts
 from tasks.names import costs_of
@@ -174,6 +175,7 @@ def check_units(plan: Plan, settings: Settings) -> None:
             if METHODS[unit.method].MODEL_READS_ROWS:
                 check_writer(contract, unit, plan.writing_model)
             check_supported(contract, unit)
+            check_queries(contract, unit)
             costs_of(contract, unit)  # refuses what has no price
 
 
@@ -235,3 +237,4 @@ def _find(contract: Declared, settings: Settings) -> None:
         find_texts(contract, data_folder=settings.data)
     elif isinstance(contract, Contract):
         find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+        find_queries(contract, data_folder=settings.data)

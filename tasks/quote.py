@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 from dpicl.accounting.ledger import Account, Ledger, Quote, Release
 from dpicl.accounting.ledger.keys import canonical
+from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.errors import BudgetError
 from dpicl.methods import METHODS
 from dpicl.pipeline import Unit
 from tasks.accounts import account_of, open_account
 from tasks.models import fingerprint
-from tasks.names import QUERIES, releases_of
+from tasks.names import QUERIES, evaluation_of, releases_of
 from tasks.releases import check_ledger, ledger_key, open_ledger
 from tasks.run_folder import Plan
 from tasks.settings import Settings
@@ -47,7 +48,7 @@ def charges(
     ledger: Ledger, plan: Plan, settings: Settings, units: Iterable[Unit] | None = None
 ) -> list[tuple[Account, dict[str, Release]]]:
     """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release."""
-    chosen = list(plan.units.values() if units is None else units)
+    chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
     writer = fingerprint(plan.writing_model, settings) if any(METHODS[unit.method].MODEL_READS_ROWS for unit in chosen) else ""
     accounts = {account.name: account for account in ledger.accounts()}
     found: dict[str, dict[str, Release]] = {}
@@ -56,8 +57,14 @@ def charges(
         check_ledger(contract)
         account = open_account(ledger, contract, unit.method, settings)
         accounts[account.name] = account
-        named = releases_of(ledger, ledger_key(settings), contract, unit, settings, period=plan.period_of(unit.dataset), writer=writer)
-        found.setdefault(account.name, {}).update({one.release_id: one for one in named.values()})
+        period = plan.period_of(unit.dataset)
+        named = releases_of(ledger, key, contract, unit, settings, period=period, writer=writer)
+        releases = list(named.values())
+        if contract.evaluation == "charged":
+            assert isinstance(contract, Contract)
+            model, queries = fingerprint(plan.model, settings), plan.pipeline.queries
+            releases.append(evaluation_of(key, account, contract, unit, releases, period=period, model=model, queries=queries))
+        found.setdefault(account.name, {}).update({one.release_id: one for one in releases})
     return [(accounts[name], found[name]) for name in sorted(found)]
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from dpicl.accounting.ledger import Ledger, Release, content_version, load_key
+from dpicl.accounting.ledger import Ledger, Release, Reservation, content_version, load_key
 from dpicl.contract.declared import Declared
 from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
@@ -136,18 +136,7 @@ class UnitReleases:
             BudgetError: the account's cap would be passed; no mechanism has read a row.
             LedgerRefusedError: an artefact stands under a name that the ledger does not know.
         """
-        settings = self.folder.settings
-        answers = {}
-        for cell, release in self.named.items():
-            if ledger.find(release.release_id) is None and artefact_of(settings, release).exists():
-                raise LedgerRefusedError(
-                    f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
-                    f"restore the ledger from a backup, or `dpicl ledger adopt`"
-                )
-            if METHODS[self.folder.unit.method].MODEL_READS_ROWS:
-                ledger.take_up(release, differing=[WRITER])
-            answers[cell] = ledger.reserve(release)
-            keep(ledger, release, settings)
+        answers = {cell: self.charge(ledger, cell) for cell in self.named}
         charged = sum(answer.is_new for answer in answers.values())
         if charged or not (self.folder.path / SPENDING).exists():
             spending = {
@@ -157,6 +146,25 @@ class UnitReleases:
             }
             write_json(self.folder.path / SPENDING, spending, replace=True)
         return [cell for cell, answer in answers.items() if answer.artefact_sha256 is None]
+
+    def charge(self, ledger: Ledger, cell: Cell) -> Reservation:
+        """Charge one release, unless it was charged before, and write its receipt.
+
+        Raises:
+            BudgetError: the account's cap would be passed; no mechanism has read a row.
+            LedgerRefusedError: an artefact stands under a name that the ledger does not know.
+        """
+        release, settings = self.named[cell], self.folder.settings
+        if ledger.find(release.release_id) is None and artefact_of(settings, release).exists():
+            raise LedgerRefusedError(
+                f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
+                f"restore the ledger from a backup, or `dpicl ledger adopt`"
+            )
+        if METHODS[self.folder.unit.method].MODEL_READS_ROWS:
+            ledger.take_up(release, differing=[WRITER])
+        answer = ledger.reserve(release)
+        keep(ledger, release, settings)
+        return answer
 
     def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> None:
         """Offer a draw as the release; if another one has won already, this one is discarded unseen."""

@@ -155,6 +155,8 @@ def install(place: Place, contract: Mapping[str, Any], csv_text: str) -> str:
     name = str(contract["name"])
     (place.root / "contracts" / f"{name}.yaml").write_text(yaml.safe_dump(dict(contract), sort_keys=False))
     (place.root / "data" / f"{name}.csv").write_text(csv_text)
+    if "queries" in contract:
+        (place.root / "data" / contract["queries"]["file"]).write_text(shop_rows(12, seed=99))
     if csv_text:  # else its rows are elsewhere, and not there yet
         publish(place, name)
     return name
@@ -184,6 +186,7 @@ def letters(name: str = "letters", *, private: bool = False, **changes: Any) -> 
     content.setdefault("ensemble", ENSEMBLE)
     if private:
         content["privacy"] = {**content["privacy"], "budget": {"epsilon": 1000, "delta": 0.05}}
+        content["source"]["queries"] = content["source"].pop("test")
     return content
 
 

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from dpicl.contract.base import Frozen, Grown, Name, Rate, Text
 from dpicl.contract.periods import Every
 from dpicl.contract.sources import Origin
+from dpicl.contract.split import Evaluation
 
 
 class Budget(Frozen):
@@ -105,3 +106,8 @@ class Declared(Grown):
     def tells_row_count(self) -> bool:
         """Whether the number of rows is public: of a benchmark, and where a row is only ever exchanged for another."""
         return self.privacy.budget.benchmark or (self.privacy.unit == "row" and self.privacy.neighbours == "replace-one")
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """What answers are measured on."""
+        raise NotImplementedError

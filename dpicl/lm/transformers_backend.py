@@ -73,7 +73,12 @@ class TransformersScorer:
         self._token_budget = token_budget or _TOKEN_BUDGET[self._device.type]
         for attention in (NAME, None) if share else (None,):
             self._model: Any = None  # two of them may not fit the memory
-            self._tokenizer, self._model = load(folder, self._name, dtype, attention)
+            try:
+                self._tokenizer, self._model = load(folder, self._name, dtype, attention)
+            except ModelError:
+                if attention:  # some models attend in their own way only
+                    continue
+                raise
             self._move_to_device()
             self.shares = bool(attention) and self._can_share()
             if self.shares:

@@ -75,6 +75,31 @@ def check_supported(contract: Declared, unit: Unit) -> None:
         raise PrivacyError(f"{contract.name}: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it")
     if reads_again:
         raise PrivacyError(f"{contract.name}: central baselines read the rows again and are charged to no budget; run with baselines off")
+    if isinstance(contract, Contract) and unit.method == "ldp_tabicl":
+        _check_clients(contract)
+
+
+def _check_clients(contract: Contract) -> None:
+    """The number of clients is seen without noise: no row's content may decide whether it is one."""
+    for key, states in (("split", contract.split is not None), ("source.missing", contract.source.missing is not None)):
+        if states:
+            raise PrivacyError(
+                f"{contract.name}: ldp_tabicl shows how many rows report, and `{key}` lets a row's content decide that; expected no such "
+                "key (queries may come from a public file: `queries`)"
+            )
+
+
+def check_queries(contract: Declared, unit: Unit) -> None:
+    """Refuse to answer the queries of a run where the contract names none that are public, before anything is charged.
+
+    Raises:
+        PrivacyError: the method's release is answers, and the texts that it would answer are private.
+    """
+    if unit.method == "dp_icl" and contract.evaluation != "public":
+        raise PrivacyError(
+            f"{contract.name}: a run of dp_icl answers queries, and held-out texts with something at stake are no public ones; expected "
+            "`source.queries` with texts declared public, or `dpicl ask` with queries of yours"
+        )
 
 
 def check_free(contract: Declared, unit: Unit) -> None:

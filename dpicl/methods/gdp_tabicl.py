@@ -184,6 +184,11 @@ def serialise(released: Mapping[Cell, ReleasedGroups], queries: QueryTable, cont
     return prompts
 
 
+def examples(released: Mapping[Cell, ReleasedGroups], contract: Contract) -> dict[Cell, list[str]]:
+    """The demonstrations of every cell, the same for all queries."""
+    return {cell: central_demonstrations(groups, contract) for cell, groups in released.items()}
+
+
 def baselines(split: SplitTable, contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, Metrics]:
     """diffprivlib's models at every epsilon, fair and naive; scikit-learn's at infinity."""
     rate = contract.privacy.sampling_rate

@@ -19,7 +19,7 @@ Not covered queries, which are sent as they are; collecting twice from one clien
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from dpicl.methods import tabular_answers as answers
 from dpicl.methods.common import Cost, asked_epsilon, check_free, draws_for, results
 from dpicl.methods.interface import Baselines, Data, Trust
 from dpicl.methods.ldp_collection import Collected, collect, encoding_of, release_cells, released_by, releases
-from dpicl.methods.row_prompts import Pool, row_prompts
+from dpicl.methods.row_prompts import Pool, row_examples, row_prompts
 from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -61,6 +61,7 @@ __all__ = [
     "baselines",
     "collect",
     "costs",
+    "examples",
     "identity",
     "reconstruct",
     "releases",
@@ -94,6 +95,23 @@ def serialise(
     Beside the method's own cells stand zero-shot prompts and, at every finite epsilon,
     prompts of raw randomised rows, which show what reconstruction is worth.
     """
+    encoded = encode_queries(queries, contract)
+    pools = _pools(reconstructed, collections, contract, unit)
+    return row_prompts(
+        pools, encoded.codes, local_queries(encoded, contract), _told(contract), draws, alone=contract.evaluation == "charged"
+    )
+
+
+def examples(
+    reconstructed: Mapping[Cell, ReleasedRows], collections: Mapping[Cell, Collected], contract: Contract, unit: Unit, draws: Draws
+) -> dict[Cell, list[str]]:
+    """Step 3 for every in-context cell and one query, whatever it is."""
+    return row_examples(_pools(reconstructed, collections, contract, unit), _told(contract), draws)
+
+
+def _pools(
+    reconstructed: Mapping[Cell, ReleasedRows], collections: Mapping[Cell, Collected], contract: Contract, unit: Unit
+) -> dict[Cell, Pool]:
     pools = {}
     for cell in unit.asked_cells():
         source = released_by(cell.system, asked_epsilon(cell), collections)
@@ -101,12 +119,11 @@ def serialise(
         if cell.system != "content-free" and not (raw and np.isinf(asked_epsilon(cell))):
             codes = collections[source].stored if raw else reconstructed[source].codes
             pools[cell] = Pool(codes, encoding_of(contract, unit.options.ldp_tabicl.variant(cell.system)))
-    encoded = encode_queries(queries, contract)
+    return pools
 
-    def told(pool: Pool) -> list[str]:
-        return local_demonstrations(ReleasedRows(pool.codes), pool.encoding.decode, contract)
 
-    return row_prompts(pools, encoded.codes, local_queries(encoded, contract), told, draws)
+def _told(contract: Contract) -> Callable[[Pool], list[str]]:
+    return lambda pool: local_demonstrations(ReleasedRows(pool.codes), pool.encoding.decode, contract)
 
 
 def baselines(reconstructed: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:

@@ -22,7 +22,7 @@ Not covered queries, which are sent as they are; every (epsilon, seed) is a rele
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
 from dpicl.baselines import local_baselines
@@ -33,7 +33,7 @@ from dpicl.lm.requests import Scorer
 from dpicl.methods import tabular_answers as answers
 from dpicl.methods.common import Cost, asked_epsilon, check_free, draws_for, for_unit, results
 from dpicl.methods.interface import Baselines, Data, Trust
-from dpicl.methods.row_prompts import Pool, row_prompts
+from dpicl.methods.row_prompts import Pool, row_examples, row_prompts
 from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -67,6 +67,7 @@ __all__ = [
     "costs",
     "count",
     "exact_counts",
+    "examples",
     "identity",
     "measured",
     "model_rows",
@@ -117,12 +118,22 @@ def serialise(
     drawn: Mapping[Cell, ReleasedRows], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
 ) -> dict[Cell, list[str]]:
     """Steps 3 and 4 for every cell: one prompt per query."""
-    encoding = row_encoding(contract)
-    pools = {
-        cell: Pool(drawn[Cell("counts", cell.epsilon)].codes, encoding) for cell in unit.asked_cells() if cell.system != "content-free"
-    }
     levels, asked = row_levels(queries, contract), central_queries(queries, contract)
-    return row_prompts(pools, levels, asked, lambda pool: row_demonstrations(pool.codes, contract), draws)
+    return row_prompts(_pools(drawn, contract, unit), levels, asked, _told(contract), draws, alone=contract.evaluation == "charged")
+
+
+def examples(drawn: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
+    """Step 3 for every in-context cell and one query, whatever it is."""
+    return row_examples(_pools(drawn, contract, unit), _told(contract), draws)
+
+
+def _pools(drawn: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
+    encoding, cells = row_encoding(contract), (cell for cell in unit.asked_cells() if cell.system != "content-free")
+    return {cell: Pool(drawn[Cell("counts", cell.epsilon)].codes, encoding) for cell in cells}
+
+
+def _told(contract: Contract) -> Callable[[Pool], list[str]]:
+    return lambda pool: row_demonstrations(pool.codes, contract)
 
 
 def baselines(drawn: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:

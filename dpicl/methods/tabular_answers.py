@@ -79,6 +79,11 @@ def metrics_of(said: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: Con
     return {**{cell: measure_scores(truth, table) for cell, table in _calibrated(said).items()}, MAJORITY: majority(truth)}
 
 
+def answered(said: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
+    """The answers that are measured, by cell: 1 where Yes is at least as likely as No, shape (prompts,)."""
+    return {cell: answers(table) for cell, table in _calibrated(said).items()}
+
+
 def _calibrated(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
     """What is measured: the scores, with every content-free one taken off the one that it belongs to."""
     free = {cell: table for cell, table in scores.items() if cell.system == "content-free"}

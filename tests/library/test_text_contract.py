@@ -57,8 +57,8 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "unknown key of a prompt": (put(*ASKING, "label")("x"), "prompts.asking.label", "unknown key"),
     "persons": (put("privacy")(PERSON), "privacy.unit", "expected row, or `ensemble` alone"),
     "a rate": (put("privacy", "sampling_rate")("1/2"), "privacy.sampling_rate", "subsets x examples / rows is the rate"),
-    "no source": (put("source", "train")(None), "source", "expected `train` and `test`, or `bundled`"),
-    "two sources": (put("source", "bundled")("docstrings"), "source", "expected `train` and `test`, or `bundled`"),
+    "no source": (put("source", "train")(None), "source", "expected `train` with `test` or `queries`, or `bundled`"),
+    "two sources": (put("source", "bundled")("docstrings"), "source", "expected `train` with `test` or `queries`, or `bundled`"),
     "absolute path": (put("source", "train", "file")("/etc/passwd"), "source.train.file", "expected text of the form"),
     "short digest": (put("source", "train", "sha256")("ab"), "source.train.sha256", "expected text of the form"),
     "bundled with other fields": (

@@ -56,7 +56,7 @@ def steps(run: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
     for key, unit in units.items():
         units_or_one = {generate: (run, (key,))}
         yield from ((stage, units_or_one.get(stage, (run, key))) for stage in (*RELEASE[unit.method], serialize))
-        yield from ((fit_baselines, (run, key)) for _ in range(has_baselines(unit)))
+        yield from ((fit_baselines, (run, key)) for _ in range(has_baselines(unit, Settings.from_environment().declared(unit.dataset))))
         yield from ((score, (run, key, part)) for part in parts_to_score(run, key))
         yield evaluate, (run, key)
     yield from ((stage, (run,)) for stage in (collect_run, write_report))
