@@ -8,6 +8,7 @@ another working directory or another method on the same rows spends from the sam
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import make_url
@@ -18,7 +19,7 @@ from dpicl.accounting.ledger import Account, Ledger
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
 from dpicl.contract.sources import Query, Source
-from dpicl.errors import PrivacyError, SourceError
+from dpicl.errors import DpiclError, PrivacyError, SourceError
 from dpicl.files.objects import SCHEME
 from dpicl.methods import METHODS
 from tasks.settings import Settings
@@ -60,7 +61,16 @@ def open_account(ledger: Ledger, contract: Declared, method: str, settings: Sett
         SourceError: where the rows are is not said.
     """
     asked = account_of(contract, method)
+    _place_earlier(ledger, settings)
     return ledger.ensure_account(asked, addresses_of(contract, settings), named=contract.account is not None)
+
+
+def _place_earlier(ledger: Ledger, settings: Settings) -> None:
+    """Bind accounts of before to where their contracts say that their rows are, so that no other contract opens another one there."""
+    for name, members in ledger.unplaced().items():
+        for member in members:
+            with suppress(DpiclError):  # no such contract any more, or one that cannot be read: its account stays as it is
+                ledger.bind(name, addresses_of(settings.declared(member), settings))
 
 
 def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.accounting.ledger import Ledger, Release
-from dpicl.accounting.ledger.anchor import Anchor
+from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.errors import LedgerRefusedError
 from tasks.files import PRIVATE_MODE, write_json
 from tasks.settings import Settings
@@ -42,12 +42,23 @@ def newest(settings: Settings) -> Anchor:
 
 
 def keep(ledger: Ledger, release: Release, settings: Settings) -> None:
-    """Write the receipt of a release that is charged, or now published, if there is more in it than there was."""
-    path = artefact_of(settings, release).with_name(release.release_id + SUFFIX)
-    records = ledger.records_of(release.release_id)
-    if read(path) != records:
-        write_json(path, records, mode=PRIVATE_MODE, replace=True)
-    newest(settings).advance(ledger.end)
+    """Write the receipt of a release that is charged, or now published, if there is more in it than there was.
+
+    A ledger that was made anew holds fewer records than a receipt of before, which stays.
+    """
+    path = receipt_of(settings, release.account, release.release_id)
+    stored = read(path)
+    if any(record.get("kind") == "published" for record in stored):
+        return
+    missing = [record for record in ledger.records_of(release.release_id) if record not in stored]
+    if missing:
+        write_json(path, [*stored, *missing], mode=PRIVATE_MODE, replace=True)
+        newest(settings).advance(Head(missing[-1]["sequence"], missing[-1]["hash"]))
+
+
+def receipt_of(settings: Settings, account: str, release_id: str) -> Path:
+    """Where a release's receipt lies, or will."""
+    return released_folder(settings) / account / (release_id + SUFFIX)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -56,7 +67,7 @@ def read(path: Path) -> list[dict[str, Any]]:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return []
-    return content if isinstance(content, list) else []
+    return content if isinstance(content, list) and all(isinstance(record, dict) for record in content) else []
 
 
 def artefacts(settings: Settings) -> Iterator[Path]:
@@ -84,9 +95,12 @@ def check_not_shorter(ledger: Ledger, settings: Settings) -> None:
     Raises:
         LedgerRefusedError: with what to do.
     """
-    seen, end = newest(settings).read(), ledger.end
-    if seen.sequence > end.sequence or (not end.sequence and any(artefacts(settings))):
-        raise LedgerRefusedError(lost(f"its ledger ends at record {end.sequence}"))
+    if not ledger.end.sequence and any(artefacts(settings)):
+        raise LedgerRefusedError(lost("its ledger is empty"))
+    try:
+        ledger.check_seen(newest(settings).read())
+    except LedgerRefusedError as error:
+        raise LedgerRefusedError(lost(str(error))) from None
 
 
 def lost(what: str) -> str:

@@ -169,6 +169,8 @@ def shop(name: str = "shop", *, private: bool = False, **changes: Any) -> dict[s
     if private:
         # Replace-one, so that clients may report too: their number is public then.
         content["privacy"] = {**content["privacy"], "neighbours": "replace-one", "budget": {"epsilon": 1000}}
+        content["queries"] = {"file": f"{name}_queries.csv"}
+        del content["split"]
     return content
 
 

@@ -12,7 +12,7 @@ import pytest
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.errors import LedgerError, LedgerRefusedError
-from tests.ledger.workload import SHOP, Place, cost, release, sha256
+from tests.ledger.workload import SHOP, Place, cost, release, seal_again, sha256
 
 
 def filled(place: Place) -> None:
@@ -97,6 +97,7 @@ def cut_to(place: Place, sequence: int) -> None:
     last = place.execute("SELECT content FROM records WHERE kind = 'reserved' AND sequence <= :end ORDER BY sequence DESC", end=sequence)[0]
     place.execute("UPDATE totals SET spent = :spent", spent=json.loads(last.content)["spent"])
     place.execute("DELETE FROM records WHERE sequence > :end", end=sequence)
+    seal_again(place)
     place.execute("UPDATE head SET sequence = :end, hash = (SELECT hash FROM records WHERE sequence = :end)", end=sequence)
 
 

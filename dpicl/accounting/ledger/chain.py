@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, insert, select, update
 
+from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.keys import canonical, keyed_hash
 from dpicl.accounting.ledger.models import accounts, assets, drawings, entries, head, records, totals
@@ -119,6 +120,8 @@ def verify(connection: Connection, key: bytes, end: Head) -> None:
     ):
         first = next(iter(table.primary_key)).name
         _compare(what, rows, {row._mapping[first]: dict(row._mapping) for row in connection.execute(select(table))})
+    if seals.stored(connection) != (seals.expected(connection) if said.is_sealed else {}):
+        raise LedgerRefusedError("the ledger was edited: its seals are not those of its entries")
 
 
 def _all_records(connection: Connection) -> Iterator[Row[Any]]:
@@ -135,14 +138,17 @@ class Said:
         self.assets: Rows = {}
         self.totals: Rows = {}
         self.drawings: Rows = {}
+        self.is_sealed = False
 
     def replay(self, kind: str, content: dict[str, Any]) -> None:
         """Do to the rows what a record says was done."""
+        self.is_sealed = self.is_sealed or "state" in content
         if kind in ("settled", "adopted"):
             self.accounts = {row["name"]: row for row in content["accounts"]}
             self.assets = {row["address"]: row for row in content["assets"]}
             self.totals = {row["account"]: row for row in content["totals"]}
             self.entries |= {row["release_id"]: row for row in content.get("entries", [])}
+            self.drawings |= {row["release_id"]: {"release_id": row["release_id"]} for row in content.get("entries", [])}
         elif kind == "opened":
             self.accounts[content["name"]] = {name: value for name, value in content.items() if name != "state"}
         elif kind == "cap":
@@ -177,16 +183,18 @@ def _compare(what: str, said: Rows, found: Rows) -> None:
 
 
 def records_of(connection: Connection, release_id: str) -> list[dict[str, Any]]:
-    """The records that name a release, in their order, with what their hashes hang on."""
-    asked = select(records).where(records.c.content.contains(release_id, autoescape=True)).order_by(records.c.sequence)
-    return [
-        {
-            "sequence": row.sequence,
-            "before": hash_at(connection, row.sequence - 1) or "",
-            "kind": row.kind,
-            "content": row.content,
-            "hash": row.hash,
-        }
-        for row in connection.execute(asked)
-        if row.kind in ("reserved", "taken_up", "published")
-    ]
+    """The records that charged and published a release, with what their hashes hang on."""
+    entry = connection.execute(select(entries.c.number, entries.c.artefact_sha256).where(entries.c.release_id == release_id)).one_or_none()
+    if entry is None:
+        return []
+    found = [connection.execute(select(records).where(records.c.sequence == entry.number)).one_or_none()]
+    if entry.artefact_sha256 is not None:  # mostly one of the last
+        asked = select(records).where(records.c.kind == "published", records.c.content.contains(release_id, autoescape=True))
+        found.append(connection.execute(asked.order_by(records.c.sequence.desc()).limit(1)).one_or_none())
+    return [as_receipt(connection, row) for row in found if row is not None]
+
+
+def as_receipt(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    """A record with the hash before it, so that the key tells that it is a true one."""
+    before = hash_at(connection, row.sequence - 1) or ""
+    return {"sequence": row.sequence, "before": before, "kind": row.kind, "content": row.content, "hash": row.hash}

@@ -1,6 +1,6 @@
 """One change of the ledger: a durable transaction, its records, and the anchor after it.
 
-Locks are always taken in this order: a row of an account or entry, then the end of the chain.
+One lock serialises all changes: the end of the chain.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from dpicl.accounting.ledger import chain
+from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
 from dpicl.accounting.ledger.database import Database
 
@@ -23,16 +23,17 @@ class Change:
         self.connection, self.key, self._anchor = connection, key, anchor
         self.end, self.appended = Head(), False
 
-    def lock(self) -> Head:
-        """The end of the chain, checked against the anchor, the key and the accounts; nobody else moves it until the transaction ends.
+    def lock(self, *release_ids: str) -> Head:
+        """The end of the chain, checked against the anchor, the key, the accounts and these releases; nobody moves it until the transaction ends.
 
-        Call it before anything is changed, and after the rows of accounts and entries that are locked.
+        Call it before anything is read that a change hangs on.
 
         Raises:
             LedgerRefusedError: the ledger was rolled back or edited.
         """
         last = self.lock_chain()
         chain.check_state(self.connection, self.end, last)
+        seals.check(self.connection, *release_ids)
         return self.end
 
     def lock_chain(self) -> dict[str, Any]:
@@ -41,8 +42,9 @@ class Change:
         check_seen(self._anchor.read(), self.end, lambda sequence: chain.hash_at(self.connection, sequence))
         return chain.check_end(self.connection, self.key, self.end)
 
-    def append(self, kind: chain.Kind, content: Mapping[str, Any]) -> None:
-        """Add a record; the chain is locked."""
+    def append(self, kind: chain.Kind, content: Mapping[str, Any], *release_ids: str) -> None:
+        """Add a record, and seal the rows of these releases, which have changed; the chain is locked."""
+        seals.seal(self.connection, *release_ids)
         self.end = chain.append(self.connection, self.key, self.end, kind, content)
         self.appended = True
 

@@ -61,6 +61,9 @@ totals = Table(
 drawings = Table("drawings", metadata, Column("release_id", String(64), primary_key=True))
 """Releases whose mechanism has begun to read rows: another one can no longer be made for their cost."""
 
+seals = Table("seals", metadata, Column("prefix", String(8), primary_key=True), Column("digest", String(64), nullable=False))
+"""Digests of entries and begun releases; `seals.py` says of which."""
+
 records = Table(
     "records",
     metadata,
@@ -68,6 +71,7 @@ records = Table(
     Column("kind", String(20), nullable=False),
     Column("content", Text, nullable=False),
     Column("hash", String(64), nullable=False),
+    Index("records_by_kind", "kind", "sequence"),
 )
 
 head = Table(

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import rows
+from dpicl.accounting.ledger import caps, chain, rows
 from dpicl.accounting.ledger.budget import CLIENT
 from dpicl.accounting.ledger.change import Change
 from dpicl.accounting.ledger.models import accounts, assets
@@ -32,8 +32,7 @@ def find(connection: Connection, asked: Account, addresses: Sequence[str], *, na
     Raises:
         PrivacyError: the rows belong to several accounts, to another than the one that is named, or to one that a benchmark cannot have.
     """
-    bound = payers_at(connection, addresses)
-    payers = set(bound.values())
+    payers = payers_at(connection, addresses)
     if asked.benchmark:
         _check_never_charged(connection, asked, payers)
         return _stored(connection, asked.name), []
@@ -42,6 +41,8 @@ def find(connection: Connection, asked: Account, addresses: Sequence[str], *, na
         raise PrivacyError(
             f"account {own!r}: its rows belong to account {min(payers - {own})!r}; expected `account: {min(payers - {own})}`"
         )
+    if not named and own not in payers and payers and _is_charged(connection, own):
+        payers |= {own}  # an account of before, whose rows another contract has named first
     if len(payers) > 1:
         found = ", ".join(sorted(payers))
         raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {found}; expected the rows of one")
@@ -51,13 +52,19 @@ def find(connection: Connection, asked: Account, addresses: Sequence[str], *, na
     return stored, [address for address in dict.fromkeys(addresses) if address not in known]
 
 
+def _is_charged(connection: Connection, name: str) -> bool:
+    """Whether there is such an account with a cap, and something was charged to it."""
+    stored = _stored(connection, name)
+    return stored is not None and not stored.benchmark and not caps.is_unused(connection, members_of(connection, name))
+
+
 def _stored(connection: Connection, name: str) -> Account | None:
     row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
     return None if row is None else rows.account_value(row)
 
 
 def _check_never_charged(connection: Connection, asked: Account, payers: set[str]) -> None:
-    charged = sorted(name for name in payers if not rows.is_unused(connection, members_of(connection, name)))
+    charged = sorted(name for name in payers if not caps.is_unused(connection, members_of(connection, name)))
     if charged:
         raise PrivacyError(
             f"{asked.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
@@ -65,46 +72,50 @@ def _check_never_charged(connection: Connection, asked: Account, payers: set[str
         )
 
 
-def agrees(connection: Connection, stored: Account, asked: Account) -> bool:
+def agrees(connection: Connection, key: bytes, stored: Account, asked: Account) -> bool:
     """Whether nothing is to be changed; refuses what cannot be.
 
     Raises:
         PrivacyError: the account protects something else.
     """
-    return _wanted(connection, stored, asked) == stored
+    return _wanted(connection, key, stored, asked) == stored
 
 
 def agreed(change: Change, stored: Account, asked: Account) -> Account:
     """The account as a contract may have it; the chain is locked."""
-    wanted = _wanted(change.connection, stored, asked)
+    wanted = _wanted(change.connection, change.key, stored, asked)
     if wanted != stored:
+        chain.verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
         put(
             change,
             stored.name,
             {name: value for name, value in asdict(wanted).items() if value != getattr(stored, name)},
-            {"by": rows.CONTRACT},
+            {"by": caps.CONTRACT},
         )
     return wanted
 
 
-def _wanted(connection: Connection, stored: Account, asked: Account) -> Account:
+def _wanted(connection: Connection, key: bytes, stored: Account, asked: Account) -> Account:
     asked = replace(asked, name=stored.name)
     if asked.benchmark != stored.benchmark:
         rows.check_same(stored, asked, but=_CAPS)
-    if rows.is_unused(connection, members_of(connection, stored.name)):
-        return (
-            replace(asked, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
-            if rows.is_decided(connection, stored.name)
-            else asked
-        )
+    if caps.is_unused(connection, members_of(connection, stored.name)):
+        if not caps.is_decided(connection, key, stored.name):
+            return asked
+        return replace(asked, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
     if stored.unit == CLIENT and asked.unit != CLIENT and asked.neighbours is Neighbours.REPLACE_ONE:
         stored = replace(stored, unit=asked.unit)
     rows.check_same(stored, asked, but=_CAPS)
     if stored.benchmark:
         rows.check_same(stored, asked)
         return stored
-    if (asked.epsilon_cap, asked.delta_cap) in rows.known_caps(connection, stored.name):
+    if caps.is_known(connection, key, stored.name, (asked.epsilon_cap, asked.delta_cap)):
         return stored
+    return _lowered(stored, asked)
+
+
+def _lowered(stored: Account, asked: Account) -> Account:
+    """The smaller of both caps; a delta of 0 in a contract says nothing of it."""
     assert stored.epsilon_cap is not None and asked.epsilon_cap is not None
     deltas = [delta for delta in (stored.delta_cap, asked.delta_cap) if delta]
     return replace(
@@ -131,9 +142,9 @@ def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
 def put(change: Change, name: str, terms: Mapping[str, Any], note: Mapping[str, Any]) -> None:
     """Change what is agreed on an account; the chain is locked, and keeps what was."""
     change.connection.execute(update(accounts).where(accounts.c.name == name).values(terms))
-    caps = change.connection.execute(select(accounts.c.epsilon_cap, accounts.c.delta_cap).where(accounts.c.name == name)).one()
+    now = change.connection.execute(select(accounts.c.epsilon_cap, accounts.c.delta_cap).where(accounts.c.name == name)).one()
     change.append(
-        "cap", {"account": name, **terms, "epsilon_cap": caps.epsilon_cap, "delta_cap": caps.delta_cap, **note, "changed_utc": rows.now()}
+        "cap", {"account": name, **terms, "epsilon_cap": now.epsilon_cap, "delta_cap": now.delta_cap, **note, "changed_utc": rows.now()}
     )
 
 

@@ -13,12 +13,9 @@ from sqlalchemy import Connection, Row, select
 from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.accounting.ledger.models import accounts, drawings, entries, records
+from dpicl.accounting.ledger.models import accounts, drawings, entries
 from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation, State
-from dpicl.errors import LedgerError, LedgerRefusedError, PrivacyError
-
-CONTRACT = "contract"
-"""Who changed a cap, where nobody did by a command."""
+from dpicl.errors import LedgerError, PrivacyError
 
 
 def now() -> str:
@@ -70,43 +67,13 @@ def _way_out(stored: Account, asked: Account) -> str:
     )
 
 
-def known_caps(connection: Connection, name: str) -> set[tuple[float | None, float]]:
-    """The caps that an account ever took from a contract: who decided on another one since then knew these.
-
-    Raises:
-        LedgerRefusedError: no record says that it was opened.
-    """
-    asked = select(records.c.content).where(records.c.kind.in_(("opened", "cap", "settled", "adopted"))).order_by(records.c.sequence)
-    found: set[tuple[float | None, float]] = set()
-    for change in map(json.loads, connection.execute(asked).scalars()):
-        stated = [row for row in change.get("accounts", [change]) if row.get("name") == name]
-        if change.get("account") == name and (change.get("unused") or change.get("by") == CONTRACT):
-            stated.append(change)
-        found |= {(row["epsilon_cap"], row["delta_cap"]) for row in stated}
-    if not found:
-        raise LedgerRefusedError(f"the ledger was edited: no record opens account {name!r}")
-    return found
-
-
-def is_unused(connection: Connection, names: Sequence[str]) -> bool:
-    """Whether nothing was ever charged to these accounts."""
-    return connection.execute(select(entries.c.number).where(entries.c.account.in_(names)).limit(1)).first() is None
-
-
-def is_decided(connection: Connection, name: str) -> bool:
-    """Whether somebody has changed an account's caps by a command: then the ledger says what they are, and no contract."""
-    changes = connection.execute(select(records.c.content).where(records.c.kind == "cap")).scalars()
-    return any(change["account"] == name and not (change.get("unused") or change.get("by")) for change in map(json.loads, changes))
-
-
-def find_account(connection: Connection, name: str, *, lock: bool = False) -> Account:
-    """An open account; `lock` keeps other spenders away until the transaction ends.
+def find_account(connection: Connection, name: str) -> Account:
+    """An open account.
 
     Raises:
         LedgerError: there is none of this name.
     """
-    asked = select(accounts).where(accounts.c.name == name)
-    row = connection.execute(asked.with_for_update() if lock else asked).one_or_none()
+    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
     if row is None:
         raise LedgerError(f"account {name!r} is not open in this ledger")
     return account_value(row)
@@ -134,10 +101,9 @@ def entry_value(row: Row[Any]) -> Entry:
     return Entry(release, row.reserved_utc, row.artefact_sha256, row.published_utc)
 
 
-def find_entry(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any] | None:
-    """The row of a release; `lock` keeps other publishers away until the transaction ends."""
-    asked = select(entries).where(entries.c.release_id == release_id)
-    return connection.execute(asked.with_for_update() if lock else asked).one_or_none()
+def find_entry(connection: Connection, release_id: str) -> Row[Any] | None:
+    """The row of a release."""
+    return connection.execute(select(entries).where(entries.c.release_id == release_id)).one_or_none()
 
 
 def reserved_before(known: Row[Any], asked: Mapping[str, Any]) -> Reservation:
@@ -154,12 +120,16 @@ def reserved_before(known: Row[Any], asked: Mapping[str, Any]) -> Reservation:
 
 
 def find_idle(connection: Connection, release: Release, differing: Sequence[str]) -> str | None:
-    """A charged release of the same cost and parameters but for some, of which nothing was ever drawn; None where there is none."""
+    """A charged release of the same cost and parameters but for some, of which nothing was ever drawn; None where there is none.
+
+    Of releases whose names hold a version of the rows nobody noted whether they had begun.
+    """
     asked = (
         select(entries.c.release_id, entries.c.parameters)
         .outerjoin(drawings, drawings.c.release_id == entries.c.release_id)
         .where(entries.c.account == release.account, entries.c.mechanism == release.mechanism, entries.c.artefact_sha256.is_(None))
         .where(drawings.c.release_id.is_(None), entries.c.guarantee == canonical(guarantee_as_json(release.guarantee)))
+        .where(entries.c.content_version == "")
         .order_by(entries.c.number)
     )
 

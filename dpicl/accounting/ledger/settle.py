@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.accounting.ledger import chain
+from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.accounting.ledger.change import Change
 from dpicl.accounting.ledger.keys import canonical
@@ -45,6 +45,7 @@ def settle(change: Change) -> None:
     chain.verify(change.connection, change.key, change.end)
     state = settled_state(change.connection)
     write_state(change.connection, state)
+    seals.seal_all(change.connection)
     change.append("settled", {**state, "settled_utc": now()})
 
 
@@ -55,10 +56,12 @@ def settled_state(connection: Connection) -> State:
     capped = [name for name, account in known.items() if not account.benchmark]
     state: State = {"accounts": [], "assets": [], "totals": []}
     for group in _groups(connection, capped):
-        account, spent = _joined([known[name] for name in group], list(_priced(connection, group)))
+        priced = list(_priced(connection, group))
+        account, spent = _joined([known[name] for name in group], priced)
         known[account.name] = account
         state["assets"] += [{"address": JOINED + name, "account": account.name} for name in group if name != account.name]
-        state["totals"].append({"account": account.name, "spent": canonical(spent.as_json())})
+        if priced:
+            state["totals"].append({"account": account.name, "spent": canonical(spent.as_json())})
     for name, account in known.items():
         state["accounts"].append({**account_row(account), **({"opened_utc": opened[name]} if name in opened else {})})
     return state

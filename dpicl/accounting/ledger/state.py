@@ -1,4 +1,4 @@
-"""The state that every record of the chain commits to: accounts, whose rows they pay for, and what they have spent.
+"""The state that every record of the chain commits to: accounts, whose rows they pay for, what they have spent, and the seals' root.
 
 Few rows, however many releases there are. A record holds their digest, so that whoever may spend has
 checked them against the end of the chain in the same transaction, and needs no older record for it.
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Table, delete, insert, select
 
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.accounting.ledger.models import accounts, assets, totals
+from dpicl.accounting.ledger.models import accounts, assets, seals, totals
 
 State = dict[str, list[dict[str, Any]]]
 _TABLES: Mapping[str, Table] = {"accounts": accounts, "assets": assets, "totals": totals}
@@ -26,8 +26,9 @@ _NESTED = ("file:", "s3://")
 
 
 def read_state(connection: Connection) -> State:
-    """All rows of the three tables, by their keys."""
-    return {name: _rows(connection, table) for name, table in _TABLES.items()}
+    """All rows of the three tables, by their keys, and the root of the seals."""
+    root = connection.execute(select(seals.c.digest).where(seals.c.prefix == "")).scalars()
+    return {**{name: _rows(connection, table) for name, table in _TABLES.items()}, "seals": [{"root": digest} for digest in root]}
 
 
 def write_state(connection: Connection, state: State) -> None:
@@ -73,10 +74,10 @@ def members_of(connection: Connection, name: str) -> list[str]:
     return [name, *(address.removeprefix(JOINED) for address in connection.execute(asked).scalars())]
 
 
-def payers_at(connection: Connection, addresses: Iterable[str]) -> dict[str, str]:
-    """The accounts that pay for the rows at these addresses, or for a place that one of them lies in or holds: account by address asked."""
-    known = {row["address"]: row["account"] for row in _rows(connection, assets)}
-    return {asked: account for asked in addresses for address, account in known.items() if _overlap(asked, address)}
+def payers_at(connection: Connection, addresses: Iterable[str]) -> set[str]:
+    """The accounts that pay for the rows at these addresses, or for places that lie in one of them or that one of them lies in."""
+    known = [(row["address"], row["account"]) for row in _rows(connection, assets)]
+    return {account for asked in addresses for address, account in known if _overlap(asked, address)}
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -12,30 +12,26 @@ Not covered whoever holds the key, or replaces anchor and database together.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import URL, Connection, insert, select, update
+from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
-from dpicl.accounting.accountant import Cost
-from dpicl.accounting.filters import Spent
-from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, state
-from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
+from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seals, state
+from dpicl.accounting.ledger.anchor import Anchor, check_seen
 from dpicl.accounting.ledger.change import Change, changing
 from dpicl.accounting.ledger.database import Database
-from dpicl.accounting.ledger.models import accounts, drawings, entries
+from dpicl.accounting.ledger.models import drawings, entries
+from dpicl.accounting.ledger.reading import Readings
 from dpicl.accounting.ledger.schema import downgrade
 from dpicl.accounting.ledger.settle import settle
-from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation, check_caps
+from dpicl.accounting.ledger.values import Account, Release, Reservation, check_caps
 from dpicl.errors import LedgerError, LedgerRefusedError, ParameterError, PrivacyError
 
 
-class Ledger:
+class Ledger(Readings):
     """The ledger at `url`, made there on first use; `anchor_file` lies outside the database.
 
     Threads may share one; a forked process opens its own.
@@ -46,7 +42,7 @@ class Ledger:
     """
 
     def __init__(self, url: str | URL, key: bytes, anchor_file: Path) -> None:
-        self._key, self._anchor, self._database = key, Anchor(anchor_file), Database(url)
+        super().__init__(Database(url), key, Anchor(anchor_file))
         seen = self._anchor.read()
         with self._database.reading() as connection:
             end = chain.read_head(connection)
@@ -70,41 +66,33 @@ class Ledger:
 
     @classmethod
     def adopt(
-        cls, url: str | URL, key: bytes, anchor_file: Path, receipts: Iterable[Sequence[Mapping[str, Any]]], unproved: Sequence[str]
-    ) -> int:
-        """Make a lost ledger anew from receipts: the records that charged and published each release. Gives the number of releases.
-
-        Args:
-            receipts: of every release, as `records_of` gave them.
-            unproved: accounts of which something stands that no receipt speaks of; nothing more is charged to them.
+        cls,
+        url: str | URL,
+        key: bytes,
+        anchor_file: Path,
+        standing: Iterable[adopting.Standing],
+        addresses: Mapping[str, Sequence[str]],
+        *,
+        seen: int,
+    ) -> adopting.Rebuilt:
+        """Make a lost ledger anew from what stands; arguments as `adopting.rebuilt` has them.
 
         Raises:
             LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
         """
-        state_, entries_, first = adopting.rebuilt(key, receipts, unproved)
+        made = adopting.rebuilt(key, standing, addresses, seen=seen)
         database, anchor = Database(url), Anchor(anchor_file)
         try:
             with database.writing() as connection:
                 end = chain.read_head(connection, lock=True)
                 if end.sequence:
                     raise LedgerRefusedError(f"{database.name}: this ledger holds {end.sequence} records; only an empty one is made anew")
-                first = max(first, anchor.read().sequence + 1)
-                adopting.write(connection, key, state_, entries_, first)
+                adopting.write(connection, key, made, max(made.last, seen, anchor.read().sequence) + 1)
                 end = chain.read_head(connection)
             anchor.advance(end)
         finally:
             database.close()
-        return len(entries_)
-
-    @property
-    def place(self) -> str:
-        """The path of its file, or its database without a password."""
-        return self._database.name.removeprefix("sqlite:///")
-
-    @property
-    def schema(self) -> str | None:
-        """The form of its tables, as migrations name it."""
-        return self._database.schema
+        return made
 
     def close(self) -> None:
         """Let go of the database."""
@@ -125,7 +113,7 @@ class Ledger:
         """
         with self._changing() as change:
             stored, missing = opening.find(change.connection, asked, addresses, named=named)
-            if stored is not None and not missing and opening.agrees(change.connection, stored, asked):
+            if stored is not None and not missing and opening.agrees(change.connection, self._key, stored, asked):
                 return stored
             change.lock()
             stored, missing = opening.find(change.connection, asked, addresses, named=named)  # somebody may have been faster
@@ -133,6 +121,14 @@ class Ledger:
             if missing:
                 opening.bind(change, account.name, missing)
             return account
+
+    def bind(self, name: str, addresses: Sequence[str]) -> None:
+        """Bind an open account to addresses that no account is bound to yet, and change nothing else of it."""
+        with self._changing() as change:
+            change.lock()
+            free = [address for address in addresses if not state.payers_at(change.connection, [address])]
+            if free:
+                opening.bind(change, rows.find_account(change.connection, name).name, free)
 
     def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
         """Change the caps of an account; the chain keeps the old ones.
@@ -144,27 +140,16 @@ class Ledger:
         check_caps(epsilon_cap, delta_cap)
         caps: dict[str, float | None] = {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}
         with self._changing() as change:
-            if rows.find_account(change.connection, name, lock=True).benchmark:
-                raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
             change.lock()
+            if rows.find_account(change.connection, name).benchmark:
+                raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
             opening.put(change, name, caps, {})
-
-    def unheeded(self, asked: Account) -> Account | None:
-        """The open account, where its caps are not those asked for, which are new since the ledger's were decided; None where all is as known.
-
-        Args:
-            asked: what a contract says, under the account's own name.
-        """
-        with self._database.reading() as connection:
-            stored = rows.find_account(connection, asked.name)
-            mine = (asked.epsilon_cap, asked.delta_cap)
-            known = {(stored.epsilon_cap, stored.delta_cap), *rows.known_caps(connection, asked.name)}
-            return None if mine in known else stored
 
     def reserve(self, release: Release) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
 
-        Head, anchor, the last record, and what it says of all accounts and totals are checked in the transaction that spends.
+        Head, anchor and the last record, and what it says of all accounts and totals and of this release, are checked in the
+        transaction that spends.
 
         Raises:
             BudgetError: the account's total would exceed its cap.
@@ -175,18 +160,17 @@ class Ledger:
         accountant.check(release.guarantee)
         row = rows.release_row(release)
         with self._changing() as change:
-            rows.find_account(change.connection, release.account, lock=True)
+            number = change.lock(release.release_id).sequence + 1
+            account = rows.find_account(change.connection, release.account)
             known = rows.find_entry(change.connection, release.release_id)
             if known is not None:
-                chain.check_record(change.connection, self._key, known.number)
                 return rows.reserved_before(known, row)
-            number = change.lock().sequence + 1
-            account = rows.find_account(change.connection, release.account)
             spent = budget.check_cap(change.connection, account, release.guarantee)
             row |= {"number": number, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
             written = None if spent is None else state.write_spent(change.connection, account.name, spent)
-            change.append("reserved", {**row, "spent": written, **opening.terms(change.connection, account.name)})
+            terms = opening.terms(change.connection, account.name)
+            change.append("reserved", {**row, "spent": written, **terms}, release.release_id)
         return Reservation("reserved", None, is_new=True)
 
     def begin_drawing(self, release_id: str) -> None:
@@ -196,18 +180,12 @@ class Ledger:
             LedgerError: it is not charged, or another one was made for its cost.
         """
         with self._changing() as change:
-            if self._is_begun(change.connection, release_id):
-                return
-            change.lock()
+            change.lock(release_id)
             if rows.find_entry(change.connection, release_id) is None:
                 raise LedgerError(f"release {release_id} is not charged; expected reserve before a row is read")
-            if not self._is_begun(change.connection, release_id):
+            if change.connection.execute(select(drawings).where(drawings.c.release_id == release_id)).first() is None:
                 change.connection.execute(insert(drawings).values(release_id=release_id))
-                change.append("drawing", {"release_id": release_id})
-
-    @staticmethod
-    def _is_begun(connection: Connection, release_id: str) -> bool:
-        return connection.execute(select(drawings).where(drawings.c.release_id == release_id)).first() is not None
+                change.append("drawing", {"release_id": release_id}, release_id)
 
     def take_up(self, release: Release, *, differing: Sequence[str]) -> bool:
         """Let a release stand in the place of one whose mechanism never read a row, as its model failed first; whether there was one.
@@ -217,18 +195,14 @@ class Ledger:
         """
         row = rows.release_row(release)
         with self._changing() as change:
-            rows.find_account(change.connection, release.account, lock=True)
-            if rows.find_entry(change.connection, release.release_id) is not None:
+            change.lock(release.release_id)
+            idle = rows.find_idle(change.connection, release, differing)
+            if idle is None or rows.find_entry(change.connection, release.release_id) is not None:
                 return False
-            if rows.find_idle(change.connection, release, differing) is None:
-                return False
-            chain.verify(change.connection, self._key, change.lock())  # rare, and the one way to a release that is not charged
-            idle = rows.find_idle(change.connection, release, differing)  # it may have begun meanwhile
-            if idle is None:
-                return False
+            seals.check(change.connection, idle)
             row |= {"number": change.end.sequence + 1, "reserved_utc": rows.now()}
             change.connection.execute(update(entries).where(entries.c.release_id == idle).values(row))
-            change.append("taken_up", {**row, "in_place_of": idle})
+            change.append("taken_up", {**row, "in_place_of": idle}, idle, release.release_id)
         return True
 
     def publish(self, release_id: str, artefact_sha256: str) -> str:
@@ -240,102 +214,16 @@ class Ledger:
         if not re.fullmatch("[0-9a-f]{64}", artefact_sha256):
             raise ParameterError("artefact_sha256", artefact_sha256, "64 hexadecimal digits")
         with self._changing() as change:
-            known = rows.find_entry(change.connection, release_id, lock=True)
+            change.lock(release_id)
+            known = rows.find_entry(change.connection, release_id)
             if known is None:
                 raise LedgerError(f"release {release_id} was never reserved; expected reserve before publish")
             if known.artefact_sha256 is not None:
                 return str(known.artefact_sha256)
-            change.lock()
             won = {"artefact_sha256": artefact_sha256, "published_utc": rows.now()}
             change.connection.execute(update(entries).where(entries.c.release_id == release_id).values(won))
-            change.append("published", {"release_id": release_id, **won})
+            change.append("published", {"release_id": release_id, **won}, release_id)
         return artefact_sha256
-
-    def published(self, release_id: str) -> str | None:
-        """The hash of the artefact that is this release; None before one has won."""
-        with self._database.reading() as connection:
-            known = rows.find_entry(connection, release_id)
-        return None if known is None else known.artefact_sha256
-
-    def dry_run(self, name: str, guarantees: Sequence[Guarantee]) -> Quote:
-        """What these would cost now, and what would be left; changes nothing."""
-        with self._database.reading() as connection:
-            return budget.quote(connection, rows.find_account(connection, name), guarantees)
-
-    def spent(self, name: str) -> Cost:
-        """The cost of all entries of an account, published or not."""
-        with self._database.reading() as connection:
-            return budget.total(connection, rows.find_account(connection, name))
-
-    def accounts(self) -> list[Account]:
-        """Every account that pays, by name; those that another one has taken in pay no more."""
-        with self._database.reading() as connection:
-            found = [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
-            return [account for account in found if state.payer_of(connection, account.name) == account.name]
-
-    def payer(self, name: str) -> str:
-        """The account that pays under this name: itself, or the one that has taken it in."""
-        with self._database.reading() as connection:
-            return state.payer_of(connection, name)
-
-    def addresses(self, name: str) -> list[str]:
-        """Where the rows are that an account pays for."""
-        with self._database.reading() as connection:
-            return opening.addresses(connection, name)
-
-    def entries(self, name: str) -> list[Entry]:
-        """What an account was charged for, in the order of its reservations; also what accounts were that it has taken in."""
-        with self._database.reading() as connection:
-            rows.find_account(connection, name)
-            asked = select(entries).where(entries.c.account.in_(state.members_of(connection, name))).order_by(entries.c.number)
-            return [rows.entry_value(row) for row in connection.execute(asked)]
-
-    def find(self, release_id: str) -> Entry | None:
-        """The entry of a release; None where it is not charged."""
-        with self._database.reading() as connection:
-            known = rows.find_entry(connection, release_id)
-        return None if known is None else rows.entry_value(known)
-
-    def records_of(self, release_id: str) -> list[dict[str, Any]]:
-        """The records that charged and published a release, each with the hash before it: whoever has the key can check them without a ledger."""
-        with self._database.reading() as connection:
-            return chain.records_of(connection, release_id)
-
-    @property
-    def end(self) -> Head:
-        """The end of the chain."""
-        with self._database.reading() as connection:
-            return chain.read_head(connection)
-
-    def odometer(self, name: str) -> list[Reading]:
-        """The running total of an account after each of its entries."""
-        with self._database.reading() as connection:
-            account = rows.find_account(connection, name)
-        counts: Counter[Guarantee] = Counter()
-        spent, readings = Spent.nothing(), []
-        for entry in self.entries(name):
-            if account.benchmark:
-                counts[entry.release.guarantee] += 1
-                total = accountant.compose_checked(counts, delta=account.delta_cap)
-            else:
-                spent = spent.plus(budget.as_paid(entry.release.guarantee, account))
-                total = spent.cost(account.delta_cap)
-            readings.append(Reading(entry, total))
-        return readings
-
-    def verify(self) -> int:
-        """Check every record, row and the anchor; gives the number of records. Nobody waits meanwhile, and reading is enough.
-
-        Raises:
-            LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
-        """
-        seen = self._anchor.read()
-        with self._database.snapshot() as connection:
-            end = chain.read_head(connection)
-            check_seen(seen, end, lambda sequence: chain.hash_at(connection, sequence))
-            chain.verify(connection, self._key, end)
-        self._anchor.advance(end)
-        return end.sequence
 
     def take_back(self, revision: str) -> None:
         """Give the tables an older form, for an older program; this one makes them new when it opens them again.
@@ -350,7 +238,8 @@ class Ledger:
             check_seen(self._anchor.read(), end, lambda sequence: chain.hash_at(connection, sequence))
             chain.verify(connection, self._key, end)
             downgrade(connection, revision, self._database.name)
-            chain.verify(connection, self._key, chain.read_head(connection))
+            if end.sequence:
+                chain.verify(connection, self._key, chain.read_head(connection))
 
     def _changing(self) -> AbstractContextManager[Change]:
         return changing(self._database, self._key, self._anchor)
