@@ -151,7 +151,7 @@ class Desk:
     @cached_property
     def _model(self) -> Scorer:
         wanted, settings = dp_icl.answers.wanted_of(self._wish.contract), self._settings
-        return open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(settings), wanted=wanted)
+        return open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
 
     def _release(self, number: int) -> Release:
         """What a sitting is charged as: bound to the rows, the model, the contract and the number of queries."""
