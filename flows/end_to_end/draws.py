@@ -104,7 +104,10 @@ def cells() -> list[Cell]:
     many, few = [plain] * 18 + [{**plain, "member": "yes"}] * 2, [plain, {**plain, "city": "south", "member": "yes"}] * 3
     lowest = {**plain, "spent": 0}
     found = [
-        *(Cell(f"mst_tabicl {kind}", "mst_tabicl", Declaration(cap=_CAP), many, rows, _last_counts) for kind, rows in _changed(many, other)),
+        *(
+            Cell(f"mst_tabicl {kind}", "mst_tabicl", Declaration(cap=_CAP), many, rows, _last_counts)
+            for kind, rows in _changed(many, other)
+        ),
         *(Cell(f"gdp_tabicl {kind}", "gdp_tabicl", Declaration(cap=_CAP), few, rows, _group) for kind, rows in _changed(few, lowest)),
     ]
     replaced = Declaration(cap=_CAP, neighbours="replace-one")
@@ -162,4 +165,3 @@ def _answered(content: bytes) -> Sequence[float]:
 
 def _written(content: bytes) -> Sequence[float]:
     return [float(content.count(b"z")), float(content.count(b"a"))]
-

@@ -40,7 +40,11 @@ def base_rows(declaration: Declaration) -> list[Row]:
 def newcomer(declaration: Declaration) -> Row:
     """A row that nobody else has."""
     who: dict[str, Any] = {"person": NEWCOMER} if declaration.person else {}
-    own = {"city": "south", "body": "a letter of nobody else"} if declaration.kind == "texts" else {"spent": 99, "city": "south", "member": "yes"}
+    own = (
+        {"city": "south", "body": "a letter of nobody else"}
+        if declaration.kind == "texts"
+        else {"spent": 99, "city": "south", "member": "yes"}
+    )
     return {**who, **own}
 
 

@@ -14,12 +14,12 @@ from unittest.mock import patch
 
 import numpy as np
 
+import tasks.validate
 from dpicl.contract import Contract
 from dpicl.methods import dp_icl, mst_tabicl
 from dpicl.tabular import survey
 from dpicl.tabular.levels import row_encoding
 from dpicl.types import ReleasedRows
-import tasks.validate
 from tasks.releases import UnitReleases
 
 _NOON = "2031-01-01T12:00:00.000+00:00"

@@ -57,7 +57,10 @@ CLAIMS: Mapping[str, Claim] = {
     "bytes of protect: rows held out": partial(equality, Declaration(measured="held-out rows"), protect("gdp_tabicl")),
     "bytes of a run: rows held out": partial(equality, Declaration(measured="held-out rows"), run("gdp_tabicl"), most=1),
     "bytes of protect: batches": partial(equality, Declaration("batches"), protect("gdp_tabicl")),
-    **{f"bytes of a run: {method}": partial(equality, _of(method, "public queries"), run(method), most=1) for method in (*TABULAR, *WRITING)},
+    **{
+        f"bytes of a run: {method}": partial(equality, _of(method, "public queries"), run(method), most=1)
+        for method in (*TABULAR, *WRITING)
+    },
     "bytes of an answer": partial(equality, Declaration("texts"), ask(QUERY)),
     "words of a refusal": partial(refusals, Declaration(), protect("gdp_tabicl")),
     "a period's history: protect": partial(histories, Declaration(), _protecting, across=False),

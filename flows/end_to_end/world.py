@@ -62,7 +62,9 @@ class Declaration:
             "public queries": {"queries": {"file": "public.csv"}},
             "held-out rows": {"split": {"test_fraction": 0.2, "evaluation_epsilon": 1}},
         }
-        missing = {} if self.neighbours == "replace-one" else {"missing": MISSING}  # there the number of rows is public, and none is dropped
+        missing = (
+            {} if self.neighbours == "replace-one" else {"missing": MISSING}
+        )  # there the number of rows is public, and none is dropped
         halves = {name: {"column": name, "parts": [[one], [other]]} for name, (one, other) in CATEGORIES.items()}
         return {
             "version": 1,
