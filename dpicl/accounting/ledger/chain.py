@@ -153,6 +153,8 @@ class Said:
             self.accounts[content["name"]] = {name: value for name, value in content.items() if name != "state"}
         elif kind == "cap":
             self.accounts[content["account"]] |= {name: content[name] for name in _TERMS if name in content}
+            if "spent" in content:
+                self.totals[content["account"]] = {"account": content["account"], "spent": content["spent"]}
         elif kind == "bound":
             self.assets |= {address: {"address": address, "account": content["account"]} for address in content["addresses"]}
         elif kind == "drawing":
