@@ -125,6 +125,16 @@ def _lowered(stored: Account, asked: Account) -> Account:
     )
 
 
+def check_pays(connection: Connection, name: str) -> None:
+    """Refuse to charge an account that another one has taken in.
+
+    Raises:
+        PrivacyError: naming the one that pays.
+    """
+    if (payer := payer_of(connection, name)) != name:
+        raise PrivacyError(f"account {name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
+
+
 def opened(change: Change, asked: Account) -> Account:
     """A new account; the chain is locked."""
     row = rows.account_row(asked)
