@@ -22,7 +22,7 @@ $(READY): pyproject.toml requirements.lock
 	@touch $@
 
 demo: $(READY) ## run both methods on bundled clinical data and write a report
-	$(BIN)/dpicl run demo
+	DPICL_HOME=.dpicl/demo DPICL_RUNS=.dpicl/runs $(BIN)/dpicl run demo
 
 TESTERS ?= 2
 test: $(READY) ## run all tests, in two processes
@@ -69,5 +69,5 @@ lock: ## resolve the dependencies anew (needs uv)
 	uv lock --upgrade
 	uv export --frozen --all-extras --no-hashes --no-emit-project --no-annotate --no-header --output-file requirements.lock
 
-clean: ## remove the virtual environment and all runs
-	rm -rf $(VENV) .dpicl
+clean: ## remove the virtual environment and all runs of this folder; budgets stay
+	rm -rf $(VENV) .dpicl/runs

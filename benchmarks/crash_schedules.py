@@ -22,7 +22,7 @@ from dpicl.errors import LedgerError
 from tasks.artefacts import ANSWERS, GROUPS, REPORTS, TEXTS
 from tasks.ingest import ingest
 from tasks.plan import make_plan
-from tasks.releases import UnitReleases, account_of, ledger_key, open_ledger
+from tasks.releases import UnitReleases, ledger_key, open_ledger
 from tasks.run_folder import UnitFolder, read_plan
 from tasks.settings import Settings
 from tasks.split import split
@@ -170,10 +170,10 @@ class Scene:
 
     def observe(self, *, last: bool = False) -> tuple[dict[str, str], int]:
         """Read whatever is published, like any later reader; gives release to hash, and the count of unpublished charges."""
-        releases = self._releases()
         (self.root / "seen").mkdir(exist_ok=True)
         read = {}
         with self._ledger() as ledger:
+            releases = self._releases(ledger)
             for cell, release in releases.named.items():
                 try:
                     read[release.release_id] = hashlib.sha256(releases.read(ledger, cell)).hexdigest()
@@ -182,9 +182,7 @@ class Scene:
                         self.note(f"never readable: {error}")
                     continue
                 (self.root / "seen" / f"{release.release_id}.{read[release.release_id]}").touch()
-            known = {account.name for account in ledger.accounts()}
-            account = self._account()
-            charged = [entry.artefact_sha256 for entry in ledger.entries(account)] if account in known else []
+            charged = [entry.artefact_sha256 for entry in ledger.entries(self._account(releases))]
         return read, charged.count(None)
 
     def judge(self, runs: set[str], unpublished: int = 0, failed: int = 0) -> Verdict:
@@ -199,10 +197,12 @@ class Scene:
 
     def _judge(self, runs: set[str], unpublished: int, failed: int) -> Verdict:
         read, _ = self.observe(last=True)
-        costs = {release.release_id: Fraction(release.guarantee.epsilon) for release in self._releases().named.values()}
         with self._ledger() as ledger:
             ledger.verify()
-            entries, spent = [entry.release.release_id for entry in ledger.entries(self._account())], ledger.spent(self._account()).epsilon
+            releases = self._releases(ledger)
+            account = self._account(releases)
+            entries, spent = [entry.release.release_id for entry in ledger.entries(account)], ledger.spent(account).epsilon
+        costs = {release.release_id: Fraction(release.guarantee.epsilon) for release in releases.named.values()}
         drawn = ({name.split(".")[0] for name in self.names("drawn")} | read.keys()) & costs.keys()
         free = {name for name in self.names("drawn") if name.endswith(".free")}
         stated = Counter(entries) - Counter(set(entries) & costs.keys())
@@ -228,16 +228,17 @@ class Scene:
     def _run(self, run: str) -> Path:
         return self.root / "home" / "runs" / f"{run}-{self.schedule.method}"
 
-    def _account(self) -> str:
-        return account_of(self.planned.declared, self.schedule.method).name
+    @staticmethod
+    def _account(releases: UnitReleases) -> str:
+        return next(iter(releases.named.values())).account
 
     def _settings(self) -> Settings:
         settings = self.planned.settings
-        return Settings(self.root / "home", settings.data, settings.contracts, settings.pipelines)
+        return Settings(self.root / "home", settings.data, settings.contracts, settings.pipelines, self.root / "home" / "runs")
 
-    def _releases(self) -> UnitReleases:
+    def _releases(self, ledger: Ledger) -> UnitReleases:
         folder = UnitFolder(self._run(RUNS[-1]), self.planned.unit, self.planned.declared, self._settings())
-        return UnitReleases.of(folder)
+        return UnitReleases.of(folder, ledger)
 
     @contextmanager
     def _ledger(self) -> Iterator[Ledger]:

@@ -42,7 +42,7 @@ from tasks.artefacts import ANSWERS, TEXTS
 from tasks.consult import KeptVotes
 from tasks.doorway import RETRIES
 from tasks.journal import FileJournal
-from tasks.releases import UnitReleases
+from tasks.releases import UnitReleases, open_ledger
 from tasks.run_folder import UnitFolder
 
 Stage = Callable[[str, str], Any]
@@ -141,7 +141,9 @@ def _reading_rows(function: Callable[[UnitFolder], Any]) -> Callable[[UnitFolder
     @wraps(function)
     def watched(folder: UnitFolder) -> Any:
         charged = charged_ids(os.environ["DPICL_LEDGER"])
-        for release in UnitReleases.of(folder).named.values():
+        with open_ledger(folder.settings) as ledger:
+            releases = UnitReleases.of(folder, ledger)
+        for release in releases.named.values():
             _mark("drawn", f"{release.release_id}.{'charged' if release.release_id in charged else 'free'}")
         answer = function(folder)
         _reach("rows read")

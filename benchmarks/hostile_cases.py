@@ -157,7 +157,7 @@ def _rows(file: Any, folder: Path) -> None:
     contract = people(file)
     table = load_source(contract, data_folder=folder, cache_folder=folder / "cache")
     violations(table, contract)
-    split_table(table, contract)
+    split_table(table, contract, key=bytes(32))
 
 
 def _address(url: Any, folder: Path) -> None:
@@ -165,7 +165,7 @@ def _address(url: Any, folder: Path) -> None:
 
 
 def _name(name: Any, folder: Path) -> None:
-    settings = Settings(folder, folder, folder, folder / "pipelines.yaml")
+    settings = Settings(folder, folder, folder, folder / "pipelines.yaml", folder / "runs")
     run_folder(settings, name)
     settings.contract(name)
 

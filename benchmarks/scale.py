@@ -26,6 +26,8 @@ import yaml
 
 from benchmarks.figures import Figures
 from benchmarks.group_speed import large_content, large_table
+from tasks.benchmarks import declare, read_content
+from tasks.settings import Settings
 
 SIZES, WORKERS, FEW = (1_000_000, 10_000_000), 2, 600_000
 FILE_ROWS, OTHER_CUT = 1_000_000, 300_000
@@ -85,6 +87,8 @@ def _lay_out(folder: Path, rows: int, file_rows: int) -> None:
         for number, first in enumerate(range(0, table.num_rows, file_rows)):
             path = data / f"{start // FILE_ROWS:04}-{number:03}.parquet"
             pq.write_table(table.slice(first, file_rows), path, compression="zstd", row_group_size=1 << 17)
+    settings = Settings.from_environment()
+    declare("large", read_content(settings.declared("large"), settings), settings)
 
 
 def _run(folder: Path, name: str, rows: int, file_rows: int = FILE_ROWS) -> Measured:

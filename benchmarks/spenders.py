@@ -116,7 +116,7 @@ def _spend(spender: int, url: str, key: bytes, anchor: Path, account: str, relea
 
 def _ask(ledger: Ledger, key: bytes, account: str, owner: int, turn: int, spender: int) -> Asked:
     name = keyed_hash(key, account, owner, turn)
-    release = Release(name, account, "version", "noisy-mean", {"owner": owner, "turn": turn}, COST)
+    release = Release(name, account, "noisy-mean", {"owner": owner, "turn": turn}, COST)
     try:
         charged = ledger.reserve(release).is_new
     except BudgetError:

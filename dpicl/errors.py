@@ -6,6 +6,7 @@ it gives a count. The command line prints the sentence and exits with code 2.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 _SHOWN_CHARACTERS = 300
@@ -19,6 +20,8 @@ class DpiclError(Exception):
 
     def __init__(self, message: str = "") -> None:
         super().__init__("".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in message))
+        self.told: str = self.args[0]
+        """What the person at the terminal reads; what is stored of an error may say less."""
 
     def __reduce__(self) -> Any:
         """Errors cross processes; pickle's own way would call the constructor with the message alone."""
@@ -58,6 +61,12 @@ class DataError(DpiclError):
         column_part = f"column {column!r}: " if column else ""
         count_part = "" if count is None else f" ({count} {'value' if count == 1 else 'values'})"
         super().__init__(f"{where}: {column_part}{rule}{count_part}")
+
+    def without_counts(self) -> DataError:
+        """The same error for logs and the orchestrator's database: numbers, which may count private rows, are told at the terminal only."""
+        stored = DataError(self.where, re.sub(r"\d+", "…", self.rule), column=self.column)
+        stored.told = self.told
+        return stored
 
 
 class ParameterError(DpiclError):

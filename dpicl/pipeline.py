@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from dpicl.contract.base import Frozen, Grown, Name, Rate, Text
-from dpicl.errors import ParameterError
+from dpicl.errors import ParameterError, PrivacyError
 from dpicl.options import Options
 from dpicl.yaml_file import read_yaml, validate
 
 MethodName = Literal["ldp_tabicl", "gdp_tabicl", "mst_tabicl", "few_shot_generation", "dp_icl"]
+Wired = TypeVar("Wired")
 Replaceable = Literal["datasets", "methods", "epsilons", "shots", "seeds", "sampling_rates", "queries", "model", "writer"]
 """Fields of a pipeline that one run may replace, as the options of `dpicl run` do."""
 
@@ -215,18 +216,17 @@ class Unit:
     @property
     def systems(self) -> tuple[str, ...]:
         """Every way in which this unit asks the model with demonstrations."""
-        calibration = ("content-free",) if self.options.calibrate else ()
-        if self.method == "few_shot_generation":
-            return ("icl", *(f"icl-{name}" for name in self.options.few_shot_generation.also), "random-rows")
-        if self.method == "dp_icl":
-            return ("icl", *(f"icl-{name}" for name in self.options.dp_icl.also), "few-shot")
-        if self.method == "gdp_tabicl":
-            return ("icl", *calibration)
-        if self.method == "mst_tabicl":
-            return ("icl", *(f"icl-{name}" for name in self.options.mst_tabicl.also_sampled), *calibration)
-        local = self.options.ldp_tabicl
+        options, local = self.options, self.options.ldp_tabicl
+        calibration = ("content-free",) if options.calibrate else ()
         raw = ("raw-rows",) if local.design == "all-columns" else ()
-        return ("icl", *raw, *(f"icl-{name}" for name in (*local.also_sampled, *local.also)), *calibration)
+        systems = {
+            "ldp_tabicl": (*raw, *(f"icl-{name}" for name in (*local.also_sampled, *local.also)), *calibration),
+            "gdp_tabicl": calibration,
+            "mst_tabicl": (*(f"icl-{name}" for name in options.mst_tabicl.also_sampled), *calibration),
+            "few_shot_generation": (*(f"icl-{name}" for name in options.few_shot_generation.also), "random-rows"),
+            "dp_icl": (*(f"icl-{name}" for name in options.dp_icl.also), "few-shot"),
+        }
+        return ("icl", *wired(systems, self.method, "dpicl.pipeline.Unit.systems"))
 
     def asked_cells(self) -> Iterator[Cell]:
         """The cells of all systems."""
@@ -240,6 +240,17 @@ class Unit:
         rates = self.sampling_rates or (None,)
         for rate, epsilon, shots in product(rates, self.epsilons, self.shots):
             yield Cell(system, epsilon, shots, rate)
+
+
+def wired(places: Mapping[str, Wired], method: str, where: str) -> Wired:
+    """What a place in the program holds for a method: of one that it does not know nothing is guessed.
+
+    Raises:
+        PrivacyError: the place does not know the method.
+    """
+    if method not in places:
+        raise PrivacyError(f"method {method[:60]!r}: {where} does not know it; expected one of {', '.join(places)}")
+    return places[method]
 
 
 def units_of(pipeline: Pipeline) -> tuple[Unit, ...]:

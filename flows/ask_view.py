@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from dpicl.contract.periods import ONCE
 from dpicl.errors import ParameterError
 from dpicl.lm.models import resolve_model
 from dpicl.methods.common import check_supported
@@ -19,21 +20,34 @@ from dpicl.yaml_file import validate
 from flows.budget import print_unheeded
 from tasks.asking import Wish
 from tasks.desk import Answered, Desk
-from tasks.plan import check_writer, registry
-from tasks.releases import account_of
+from tasks.plan import check_named, check_writer, periods_of, registry
+from tasks.quote import accounts_of
 from tasks.settings import Settings
 
 
-def wish_for(account: str, *, epsilon: str, shots: int, count: int, model: str, options: dict[str, Any], settings: Settings) -> Wish:
-    """What a user asks for, checked before any private byte is read.
+def wish_for(
+    account: str,
+    *,
+    epsilon: str,
+    shots: int,
+    count: int,
+    model: str | None,
+    options: dict[str, Any],
+    settings: Settings,
+    period: str | None = None,
+) -> Wish:
+    """What a user asks for, checked before any private byte is read; a model that is not named is `tiny`, on benchmarks only.
 
     Raises:
         DpiclError: a name or value breaks a rule, or the model may not see private rows.
     """
     amount, contract = read_epsilon(epsilon), settings.texts(account)
-    spec = resolve_model(model, registry(load_pipelines(settings.pipelines), settings.pipelines.name))
+    if model is None:
+        check_named(contract, "--model")
+    spec = resolve_model(model or "tiny", registry(load_pipelines(settings.pipelines), settings.pipelines.name))
     chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
-    wish = Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen)
+    at = periods_of([account], settings, period).get(account, ONCE)
+    wish = Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at)
     check_writer(contract, wish.unit(0), spec)
     check_supported(contract, wish.unit(0))
     return wish
@@ -61,7 +75,7 @@ def queries_from(query: str | None, file: str | None) -> list[str]:
 
 def answer_all(wish: Wish, queries: Sequence[str], settings: Settings, *, again: bool, answers: Console, told: Console) -> None:
     """Print answers one a line, and elsewhere what each costs."""
-    print_unheeded([account_of(wish.contract, "dp_icl")], settings, told)
+    print_unheeded(accounts_of([(wish.contract.name, "dp_icl")], settings), settings, told)
     for one in Desk(wish, settings, again=again).answer(queries):
         answers.print(one.answer, highlight=False, soft_wrap=True)
         told.print(_cost(one), highlight=False, soft_wrap=True, style="dim")

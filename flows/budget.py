@@ -12,30 +12,36 @@ from rich.table import Table
 from dpicl.accounting.ledger import Account
 from dpicl.errors import DpiclError
 from dpicl.pipeline import load_pipelines
+from tasks.benchmarks import known_when_read
 from tasks.forecast import forecast
-from tasks.plan import draft_plan
-from tasks.quote import accounts_of, quote_units, unheeded_caps
-from tasks.releases import account_of, open_ledger
+from tasks.plan import check_units, draft_plan
+from tasks.quote import accounts_of, payer, quote_plan, unheeded_caps
+from tasks.releases import open_ledger
 from tasks.settings import Settings
 
 LONGEST = 12
 """Characters of a parameter that are shown: a model's fingerprint is longer."""
 
 
-def print_quotes(pipeline: str, changes: dict[str, Any], console: Console) -> None:
+def print_quotes(pipeline: str, changes: dict[str, Any], console: Console, *, period: str | None = None) -> None:
     """What a run would be charged, per account, before any private byte is read."""
     settings = Settings.from_environment()
-    plan = draft_plan(pipeline, changes, settings)
-    table = Table("account", "releases", "bought before", "would cost", "spent", "cap", "left after", box=None, header_style="bold")
-    for line in quote_units(plan.units.values(), settings, plan.writing_model):
+    plan = draft_plan(pipeline, changes, settings, period=period)
+    check_units(plan, settings)
+    table = Table("account", "releases", "charged before", "would cost", "spent", "cap", "left after", box=None, header_style="bold")
+    for line in quote_plan(plan, settings):
         quote = line.quote
         cap, left = ("none", "-") if quote.cap is None or quote.left is None else (_number(quote.cap), _number(quote.left))
         left = left if quote.allowed else f"{left} (refused)"
         cost, spent = _number(quote.cost.epsilon), _number(quote.before.epsilon)
-        table.add_row(line.account, str(line.releases), str(line.bought_before), cost, spent, cap, left)
+        table.add_row(line.account, str(line.releases), str(line.charged_before), cost, spent, cap, left)
     console.print(table)
-    console.print("epsilon in nats; releases bought before are free if the data have not changed", highlight=False)
-    print_unheeded(accounts_of(plan.units.values(), settings), settings, console)
+    console.print("epsilon in nats; a release is charged once in its period, whatever becomes of the rows", highlight=False)
+    console.print("no model was opened: a run asks it public questions before it charges", highlight=False)
+    if unread := known_when_read(map(settings.declared, plan.pipeline.datasets)):
+        told = f"{', '.join(unread)}: whether the rows are published is known once they are read; a run refuses others"
+        console.print(told, highlight=False, soft_wrap=True)
+    print_unheeded(accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings), settings, console)
 
 
 def print_unheeded(accounts: Iterable[Account], settings: Settings, console: Console) -> None:
@@ -45,9 +51,11 @@ def print_unheeded(accounts: Iterable[Account], settings: Settings, console: Con
 
 
 def print_forecasts(console: Console) -> None:
-    """For how long the accounts of scheduled pipelines last, if every run meets new data."""
+    """For how long the accounts of scheduled pipelines last: a run is charged where it falls into a new period."""
     settings = Settings.from_environment()
-    table = Table("pipeline", "account", "left", "a run costs", "runs it lasts", "runs due", "until", box=None, header_style="bold")
+    table = Table(
+        "pipeline", "account", "left", "a period costs", "periods it lasts", "new periods due", "until", box=None, header_style="bold"
+    )
     scheduled = {name: pipeline for name, pipeline in load_pipelines(settings.pipelines).pipelines.items() if pipeline.schedule}
     refused: list[DpiclError] = []
     for name, pipeline in scheduled.items():
@@ -58,7 +66,7 @@ def print_forecasts(console: Console) -> None:
         except DpiclError as error:  # the others are told first
             refused.append(error)
     console.print(table)
-    told = f"{len(scheduled)} scheduled pipelines; epsilon in nats, every run on new data (a run on unchanged data is free)"
+    told = f"{len(scheduled)} scheduled pipelines; epsilon in nats; within a period releases stand and are free"
     console.print(told + "; public benchmarks have no cap", highlight=False)
     if refused:
         raise refused[0]
@@ -69,7 +77,7 @@ def print_accounts(console: Console) -> None:
     table = Table("account", "protects", "spent", "delta", "cap", "left", "entries", box=None, header_style="bold")
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
-        records = ledger.verify()
+        records, place = ledger.verify(), ledger.place
         for account in ledger.accounts():
             spent, cap = ledger.spent(account.name), account.epsilon_cap
             left = "-" if cap is None else _number(cap - spent.epsilon)
@@ -87,14 +95,19 @@ def print_accounts(console: Console) -> None:
     console.print(table)
     console.print(f"{records} records, chain intact; epsilon in nats", highlight=False)
     print_unheeded(_declared_accounts(settings), settings, console)
+    console.print(f"ledger: {place}", highlight=False, soft_wrap=True)
 
 
 def _declared_accounts(settings: Settings) -> list[Account]:
-    """What all contracts that can be read say of their accounts."""
+    """What all contracts that can be read say of the accounts that are open."""
     found: list[Account] = []
-    for name in (*settings.contract_names(), *settings.text_names()):
-        with suppress(DpiclError):  # a contract that breaks a rule is told of where it is used
-            found += [account_of(settings.declared(name), method) for method in ("gdp_tabicl", "ldp_tabicl")]
+    with open_ledger(settings) as ledger:
+        opened = {account.name for account in ledger.accounts() if not account.benchmark}
+        for name in (*settings.contract_names(), *settings.text_names()):
+            with suppress(DpiclError):  # a contract that breaks a rule is told of where it is used
+                contract = settings.declared(name)
+                if (contract.account or contract.name) in opened:
+                    found.append(payer(ledger, contract, "gdp_tabicl", settings))
     return found
 
 

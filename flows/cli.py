@@ -19,6 +19,8 @@ from flows.cli_operate import deploy, forecast, metrics, serve
 from flows.terminal import INTERRUPTED, console
 from tasks.settings import Settings
 
+PERIOD = "Release anew for this period, as 2026-12 or once; what the contract and the time say if left out."
+
 app = typer.Typer(
     help="In-context learning on private tables with a differential-privacy guarantee.",
     no_args_is_help=True,
@@ -67,6 +69,7 @@ def run(
     resume: Annotated[str | None, typer.Option(help="Go on with this run, doing only what is missing.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster; one per core if left out.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would spend, and run nothing.")] = False,
+    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Run a pipeline and write its report."""
     from flows.console import run_with_progress
@@ -83,7 +86,7 @@ def run(
     changes: dict[str, Any] = {name: split_values(text) for name, text in wanted.items() if text is not None}
     changes |= {name: value for name, value in (("queries", queries), ("model", model), ("writer", writer)) if value is not None}
     if resume is not None:
-        if pipeline or changes or run_id:
+        if pipeline or changes or run_id or period:
             raise DpiclError("--resume takes the run's own plan: leave the pipeline and all other options out")
         pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
     if pipeline is None:
@@ -91,9 +94,9 @@ def run(
     if dry_run:
         from flows.budget import print_quotes
 
-        print_quotes(pipeline, changes, console)
+        print_quotes(pipeline, changes, console, period=period)
         return
-    folder = run_with_progress(pipeline, changes, run_id, resume=resume is not None, workers=workers, console=console)
+    folder = run_with_progress(pipeline, changes, run_id, resume=resume is not None, workers=workers, console=console, period=period)
     console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
 
 
@@ -138,8 +141,9 @@ def protect(
     epsilon: Annotated[str, typer.Option(help="What the release may cost.")] = "1",
     shots: Annotated[int, typer.Option(min=1, max=64, help="Demonstrations.")] = 4,
     form: Annotated[str, typer.Option("--as", help="jsonl (text and answer), chat (messages) or prompt (plain text).")] = "jsonl",
+    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
-    """Release demonstrations of a table to a file; asks no model. Done again on the same rows it costs nothing."""
+    """Release demonstrations of a table to a file; asks no model. Done again in the same period it costs nothing and gives the same."""
     from flows.environment import prepare_environment
 
     prepare_environment(console_level="CRITICAL")
@@ -147,7 +151,9 @@ def protect(
     from tasks.doorway import StageFailed, clean_errors
 
     try:
-        clean_errors("protect", print_protected)(contract, method, epsilon=epsilon, shots=shots, out=out, form=form, console=console)
+        clean_errors("protect", print_protected)(
+            contract, method, epsilon=epsilon, shots=shots, out=out, form=form, console=console, period=period
+        )
     except StageFailed as error:
         print(f"dpicl: {error}; done again it is not charged again", file=sys.stderr)
         raise typer.Exit(1) from None
@@ -167,10 +173,13 @@ def ask(
     epsilon: Annotated[str, typer.Option(help="What all queries together may cost.")] = "1",
     count: Annotated[int, typer.Option(min=1, max=100_000, help="How many queries are charged for at the first.")] = 100,
     shots: Annotated[int, typer.Option(min=1, max=64, help="Private rows in a prompt.")] = 4,
-    model: Annotated[str | None, typer.Option(help="A model that may see the rows; with --demos, any.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model that may see the rows, always named unless they are a benchmark's; with --demos, any.")
+    ] = None,
     aggregation: Annotated[str | None, typer.Option(help="How answers become one; the contract's if left out.")] = None,
     subsets: Annotated[int | None, typer.Option(help="Prompts for each query; the contract's if left out.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Charge for as many queries more where all are answered.")] = False,
+    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Answer by released demonstrations, or from private texts under one charge for a number of queries; asked again it is free."""
     from flows.ask_demos import answer_rows
@@ -185,7 +194,7 @@ def ask(
         answering = partial(clean_errors("ask", answer_rows), demos, queries, model, settings)
     else:
         asked, options = queries_from(query, queries), {"aggregation": aggregation, "subsets": subsets}
-        wish = wish_for(account, epsilon=epsilon, shots=shots, count=count, model=model or "tiny", options=options, settings=settings)
+        wish = wish_for(account, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings, period=period)
         answering = partial(clean_errors("ask", answer_all), wish, asked, settings, again=again)
     try:
         answering(answers=console, told=told)
@@ -212,12 +221,12 @@ def audit(
     every: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,
     runs: Annotated[int, typer.Option(min=1, help="Runs on each of two neighbours; more find smaller leaks.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bounds.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg; DPICL_HOME/audit if left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg; `audit` in the state folder if left out.")] = None,
 ) -> None:
     """Bound each mechanism's epsilon from below, and check that mutants are caught; exit code 1 if not."""
     from flows.audit_view import audit_all
 
-    folder = out or Settings.from_environment().home / "audit"
+    folder = out or Settings.from_environment().own("audit")
     if not audit_all(name, every, runs=runs, seed=seed, folder=folder, console=console):
         raise typer.Exit(1)
 
@@ -233,7 +242,7 @@ def main() -> None:
     except TyperException as error:
         _refuse_usage(error)
     except DpiclError as error:
-        _refuse(str(error))
+        _refuse(error.told)
     except OSError as error:
         name = Path(str(error.filename)).name if error.filename else ""
         _refuse(f"{name}: {error.strerror}" if name else error.strerror or type(error).__name__)

@@ -13,7 +13,7 @@ from flows.terminal import INTERRUPTED, console
 from tasks.settings import Settings
 
 contract_app = typer.Typer(help="Check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
-data_app = typer.Typer(help="List and fetch the data sets that the contracts name.", no_args_is_help=True)
+data_app = typer.Typer(help="List, fetch and publish the data sets that the contracts name.", no_args_is_help=True)
 
 MANY = "several values parted by commas"
 
@@ -83,5 +83,25 @@ def fetch(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> N
     contract = settings.declared(name)
     if not isinstance(contract, Contract):
         raise DpiclError(f"{name}: texts are not fetched; put the files that its contract names below DPICL_DATA")
-    path = fetch_source(contract, settings.cache)
+    path = fetch_source(contract, settings.own("cache"))
     console.print(f"{name}: {path}", highlight=False, soft_wrap=True)
+
+
+@data_app.command("publish")
+def publish(
+    name: Annotated[str, typer.Argument(help="Name of a data set whose contract says `benchmark: true`.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Declare that a table or set of texts is public: no budget, exact metrics."""
+    from tasks.benchmarks import declare, read_content
+
+    settings = Settings.from_environment()
+    found = read_content(settings.declared(name), settings)
+    told = "Anyone may learn them: runs on them have no budget, seeded noise and exact metrics. Once they change they are no longer public."
+    console.print(f"{name}: {found.rows} rows of {settings.declared(name).source.title}\n{told}", highlight=False, soft_wrap=True)
+    if not yes and not sys.stdin.isatty():
+        raise DpiclError(f"{name}: nothing is published, as nobody can be asked here; expected --yes")
+    if not yes and not typer.confirm("Publish them?"):
+        raise DpiclError(f"{name}: nothing is published")
+    declare(name, found, settings)
+    console.print(f"{name}: published, digest {found.digest[:12]}", highlight=False)

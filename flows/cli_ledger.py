@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +10,9 @@ import typer
 from flows.terminal import console
 from tasks.settings import Settings
 
-ledger_app = typer.Typer(help="Bring the ledger to this program's form, or back to an older one's.", no_args_is_help=True)
+ledger_app = typer.Typer(
+    help="Bring the ledger to this program's form, back to an older one's, or to another folder.", no_args_is_help=True
+)
 
 
 @ledger_app.command("upgrade")
@@ -19,6 +22,22 @@ def upgrade() -> None:
 
     with open_ledger(Settings.from_environment()) as ledger:
         console.print(f"schema {ledger.schema}, {ledger.verify()} records, chain intact", highlight=False)
+
+
+@ledger_app.command("adopt")
+def adopt_releases() -> None:
+    """Make a lost ledger anew from the receipts of the releases that stand; accounts that they do not prove are exhausted."""
+    from tasks.adopt import adopt
+
+    count, unproved = adopt(Settings.from_environment())
+    console.print(f"{count} releases are charged again as they were", highlight=False)
+    for name in unproved:
+        console.print(
+            f"account {name}: something stands in released/ without a receipt, so that nothing more can be charged; "
+            f"`dpicl budget {name} --cap` is a person's decision",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 @ledger_app.command("downgrade")
@@ -34,3 +53,16 @@ def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the 
             highlight=False,
             soft_wrap=True,
         )
+
+
+@ledger_app.command("move")
+def move(origin: Annotated[Path, typer.Argument(help="A state folder with a ledger, such as the .dpicl of a working directory.")]) -> None:
+    """Move ledger, keys, releases and private files of a folder into the state folder; its runs stay, and must have ended."""
+    from tasks.move_home import move_home
+    from tasks.releases import open_ledger
+
+    settings = Settings.from_environment()
+    move_home(origin, settings)
+    with open_ledger(settings) as ledger:
+        told = f"{ledger.place}: schema {ledger.schema}, {ledger.verify()} records, chain intact"
+        console.print(told, highlight=False, soft_wrap=True)

@@ -64,8 +64,11 @@ def metrics(
 ) -> None:
     """Print metrics of runs and budgets in the text format of Prometheus, or serve them at /metrics."""
     from flows.metrics import print_metrics, serve_metrics
+    from tasks.state_home import check_one_home
 
+    settings = Settings.from_environment()
+    check_one_home(settings.home)
     if port is None:
-        print_metrics(Settings.from_environment())
+        print_metrics(settings)
     else:
-        serve_metrics(Settings.from_environment(), host, port, console)
+        serve_metrics(settings, host, port, console)

@@ -23,7 +23,14 @@ from tasks.settings import Settings
 
 
 def run_with_progress(
-    pipeline: str, changes: dict[str, Any], run_id: str | None, *, resume: bool, workers: int | None, console: Console
+    pipeline: str,
+    changes: dict[str, Any],
+    run_id: str | None,
+    *,
+    resume: bool,
+    workers: int | None,
+    console: Console,
+    period: str | None = None,
 ) -> Path:
     """Plan, start what is needed, run, and show how far it is; returns the run's folder.
 
@@ -36,13 +43,13 @@ def run_with_progress(
     from tasks.plan import make_plan
     from tasks.quote import accounts_of
 
-    folder = make_plan(pipeline, changes, run_id, resume=resume)
+    folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
     console.print(f"run {folder.name}", highlight=False)
     units, settings = read_plan(folder).units, Settings.from_environment()
     if not units:
         _report_only(folder)
         return folder
-    print_unheeded(accounts_of(units.values(), settings), settings, console)
+    print_unheeded(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings, console)
     with _progress(folder, console) as say:
         say("starting the orchestrator and the workers")
         with _one_sentence(folder.name), runtime(workers):

@@ -25,6 +25,7 @@ from flows.sweep import ACCOUNT_LIMIT, sweep
 from tasks.forecast import forecast
 from tasks.plan import draft_plan
 from tasks.quote import charges
+from tasks.releases import open_ledger
 from tasks.settings import Settings
 
 _HEAD = "# Made by `dpicl deploy` from pipelines.yaml; made anew, it is replaced.\n"
@@ -156,4 +157,5 @@ def _limit_accounts(pipelines: Pipelines, settings: Settings) -> None:
 
 def _accounts(name: str, schedule: Schedule, settings: Settings) -> set[str]:
     plan = draft_plan(name, schedule.parameters, settings)
-    return {account.name for account, _ in charges(plan.units.values(), settings, plan.writing_model) if not account.benchmark}
+    with open_ledger(settings) as ledger:
+        return {account.name for account, _ in charges(ledger, plan, settings) if not account.benchmark}

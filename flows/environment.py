@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import quote
 
-from dpicl.errors import RunError
 from tasks.settings import Settings, log_format
+from tasks.state_home import check_one_home
 
 DEFAULTS = {  # of every process of a run, on a worker pool too
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -41,22 +42,25 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
         console_level: what of the orchestrator's log the terminal shows; its pages show all.
 
     Raises:
-        RunError: the state folder cannot be made.
+        RunError: the state folder cannot be made, or not for its owner alone.
+        LedgerRefusedError: an earlier state folder holds a ledger.
         ParameterError: DPICL_LOG_FORMAT is no format of logs.
     """
-    home = Settings.from_environment().home
+    settings = Settings.from_environment()
+    home = settings.home
     log_format()  # refuse a wrong word before anything is started
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", console_level)
     os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
+    if "?" in os.environ["PREFECT_HOME"]:  # Prefect makes an address of it, and would put its database somewhere else
+        file = quote(f"{os.environ['PREFECT_HOME']}/prefect.db")
+        os.environ.setdefault("PREFECT_SERVER_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///file:{file}?uri=true")
     os.environ.setdefault("DASK_TEMPORARY_DIRECTORY", str(home / "dask"))
-    os.environ["DPICL_HOME"] = str(home)
-    try:
-        for folder in (home, home / "prefect", home / "dask"):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise RunError(f"state folder {home}: {error.strerror}; expected a folder that can be written, set DPICL_HOME to one") from None
+    os.environ["DPICL_RUNS"], os.environ["DPICL_HOME"] = str(settings.runs), str(home)  # workers may have another working directory
+    check_one_home(home)
+    for name in ("prefect", "dask"):
+        settings.own(name)
 
 
 @contextmanager

@@ -35,16 +35,16 @@ from tasks.collect import bought
 from tasks.count import count
 from tasks.files import publish, read_json
 from tasks.ingest import ingest
-from tasks.plan import begin
+from tasks.plan import begin, periods_of
 from tasks.prepare import prepare_batches
-from tasks.releases import account_of
+from tasks.quote import accounts_of
 from tasks.run_folder import Plan, read_plan, run_folder
-from tasks.serialize import serialize
+from tasks.serialize import DEMONSTRATIONS, demonstrate
 from tasks.settings import Settings
 from tasks.split import split
 from tasks.validate import validate
 
-TABULAR = ("ldp_tabicl", "gdp_tabicl", "mst_tabicl")
+TABULAR = tuple(name for name, method in METHODS.items() if method.DATA == "table")
 _PREFIX, _LOCK = "protect-", "lock"
 _SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can take it away. Not a release."
 _HELD_OUT = "Rows that the contract's split holds out were not used."
@@ -64,7 +64,7 @@ class Protected:
     caveats: tuple[str, ...]
 
 
-def protect(dataset: str, method: str, *, epsilon: str, shots: int) -> Protected:
+def protect(dataset: str, method: str, *, epsilon: str, shots: int, period: str | None = None) -> Protected:
     """Release `shots` demonstrations of a table, by the method's usual options.
 
     Raises:
@@ -74,7 +74,7 @@ def protect(dataset: str, method: str, *, epsilon: str, shots: int) -> Protected
     if method not in TABULAR or not isinstance(settings.declared(dataset), Contract):
         raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table; texts are released by `dpicl run`")
     _sweep(settings)
-    run = begin(_plan(dataset, method, epsilon, shots), settings)
+    run = begin(_plan(dataset, method, epsilon, shots, periods_of([dataset], settings, period)), settings)
     (key,) = read_plan(run).units
     with locked(run / _LOCK):
         try:
@@ -85,12 +85,12 @@ def protect(dataset: str, method: str, *, epsilon: str, shots: int) -> Protected
             remove_private(run, settings)
 
 
-def _plan(dataset: str, method: str, epsilon: str, shots: int) -> Plan:
+def _plan(dataset: str, method: str, epsilon: str, shots: int, periods: dict[str, str]) -> Plan:
     """A grid of one release, whatever pipelines.yaml says; its name is nobody else's."""
     grid = {"datasets": [dataset], "methods": [method], "epsilons": [epsilon], "shots": [shots], "queries": 1, "baselines": False}
     pipeline = validate_yaml(Pipeline, {"title": "Demonstrations without a model", **grid}, "command line")
     run_id = f"{_PREFIX}{dataset}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
-    return Plan(run_id, "protect", pipeline, ModelSpec(name="tiny", kind="tiny"))
+    return Plan(run_id, "protect", pipeline, ModelSpec(name="tiny", kind="tiny"), periods=periods)
 
 
 def _sweep(settings: Settings) -> None:
@@ -110,25 +110,27 @@ def _stages(run: str, dataset: str, key: str, method: str) -> Iterator[tuple[Any
     if parts:
         yield charge, (run, key)
         yield from ((count, (run, key, part, parts)) for part in range(parts))
-    yield from ((stage, (run, key)) for stage in (*RELEASE[method], serialize))
+    yield from ((stage, (run, key)) for stage in (*RELEASE[method], demonstrate))
 
 
 def _found(run: Path, key: str, cell: Cell, settings: Settings) -> Protected:
     units = read_plan(run).units
     unit = units[key]
     contract = settings.contract(unit.dataset)
-    texts = read_json(run / "units" / key / "demonstrations.json")[cell.key]
+    texts = read_json(run / "units" / key / DEMONSTRATIONS)[cell.key]
     cost = METHODS[unit.method].costs(contract, unit)[cell]
     statement = METHODS[unit.method].statement(contract, unit, cell, cost)
     spent = bought(run, units, {unit.dataset: contract}, settings)
     parted = (text.rpartition(" ") for text in texts)
     demonstrations = tuple((before, answer) for before, _, answer in parted)
-    caveats = (_SIMULATED, _HELD_OUT) if contract.privacy.budget.benchmark else (_HELD_OUT,)
+    caveats = (*([_SIMULATED] if contract.privacy.budget.benchmark else []), *([_HELD_OUT] if contract.split else []))
     asked, digest = asked_epsilon(cell), contract_digest(contract)
     return Protected(unit.dataset, unit.method, asked, digest, demonstrations, statement, tuple(spent), caveats)
 
 
-def print_protected(dataset: str, method: str, *, epsilon: str, shots: int, out: Path, form: str, console: Console) -> None:
+def print_protected(
+    dataset: str, method: str, *, epsilon: str, shots: int, out: Path, form: str, console: Console, period: str | None = None
+) -> None:
     """Release into a new file, and say what it costs.
 
     Raises:
@@ -138,13 +140,13 @@ def print_protected(dataset: str, method: str, *, epsilon: str, shots: int, out:
     if form not in _FORMS:
         raise ParameterError("as", form, f"one of {', '.join(_FORMS)}")
     with _new_file(out):
-        found = protect(dataset, method, epsilon=epsilon, shots=shots)
+        found = protect(dataset, method, epsilon=epsilon, shots=shots, period=period)
         publish(out, lambda file: file.write("".join(f"{line}\n" for line in _FORMS[form](found)).encode()), replace=True)
     told = f"{out.name}: {len(found.demonstrations)} demonstrations"
     for sentence in (told, found.statement, *found.spent, *found.caveats):
         console.print(sentence, highlight=False, soft_wrap=True)
     settings = Settings.from_environment()
-    print_unheeded([account_of(settings.contract(dataset), method)], settings, console)
+    print_unheeded(accounts_of([(dataset, method)], settings), settings, console)
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def scheduled_run() -> FlowRun | None:
 def folder_name(pipeline: str, flow_run: FlowRun, settings: Settings) -> tuple[str, bool]:
     """The folder of a scheduled run, and whether it was begun before."""
     own = flow_run.id.hex[-12:]  # the first digits are a time, which runs may share
-    begun = sorted((settings.home / "runs").glob(f"{pipeline}-*-{own}/plan.json"))
+    begun = sorted(settings.runs.glob(f"{pipeline}-*-{own}/plan.json"))
     return (begun[0].parent.name, True) if begun else (f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{own}", False)
 
 
@@ -123,9 +123,7 @@ def _kill_own_process(hours: float) -> None:
 
 
 def _lock_file(flow_run: UUID, settings: Settings) -> IO[str]:
-    folder = settings.home / "locks"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return (folder / str(flow_run)).open("a")
+    return (settings.own("locks") / str(flow_run)).open("a")
 
 
 def hand_in_again(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:

@@ -59,7 +59,7 @@ class RunReader:
     """Reads all runs of an installation, finished ones once."""
 
     def __init__(self, settings: Settings) -> None:
-        self._home = settings.home
+        self._home, self._runs = settings.home, settings.runs
         self._finished: dict[Path, tuple[object, RunFacts]] = {}
 
     def read(self) -> tuple[list[RunFacts], int]:
@@ -81,7 +81,7 @@ class RunReader:
 
     def _folders(self) -> list[Path]:
         try:
-            with os.scandir(self._home / "runs") as entries:
+            with os.scandir(self._runs) as entries:
                 return sorted(Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith("."))
         except FileNotFoundError:
             return []

@@ -7,17 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from prefect import flow
 from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
+from dpicl.errors import ParameterError
 from flows.recovery import folder_name, hand_in_again, held, killed_after, scheduled_run, try_later
 from flows.runtime import local_cluster
 from flows.wiring import run_units
 from tasks.plan import make_plan
 from tasks.quote import charges
+from tasks.releases import check_shared, open_ledger
 from tasks.run_folder import read_plan
 from tasks.settings import Settings
 
@@ -46,7 +49,13 @@ LEASE_SECONDS = 60.0
     on_crashed=[hand_in_again],
     on_failure=[try_later],
 )
-def sweep(pipeline: str, changes: dict[str, Any] | None = None, run_id: str | None = None, resume: bool = False) -> str:
+def sweep(
+    pipeline: str,
+    changes: dict[str, Any] | None = None,
+    run_id: str | None = None,
+    resume: bool = False,
+    period: str | None = None,
+) -> str:
     """Run a pipeline of pipelines.yaml.
 
     Args:
@@ -54,30 +63,53 @@ def sweep(pipeline: str, changes: dict[str, Any] | None = None, run_id: str | No
         changes: fields that replace the file's, e.g. `{"datasets": ["blood"]}`; public values only.
         run_id: folder name; made from the pipeline and the time if None.
         resume: go on with `run_id`, doing only what is missing.
+        period: of all releases, in place of what contracts and the time that the run is due say.
 
     Returns:
         The run's id.
     """
-    scheduled = scheduled_run()
+    scheduled, settings = scheduled_run(), Settings.from_environment()
     if scheduled is None:
-        run = make_plan(pipeline, changes or {}, run_id, resume=resume)
+        run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
+        _check_ledger(run, settings, is_on_pool=False)
         run_units(str(run))
         return run.name
-    settings = Settings.from_environment()
+    _check_placed()
     with held(scheduled.id, settings):
         name, begun = (run_id, resume or scheduled.run_count > 1) if run_id else folder_name(pipeline, scheduled, settings)
-        run = make_plan(pipeline, changes or {}, name, resume=begun)
+        run = make_plan(pipeline, changes or {}, name, resume=begun, period=period, when=scheduled.expected_start_time)
+        _check_ledger(run, settings, is_on_pool=scheduled.work_pool_name is not None)
         schedule = read_plan(run).pipeline.schedule
         with _one_at_a_time(run, settings), killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
             run_units(str(run))
     return run.name
 
 
+def _check_ledger(run: Path, settings: Settings, *, is_on_pool: bool) -> None:
+    """Where other hosts may work on the same rows, one ledger is needed for all of them."""
+    host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
+    if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
+        check_shared(settings.declared(name) for name in read_plan(run).pipeline.datasets)
+
+
+def _check_placed() -> None:
+    """A pool's worker starts runs in a folder that it removes afterwards: what is to stay must be told where.
+
+    Raises:
+        ParameterError: neither DPICL_HOME nor DPICL_RUNS is set; `dpicl serve` sets both.
+    """
+    if not (os.environ.get("DPICL_HOME") or os.environ.get("DPICL_RUNS")):
+        raise ParameterError(
+            "DPICL_HOME", "", "the state folder that all workers share: a scheduled run does not go by its working directory"
+        )
+
+
 @contextmanager
 def _one_at_a_time(run: Path, settings: Settings) -> Iterator[None]:
     """Wait until no other scheduled run spends from the same accounts."""
     plan = read_plan(run)
-    accounts = [account.name for account, _ in charges(plan.units.values(), settings, plan.writing_model) if not account.benchmark]
+    with open_ledger(settings) as ledger:
+        accounts = [account.name for account, _ in charges(ledger, plan, settings) if not account.benchmark]
     limits = [ACCOUNT_LIMIT + name for name in accounts]
     with concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext():
         yield

@@ -23,7 +23,8 @@ from prefect.exceptions import PrefectException
 from prefect.futures import PrefectFuture
 
 from dpicl.errors import BudgetError, DpiclError, RefusedError, RunError
-from dpicl.pipeline import Unit
+from dpicl.methods import METHODS
+from dpicl.pipeline import Unit, wired
 from flows.gpus import on_gpus, scoring_workers
 from flows.recovery import BROKEN_RULES
 from flows.report import build_report
@@ -42,11 +43,11 @@ from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.measure import measure
 from tasks.prepare import prepare_batches
+from tasks.probe import probe
 from tasks.publish import show_budget, show_checks, show_release, show_results
 from tasks.quote import accounts_of, unheeded_caps
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
-from tasks.releases import WRITING
 from tasks.run_folder import read_plan
 from tasks.score import parts_to_score, score
 from tasks.serialize import serialize
@@ -72,6 +73,12 @@ RELEASE: dict[str, tuple[Task[..., Any], ...]] = {
     "dp_icl": (release_answers,),
 }
 """The stages that release, by method."""
+READING: dict[str, Task[..., Any]] = {"few_shot_generation": generate, "dp_icl": consult}
+"""The stage in which a model reads private rows, of methods in which one does."""
+for _name, _method in METHODS.items():
+    wired(RELEASE, _name, __name__)
+    if _method.MODEL_READS_ROWS:
+        wired(READING, _name, __name__)
 
 
 def run_units(run: str) -> str:
@@ -86,6 +93,7 @@ def run_units(run: str) -> str:
     missing = [key for key in plan.units if not (Path(run) / "units" / key / RESULTS).exists()]
     failures: dict[str, Exception] = {}
     waiting: dict[str, list[Job]] = {}
+    _ask_models(run, missing)
 
     def hand_in(key: str, written: Sequence[Job] = ()) -> None:
         def steps() -> None:
@@ -98,7 +106,7 @@ def run_units(run: str) -> str:
     for dataset, keys in _by_dataset(missing, plan.units).items():
         _prepare(run, dataset, failures)
         if dataset not in failures:
-            written = [key for key in keys if plan.units[key].method in WRITING]
+            written = [key for key in keys if METHODS[plan.units[key].method].MODEL_READS_ROWS]
             for key in (key for key in keys if key not in written):
                 hand_in(key)
             writing += _hand_in_writing(run, {key: plan.units[key] for key in written}, failures)
@@ -116,9 +124,18 @@ def run_units(run: str) -> str:
     return f"{len(plan.units)} units, {len(missing)} of them now"
 
 
+def _ask_models(run: str, missing: Sequence[str]) -> None:
+    """Before the first charge: a model that cannot answer must not cost anything."""
+    failures: dict[str, Exception] = {}
+    if missing:
+        _guarded(failures, "probe", lambda: _await("probe", [_submit(probe, run)]))
+    if failures:
+        _raise(run, failures)
+
+
 def _warn_of_caps(units: Iterable[Unit], settings: Settings) -> None:
     """On the run's page, since nobody sees the terminal of a scheduled run."""
-    for sentence in unheeded_caps(accounts_of(units, settings), settings):
+    for sentence in unheeded_caps(accounts_of(((unit.dataset, unit.method) for unit in units), settings), settings):
         log.warning("%s", sentence)
 
 
@@ -149,11 +166,12 @@ def _by_dataset(keys: Sequence[str], units: Mapping[str, Unit]) -> dict[str, lis
 
 def _hand_in_writing(run: str, units: Mapping[str, Unit], failures: dict[str, Exception]) -> list[tuple[str, Job]]:
     """Charge these units of a data set, and let the workers read their rows: ensembles one by one, texts in parts, all of a part side by side."""
+    reading = {key: wired(READING, unit.method, __name__) for key, unit in units.items()}
     for key in units:
         _guarded(failures, key, lambda key=key: charge(run, key))  # type: ignore[misc]
     charged = [key for key in units if key not in failures]
-    found = [(key, _submit(consult, run, key)) for key in charged if units[key].method == "dp_icl"]
-    texts = [key for key in charged if units[key].method == "few_shot_generation"]
+    found = [(key, _submit(consult, run, key)) for key in charged if reading[key] is consult]
+    texts = [key for key in charged if reading[key] is generate]
     workers = scoring_workers(FlowRunContext.get().task_runner.client)  # type: ignore[union-attr]
     for part in (texts[number::workers] for number in range(workers)):
         if part:
@@ -191,13 +209,14 @@ def _share_out(stage: Task[..., Any], run: str, dataset: str, owner: str) -> Non
 
 
 def _hand_in(run: str, key: str, unit: Unit) -> list[Job]:
+    stages = (*wired(RELEASE, unit.method, __name__), serialize)
     if parts_of(run, unit.dataset):
         charge(run, key)
         _share_out(count, run, unit.dataset, key)
-    for stage in (*RELEASE[unit.method], serialize):
+    for stage in stages:
         stage(run, key)
     show_release(run, key)
-    fits = [_submit(fit_baselines, run, key)] if has_baselines(unit) else []
+    fits = [_submit(fit_baselines, run, key)] if has_baselines(unit, Settings.from_environment().declared(unit.dataset)) else []
     return [*fits, *(_submit(score, run, key, part) for part in parts_to_score(run, key))]
 
 
@@ -205,7 +224,7 @@ def _submit(stage: Task[..., Any], *arguments: Any) -> Job:
     """A future, and how to hand the same in again."""
 
     def hand_in() -> PrefectFuture[Any]:
-        if stage not in (score, generate, consult):
+        if stage not in (probe, score, generate, consult):
             return stage.submit(*arguments)
         with on_gpus(FlowRunContext.get().task_runner.client):  # type: ignore[union-attr]
             return stage.submit(*arguments)

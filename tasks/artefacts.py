@@ -196,17 +196,30 @@ def finite(value: float) -> float | str:
     return "inf" if np.isinf(value) else value
 
 
+def asked_folder(unit: UnitFolder, *parts: str) -> Path:
+    """Where prompts and what is said to them lie: in private where the rows that are asked are, else with what is released."""
+    if unit.declared.evaluation != "charged":
+        return unit.path.joinpath(*parts)
+    return unit.settings.private(unit.unit.dataset, unit.run.name, unit.unit.key, *parts)
+
+
+def asked_mode(unit: UnitFolder) -> int:
+    """Of the files there."""
+    return PRIVATE_MODE if unit.declared.evaluation == "charged" else PUBLIC_MODE
+
+
 def write_prompts(unit: UnitFolder, prompts: dict[Cell, list[str]]) -> None:
-    """Prompts of released demonstrations and queries, cell by cell in order."""
+    """Prompts of released demonstrations and queries, cell by cell in order; in public an empty table where they are private."""
     cells = [cell.key for cell, texts in prompts.items() for _ in texts]
     texts = [text for cell_texts in prompts.values() for text in cell_texts]
-    table = pa.table({"cell": pa.array(cells).dictionary_encode(), "prompt": pa.array(texts)})
-    write_table(unit.path / PROMPTS, table)
+    table = pa.table({"cell": pa.array(cells, pa.string()).dictionary_encode(), "prompt": pa.array(texts, pa.string())})
+    write_table(asked_folder(unit) / PROMPTS, table, mode=asked_mode(unit))
+    write_table(unit.path / PROMPTS, table.slice(0, 0))
 
 
 def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
     """Prompts by cell key, in the order written."""
-    table = read_table(unit.path / PROMPTS)
+    table = read_table(asked_folder(unit) / PROMPTS)
     prompts: dict[str, list[str]] = {}
     for key, text in zip(table.column("cell").to_pylist(), table.column("prompt").to_pylist(), strict=True):
         prompts.setdefault(key, []).append(text)
@@ -215,7 +228,7 @@ def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
 
 def prompted_cells(unit: UnitFolder) -> list[str]:
     """Keys of the cells that have prompts; the texts are not read."""
-    return list(read_table(unit.path / PROMPTS, ["cell"]).column("cell").unique().to_pylist())
+    return list(read_table(asked_folder(unit) / PROMPTS, ["cell"]).column("cell").unique().to_pylist())
 
 
 def write_predictions(path: Path, said: Mapping[Cell, np.ndarray], answered: Mapping[Cell, np.ndarray]) -> None:

@@ -4,7 +4,7 @@ A release has as many slots as it was charged for. A query takes a slot, durably
 read for it; asked again it gets what it got. So nothing is answered twice in two ways, whoever is
 killed and whoever asks beside: a slot's noise and its query belong together for ever.
 
-State       private/journals/<release>    seed, encrypted votes, and slots/<number>.json
+State       private/journals/<release>    slots/<number>.json; for each state of the rows, seed and encrypted votes
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpicl.accounting.ledger import Ledger, Release
+from dpicl.contract.periods import ONCE
 from dpicl.contract.text import TextContract
 from dpicl.errors import DpiclError, LedgerError
 from dpicl.lm.embedding import open_embedder
@@ -31,7 +32,8 @@ from dpicl.types import PrivateTable
 from tasks.consult import KeptVotes
 from tasks.files import PRIVATE_MODE, read_json, write_json
 from tasks.journal import FileJournal, slots_folder, votes_folder
-from tasks.releases import account_of, open_ledger
+from tasks.receipts import keep
+from tasks.releases import open_ledger
 from tasks.settings import Settings
 
 OPENED = "opened.json"
@@ -45,6 +47,7 @@ class Wish:
     cell: Cell
     model: ModelSpec
     options: EnsembleOptions
+    period: str = ONCE
 
     def unit(self, number: int) -> Unit:
         """The how-manieth release of this kind."""
@@ -65,8 +68,8 @@ class Slot:
 class Sitting:
     """One release that is open for queries."""
 
-    def __init__(self, wish: Wish, number: int, release: Release, train: PrivateTable, settings: Settings) -> None:
-        self._wish, self.release, self._train, self._settings = wish, release, train, settings
+    def __init__(self, wish: Wish, number: int, release: Release, train: PrivateTable, rows: str, settings: Settings) -> None:
+        self._wish, self.release, self._train, self._rows, self._settings = wish, release, train, rows, settings
         self.plan: EnsemblePlan = plan_cell(wish.contract, wish.unit(number), wish.cell)
         self._draws = draws_for(wish.contract, number)
         self._taken: dict[str, int] = {}
@@ -96,8 +99,9 @@ class Sitting:
             return False
         self._settings.private("journals", self.release.release_id, "slots")
         with locked(self._folder / ".lock"), open_ledger(self._settings) as ledger:  # else a twin might see one's mark or charge alone
-            ledger.ensure_account(account_of(self._wish.contract, "dp_icl"))
             is_new = ledger.reserve(self.release).is_new if self.is_open else self._open_first(ledger)
+            keep(ledger, self.release, self._settings)
+            ledger.begin_drawing(self.release.release_id)
         self._is_reserved = True
         return is_new
 
@@ -140,8 +144,8 @@ class Sitting:
         """
         contract, cell = self._wish.contract, self._wish.cell
         names = {cell: self.release.release_id}
-        kept = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.release.release_id)})
-        job = Job(contract, {cell: self.plan}, self._draws, FileJournal(self._settings, names, self._draws), kept)
+        kept = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.release.release_id, self._rows)})
+        job = Job(contract, {cell: self.plan}, self._draws, FileJournal(self._settings, names, self._draws, self._rows), kept)
         queries = [slot.query for slot in slots]
         embedder = None if contract.is_classification else open_embedder(fake=self._wish.model.kind == "fake")
         public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)

@@ -27,6 +27,7 @@ from dpicl.types import PrivateTable
 from tasks.files import PRIVATE_MODE, read_json, read_table, write_json, write_table
 from tasks.run_folder import UnitFolder
 from tasks.settings import Settings
+from tasks.split_key import split_key
 
 INDEX = "private_batches.json"
 _MOST_PARTS = 16
@@ -40,6 +41,8 @@ class Batches:
     place: Path
     count: int
     survey: Survey | None
+    key: bytes | None = None
+    """That rows of a table with something at stake are split by."""
 
     @staticmethod
     def find(settings: Settings, dataset: str, run: Path) -> Batches | None:
@@ -55,7 +58,8 @@ class Batches:
         if content["contract"] != contract_digest(contract):
             raise RunError(f"{dataset}: its rows were prepared under another contract; start a new run")
         found = None if content["files"] is None else Survey.read(content["files"], Path(content["folder"]))
-        return Batches(contract, settings.private(dataset, run.name, content["place"]), content["count"], found)
+        place = settings.private(dataset, run.name, content["place"])
+        return Batches(contract, place, content["count"], found, split_key(settings, contract))
 
     @staticmethod
     def of(unit: UnitFolder) -> Batches | None:
@@ -102,7 +106,7 @@ class Batches:
 
     def keep(self, number: int, table: pa.Table) -> None:
         """Check, part and store a batch."""
-        made = prepare(table, self.contract)
+        made = prepare(table, self.contract, key=self.key)
         check_open(self.place)
         write_table(self._file("train", number), made.train, mode=PRIVATE_MODE)
         write_table(self._file("test", number), made.test, mode=PRIVATE_MODE)
@@ -112,7 +116,12 @@ class Batches:
         self.prepare(number)
         stored: dict[str, Any] = read_json(self._facts_file(number))
         broken = {int(place): count for place, count in stored["broken"].items()}
-        return Facts(stored["rows"], stored["train_rows"], tuple(stored["labels"]), broken, tuple(stored["hashes"]))
+        rows, labels, whole = (
+            stored["rows"],
+            tuple(stored["labels"]),
+            stored.get("all_hashes", (0, 0)),
+        )  # of an earlier version: not published
+        return Facts(rows, stored["train_rows"], labels, broken, tuple(stored["hashes"]), tuple(whole))
 
     def _file(self, kind: str, number: int) -> Path:
         return self.place / f"{kind}-{number:05}.parquet"
@@ -140,7 +149,7 @@ def begin(found: Survey, contract: Contract, folder: Path) -> str:
     check_batchable(contract)
     count = found.batches(contract)
     _write_index(folder, contract, {"count": count, "place": "batches", "folder": str(found.folder), "files": found.as_json()})
-    return f"{found.rows} rows in {count} batches"
+    return _in_words(contract, found.rows, count)
 
 
 def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settings, run: Path) -> str:
@@ -150,12 +159,12 @@ def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settin
         DataError: the rows break the contract.
     """
     check_batchable(contract)
-    folder, name = settings.private(contract.name, run.name), f"batches-{secrets.token_hex(4)}"
+    folder, name, key = settings.private(contract.name, run.name), f"batches-{secrets.token_hex(4)}", split_key(settings, contract)
     mine, count, rows = settings.private(contract.name, run.name, name), 0, 0
     try:
         for count, table in enumerate(tables, 1):
             rows += table.num_rows
-            Batches(contract, mine, 0, None).keep(count - 1, table)
+            Batches(contract, mine, 0, None, key).keep(count - 1, table)
         if not rows:
             raise DataError("query", "has no rows; expected at least one without a missing value")
         _write_index(folder, contract, {"count": count, "place": name, "folder": "", "files": None})
@@ -163,7 +172,12 @@ def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settin
         index = read_json(folder / INDEX) if (folder / INDEX).exists() else {}
         if index.get("place") != name:
             shutil.rmtree(mine)
-    return f"{rows} rows in {count} batches"
+    return _in_words(contract, rows, count)
+
+
+def _in_words(contract: Contract, rows: int, batches: int) -> str:
+    """A line of counts; the number of batches goes by that of the rows."""
+    return f"{rows} rows in {batches} batches" if contract.tells_row_count else "rows in batches"
 
 
 def _write_index(folder: Path, contract: Contract, content: dict[str, Any]) -> None:

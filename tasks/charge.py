@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from dpicl.errors import RunError
-from dpicl.methods.common import check_supported
+from dpicl.methods.common import check_queries, check_supported
 from dpicl.pipeline import Cell
-from tasks.artefacts import DRAFTS, TO_WRITE, WRITING
+from tasks.artefacts import DRAFTS, TO_WRITE, WRITING, read_content_digest
 from tasks.doorway import unit_stage
 from tasks.files import PRIVATE_MODE, read_json, write_json
 from tasks.journal import forget
-from tasks.releases import UnitReleases, open_ledger, release_missing
+from tasks.releases import UnitReleases, open_ledger, release_missing, rows_version
 from tasks.run_folder import UnitFolder
 
 
@@ -26,8 +26,9 @@ from tasks.run_folder import UnitFolder
 def charge(folder: UnitFolder) -> str:
     """Charge every release of the unit; which ones are to be written, and under which names."""
     check_supported(folder.declared, folder.unit)
-    releases = UnitReleases.of(folder)
+    check_queries(folder.declared, folder.unit)
     with open_ledger(folder.settings) as ledger:
+        releases = UnitReleases.of(folder, ledger)
         missing = releases.reserve(ledger)
     names = {cell.key: releases.named[cell].release_id for cell in missing}
     write_json(folder.private / TO_WRITE, names, mode=PRIVATE_MODE)
@@ -43,11 +44,13 @@ def charged(folder: UnitFolder) -> dict[Cell, str]:
     path = folder.private / TO_WRITE
     if not path.exists():
         raise RunError(f"{folder.unit.key}: its releases are not charged; nothing is written before they are")
-    names, here = read_json(path), {cell: release.release_id for cell, release in UnitReleases.of(folder).named.items()}
+    with open_ledger(folder.settings) as ledger:
+        releases = UnitReleases.of(folder, ledger)
+    names, here = read_json(path), {cell: release.release_id for cell, release in releases.named.items()}
     found = {cell: name for cell, name in here.items() if names.get(cell.key) == name}
     if len(found) < len(names):
         raise RunError(
-            f"{folder.unit.key}: {len(names) - len(found)} of {len(names)} releases were charged under another contract, model or data; "
+            f"{folder.unit.key}: {len(names) - len(found)} of {len(names)} releases were charged under another contract, model or queries; "
             f"expected those of the charge (on a worker: the same DPICL_CONTRACTS), or a new run"
         )
     return found
@@ -58,6 +61,14 @@ def still_missing(folder: UnitFolder) -> dict[Cell, str]:
     names = charged(folder)
     with open_ledger(folder.settings) as ledger:
         return {cell: name for cell, name in names.items() if ledger.published(name) is None}
+
+
+def begin_drawing(folder: UnitFolder, names: Mapping[Cell, str]) -> str:
+    """Note that these releases' mechanisms are about to read rows; gives the keyed name of the rows' state."""
+    with open_ledger(folder.settings) as ledger:
+        for name in names.values():
+            ledger.begin_drawing(name)
+    return rows_version(folder.settings, read_content_digest(folder))
 
 
 def publish_drafts(folder: UnitFolder, output: str) -> str:

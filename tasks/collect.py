@@ -15,7 +15,7 @@ import dpicl
 from dpicl.contract import Contract, Declared
 from dpicl.contract.load import contract_digest
 from dpicl.evaluation import majority, results_frame_columns
-from dpicl.methods import METHODS
+from dpicl.methods import METHODS, held_out_evaluation
 from dpicl.pipeline import Unit
 from dpicl.tabular.encode import label_codes
 from tasks.artefacts import RESULTS, TEST, cost_json, read_test, table_folder
@@ -27,10 +27,13 @@ from tasks.run_folder import Plan, UnitFolder, read_plan
 from tasks.settings import Settings, power_watts
 
 PACKAGES = ("numpy", "pyarrow", "scikit-learn", "diffprivlib", "prefect", "dask", "great-expectations", "torch", "transformers")
-NOT_PROTECTED = (
-    "Queries: every held-out row is sent to the model as it is.",
-    "Labels of held-out rows: accuracy is measured on them without noise.",
-    "Timing, memory use and which checks fail.",
+_BENCHMARK, _PUBLIC, _ALWAYS = (
+    (
+        "Queries: every held-out row is sent to the model as it is.",
+        "Labels of held-out rows: accuracy is measured on them without noise.",
+    ),
+    ("Rows of public query files: they are sent to the model as they are, and accuracy is measured on them without noise.",),
+    ("Timing, memory use and which checks fail.",),
 )
 KG_CO2_PER_KWH = 0.3633
 """The paper's figure for its local grid (appendix B1)."""
@@ -92,8 +95,31 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "majority": _majority(folder, units, settings),
         "budget": bought(folder, plan.units, contracts, settings),
         "energy": {"power_watts": power_watts(), "kg_co2_per_kwh": KG_CO2_PER_KWH},
-        "not_protected": list(NOT_PROTECTED),
+        "not_protected": _not_protected(contracts.values()),
+        "evaluation": {name: contract.evaluation for name, contract in contracts.items() if not contract.privacy.budget.benchmark},
+        "evaluation_noise": _evaluation_noise(units, contracts),
     }
+
+
+def _not_protected(contracts: Iterable[Declared]) -> list[str]:
+    """What the guarantee says nothing of."""
+    benchmark = any(one.privacy.budget.benchmark for one in contracts)
+    public = any(one.evaluation == "public" and not one.privacy.budget.benchmark for one in contracts)
+    return [*(_BENCHMARK if benchmark else ()), *(_PUBLIC if public else ()), *_ALWAYS]
+
+
+def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
+    """Where held-out private rows are measured on: the noise of every count, in rows, and what a unit's counts are charged."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for unit in units:
+        contract = contracts[unit.dataset]
+        if isinstance(contract, Contract) and contract.evaluation == "charged":
+            facts = {
+                "deviation": held_out_evaluation.deviation(contract, unit),
+                "epsilon": held_out_evaluation.cost(contract, unit).epsilon,
+            }
+            found[unit.method, unit.dataset] = {"method": unit.method, "dataset": unit.dataset, **facts}
+    return list(found.values())
 
 
 def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, float]:
@@ -105,7 +131,8 @@ def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, 
     found: dict[str, float] = read_json(before).get("majority", {}) if before.exists() else {}
     for unit in {unit.dataset: unit for unit in units}.values():
         opened = UnitFolder(folder, unit, settings.declared(unit.dataset), settings)
-        if isinstance(opened.declared, Contract) and (table_folder(settings, unit.dataset, folder) / TEST).exists():
+        public = isinstance(opened.declared, Contract) and opened.declared.evaluation == "public"
+        if public and (table_folder(settings, unit.dataset, folder) / TEST).exists():
             found[unit.dataset] = majority(label_codes(read_test(opened), opened.contract)).accuracy
     return found
 
@@ -124,6 +151,7 @@ def _command(plan: Plan) -> str:
     options = [f"--{option} {','.join(map(str, grid[name]))}" for option, name in lists if grid[name]]
     models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("writer", plan.pipeline.writer)) if value]
     few = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
+    few += [f"--period {period}" for period in sorted(set(plan.periods.values()))[:1]]
     return " ".join(["dpicl run", plan.pipeline_name, *options, *few, *models])
 
 
@@ -135,8 +163,9 @@ def bought(folder: Path, units: Mapping[str, Unit], contracts: Mapping[str, Decl
     sentences = []
     with open_ledger(settings) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
-        for name, (releases, charged) in sorted(spending.items()):
-            told = f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} bought before at no new cost"
+        for account, (releases, charged) in sorted(spending.items()):
+            name = ledger.payer(account)
+            told = f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} charged before at no new cost"
             cap = caps[name]
             total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
             sentences.append(f"{told}; {total}.")

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpicl.accounting.ledger import load_key
+from dpicl.contract.text import TextContract
 from dpicl.lm.embedding import open_embedder
+from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import dp_icl
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import Job, Public, write_candidates
@@ -21,7 +23,7 @@ from dpicl.methods.ensemble_plan import plans
 from dpicl.pipeline import Cell
 from dpicl.snapshots import SnapshotPlace
 from tasks.artefacts import ANSWERS, CANDIDATES, DRAFTS, read_split
-from tasks.charge import publish_drafts, still_missing, teller
+from tasks.charge import begin_drawing, publish_drafts, still_missing, teller
 from tasks.doorway import unit_stage
 from tasks.files import PRIVATE_MODE, read_json, write_json
 from tasks.journal import FileJournal, votes_folder
@@ -57,7 +59,7 @@ class KeptVotes:
 def sweep_votes(settings: Settings) -> None:
     """Delete what is too old, whoever left it."""
     own = settings.home / "private"
-    for folder in (*own.glob("journals/*/votes"), *own.glob("votes/*")):
+    for folder in (*own.glob("journals/*/*/votes"), *own.glob("votes/*")):
         with suppress(FileNotFoundError):  # a journal goes as a whole when its release is published
             SnapshotPlace(folder, _key(settings)).sweep(time.time())
 
@@ -66,11 +68,13 @@ def _key(settings: Settings) -> bytes:
     return load_key(settings.home / "keys" / "snapshots.key")
 
 
-def _kept(folder: UnitFolder, names: Mapping[Cell, str]) -> KeptVotes:
+def _kept(folder: UnitFolder, names: Mapping[Cell, str], rows: str) -> KeptVotes:
     """Beside a release's journal; on a benchmark in one place for all epsilons of a run."""
     shared = folder.declared.privacy.budget.benchmark
     settings = folder.settings
-    places = {cell: settings.private("votes", folder.run.name) if shared else votes_folder(settings, name) for cell, name in names.items()}
+    places = {
+        cell: settings.private("votes", folder.run.name) if shared else votes_folder(settings, name, rows) for cell, name in names.items()
+    }
     return KeptVotes.of(settings, places)
 
 
@@ -91,14 +95,24 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
     )
     sweep_votes(folder.settings)
     chosen = {cell: plan for cell, plan in plans(contract, folder.unit).items() if cell in missing}
-    job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws), _kept(folder, missing))
+    rows = begin_drawing(folder, missing)
+    job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws, rows), _kept(folder, missing, rows))
     numbered = list(enumerate(queries))
-    votes = dp_icl.consult(split.train, numbered, model, job, teller([folder], "asking ensembles, query"))
+    try:
+        votes = dp_icl.consult(split.train, numbered, model, job, teller([folder], "asking ensembles, query"))
+    finally:
+        forget_costs(model, contract)
     path = folder.path / CANDIDATES
     if not path.exists():
         write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
     embedder = None if contract.is_classification else open_embedder(fake=read_plan(folder.run).writing_model.kind == "fake")
     return dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
+
+
+def forget_costs(model: Scorer, contract: TextContract) -> None:
+    """What a server counted of private prompts is theirs: else the next public tally would hold it."""
+    if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
+        model.tally((), ())
 
 
 @unit_stage("release", ANSWERS)

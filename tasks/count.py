@@ -7,7 +7,7 @@ own process, where noise is drawn once and the release is published.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -19,7 +19,7 @@ from dpicl.errors import RunError
 from dpicl.methods import gdp_tabicl, ldp_tabicl, mst_tabicl
 from dpicl.methods.common import asked_epsilon, check_supported, draws_for
 from dpicl.methods.ldp_collection import Collected, merged, read_collected, release_cells
-from dpicl.pipeline import Cell
+from dpicl.pipeline import Cell, wired
 from dpicl.tabular.spanning_tree import ExactCounts
 from dpicl.tabular.sums import GroupSums
 from tasks.batches import Batches, check_open
@@ -40,7 +40,7 @@ def _count(run: str, unit_key: str, part: int, parts: int) -> str:
     with timed(folder.run, unit_key, "count", f"-{part}"):
         for number in batches.numbers(part, parts):
             _count_batch(folder, batches, number, cells)
-    return f"{len(batches.numbers(part, parts))} batches of {len(cells)} releases"
+    return f"part {part + 1} of {parts}, {len(cells)} releases"
 
 
 count = doorway("count", "count {unit_key} {part}", _count)
@@ -94,13 +94,20 @@ def _count_batch(folder: UnitFolder, batches: Batches, number: int, cells: Seque
 def _drawn(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[Cell]) -> dict[str, np.ndarray]:
     contract, unit = folder.contract, folder.unit
     train, draws = batches.train(number), draws_for(contract, unit.seed).of_batch(number)
-    if unit.method == "ldp_tabicl":
+
+    def sent() -> dict[str, np.ndarray]:
         return {cell.key: one.stored for cell, one in ldp_tabicl.collect(train, contract, unit, draws, cells=cells).items()}
-    if unit.method == "mst_tabicl":
+
+    def counts() -> dict[str, np.ndarray]:
         arrays = mst_tabicl.exact_counts(train, contract, draws).arrays()
         return {f"{cell.key}{_BETWEEN}{name}": values for cell in cells for name, values in arrays.items()}
-    counted = gdp_tabicl.counted(train, contract, unit, draws, cells=cells)
-    return {f"{cell.key}{_BETWEEN}{name}": values for cell, sums in counted.items() for name, values in sums.arrays().items()}
+
+    def sums() -> dict[str, np.ndarray]:
+        counted = gdp_tabicl.counted(train, contract, unit, draws, cells=cells)
+        return {f"{cell.key}{_BETWEEN}{name}": values for cell, sums in counted.items() for name, values in sums.arrays().items()}
+
+    ways: dict[str, Callable[[], dict[str, np.ndarray]]] = {"ldp_tabicl": sent, "mst_tabicl": counts, "gdp_tabicl": sums}
+    return wired(ways, unit.method, __name__)()
 
 
 def _file(folder: UnitFolder, number: int) -> Path:

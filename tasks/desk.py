@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import Release, content_version, release_id
-from dpicl.contract.load import contract_digest
+from dpicl.accounting.ledger import Release
 from dpicl.contract.text import Classification
 from dpicl.errors import BudgetError
+from dpicl.lm.apart import publicly
 from dpicl.lm.egress import ask_texts
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
@@ -21,11 +21,15 @@ from dpicl.text.prompts import asking_prompt, keywords_query
 from dpicl.text.read import load_texts, texts_digest
 from dpicl.text.split import split_texts
 from dpicl.types import PrivateTable, ReleasedPrompts
+from tasks.accounts import open_account
 from tasks.asking import Sitting, Slot, Wish
+from tasks.benchmarks import check_published, content_digest
 from tasks.consult import sweep_votes
 from tasks.corpus import public_corpus
 from tasks.models import fingerprint
-from tasks.releases import account_of, ledger_key, open_ledger, parameters_of
+from tasks.names import releases_of
+from tasks.probe import check_reader
+from tasks.releases import check_ledger, ledger_key, open_ledger, rows_version
 from tasks.settings import Settings
 
 AT_ONCE = 32
@@ -57,7 +61,7 @@ class Desk:
         self._wish, self._settings, self._again = wish, settings, again
         sweep_votes(settings)
         with open_ledger(settings) as ledger:
-            ledger.ensure_account(account := account_of(wish.contract, "dp_icl"))
+            account = open_account(ledger, wish.contract, "dp_icl", settings)
             charged = {entry.release.release_id for entry in ledger.entries(account.name)}
         tried: list[Sitting] = []
         while (sitting := self._sitting(len(tried))).is_open or sitting.release.release_id in charged:
@@ -117,6 +121,7 @@ class Desk:
         for sitting in self._sittings:
             if (slot := sitting.find(query)) is not None:
                 return sitting, slot, False
+        _ = self._model  # opened and asked publicly before anything is charged
         for sitting in self._sittings:
             charged = sitting.open()
             if (slot := sitting.take(query)) is not None:
@@ -137,42 +142,45 @@ class Desk:
         return (sitting, slot, charged) if slot is not None else self._place(query)
 
     def _sitting(self, number: int) -> Sitting:
-        return Sitting(self._wish, number, self._release(number), self._rows, self._settings)
+        return Sitting(self._wish, number, self._release(number), self._rows, self._version, self._settings)
 
     @cached_property
     def _rows(self) -> PrivateTable:
         contract = self._wish.contract
-        return split_texts(load_texts(contract, data_folder=self._settings.data), contract.model_copy(update={"query_count": 1})).train
+        table = load_texts(contract, data_folder=self._settings.data)
+        check_published(contract, partial(content_digest, contract, table), self._settings)
+        return split_texts(table, contract.model_copy(update={"query_count": 1})).train
 
     @cached_property
     def _version(self) -> str:
-        return content_version(ledger_key(self._settings), bytes.fromhex(texts_digest(self._rows.data)))
+        return rows_version(self._settings, texts_digest(self._rows.data))
 
     @cached_property
     def _model(self) -> Scorer:
         wanted, settings = dp_icl.answers.wanted_of(self._wish.contract), self._settings
-        return open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
+        model = publicly(
+            self._wish.model.name,
+            lambda: open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted),
+        )
+        check_reader(self._wish.contract, model, self._wish.model)
+        return model
 
     def _release(self, number: int) -> Release:
-        """What a sitting is charged as: bound to the rows, the model, the contract and the number of queries."""
-        contract, unit, cell = self._wish.contract, self._wish.unit(number), self._wish.cell
-        account = account_of(contract, "dp_icl")
-        parameters = {
-            **parameters_of(contract, unit, cell, fingerprint(self._wish.model, self._settings)),
-            "asked": "one by one",
-            "queries": contract.query_count,
-        }
-        name = release_id(
-            ledger_key(self._settings),
-            account=account.name,
-            content_version=self._version,
-            mechanism="dp_icl",
-            mechanism_version=dp_icl.VERSION,
-            parameters=parameters,
-            contract_digest=contract_digest(contract),
-            neighbours=account.neighbours,
-        )
-        return Release(name, account.name, self._version, "dp_icl", parameters, dp_icl.costs(contract, unit)[cell].charged)
+        """What a sitting is charged as: bound to the period, the model, the contract and the number of queries."""
+        contract, settings = self._wish.contract, self._settings
+        check_ledger(contract)
+        with open_ledger(settings) as ledger:
+            named = releases_of(
+                ledger,
+                ledger_key(settings),
+                contract,
+                self._wish.unit(number),
+                settings,
+                period=self._wish.period,
+                writer=fingerprint(self._wish.model, settings),
+                also={"asked": "one by one", "queries": contract.query_count},
+            )
+        return named[self._wish.cell]
 
 
 def _as_text(answer: Answer, query: str, wish: Wish, model: Scorer) -> str:

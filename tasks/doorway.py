@@ -2,7 +2,8 @@
 
 A stage is a function of references. Its exception text reaches the orchestrator's database,
 so anything but our own one-sentence errors is rewritten to the kind of error and where it
-arose; no message of a library, which may quote a value, gets out.
+arose; no message of a library, which may quote a value, gets out. Counts of private rows in
+our own are for the person at the terminal.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 
-from dpicl.errors import DpiclError, RunError
+from dpicl.errors import DataError, DpiclError, RunError
 from tasks.files import write_json
 from tasks.logs import stage_log
 from tasks.run_folder import UnitFolder, open_unit
@@ -46,6 +47,8 @@ def clean_errors(stage: str, function: Callable[..., Any]) -> Callable[..., Any]
     def clean(*arguments: Any, **options: Any) -> Any:
         try:
             return function(*arguments, **options)
+        except DataError as error:
+            raise error.without_counts() from None
         except DpiclError:
             raise
         except OSError as error:

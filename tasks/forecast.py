@@ -1,11 +1,12 @@
-"""How long a budget lasts: what one scheduled run on new data costs, and how many of them the caps still allow.
+"""How long a budget lasts: what a scheduled run costs where it falls into a new period, and how many of these the caps still allow.
 
-A run on unchanged data is free. The forecast is for the worst case, new data every time; it reads contracts, ledger
-and clock, and no row.
+Within a period releases stand and cost nothing, whatever becomes of the rows; where a contract releases once, so does
+its schedule. The forecast reads contracts, ledger and clock, and no row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -15,9 +16,10 @@ from cronsim import CronSim, CronSimError
 
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import Ledger
+from dpicl.contract.periods import ONCE
 from dpicl.errors import DeclarationError
 from dpicl.pipeline import Pipeline, Schedule
-from tasks.plan import draft_plan
+from tasks.plan import draft_plan, periods_of
 from tasks.quote import charges
 from tasks.releases import open_ledger
 from tasks.settings import Settings
@@ -31,10 +33,10 @@ class Forecast:
 
     Attributes:
         account: its name.
-        cost: epsilon of one run on new data, alone.
+        cost: epsilon of one run in a new period, alone.
         left: of the cap.
-        affordable: runs on new data that fit in what is left, no more than `due`.
-        due: runs of the schedule within its horizon.
+        affordable: new periods that fit in what is left, no more than `due`.
+        due: new periods that the schedule meets within its horizon.
         lasts_until: when the last of the affordable ones is due; None if none is.
         horizon_days: of the schedule.
     """
@@ -55,13 +57,15 @@ class Forecast:
     @property
     def sentence(self) -> str:
         """What is left and for how long, in one sentence."""
-        told = f"account {self.account}: epsilon {self.left:.4g} is left, a run on new data costs {self.cost:.4g}"
+        told = f"account {self.account}: epsilon {self.left:.4g} is left, a new period costs {self.cost:.4g}"
+        if not self.due:
+            return f"{told}; what is released stands, and the scheduled runs cost nothing"
         if self.is_enough and self.due == MOST_RUNS:
-            return f"{told}; enough for the next {self.due} scheduled runs, and no more were looked at"
+            return f"{told}; enough for the next {self.due} new periods, and no more were looked at"
         if self.is_enough:
-            return f"{told}; enough for all {self.due} scheduled runs of {self.horizon_days} days"
+            return f"{told}; enough for all {self.due} new periods of {self.horizon_days} days"
         until = f", until {self.lasts_until:%Y-%m-%d}" if self.lasts_until else ""
-        return f"{told}; enough for {self.affordable} of {self.due} scheduled runs of {self.horizon_days} days{until}"
+        return f"{told}; enough for {self.affordable} of {self.due} new periods of {self.horizon_days} days{until}"
 
 
 def due_times(name: str, schedule: Schedule, since: datetime) -> list[datetime]:
@@ -93,24 +97,35 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
     """
     if pipeline.schedule is None:
         return []
-    due = due_times(name, pipeline.schedule, now or datetime.now(UTC))
-    plan = draft_plan(name, pipeline.schedule.parameters, settings)
+    runs = due_times(name, pipeline.schedule, now or datetime.now(UTC))
+    plan = draft_plan(name, pipeline.schedule.parameters, settings, when=runs[0] if runs else now)
+    paying = _new_periods(plan.pipeline.datasets, settings, runs)
     found = []
     with open_ledger(settings) as ledger:
-        for account, asked in charges(plan.units.values(), settings, plan.writing_model):
+        for account, asked in charges(ledger, plan, settings):
             if account.epsilon_cap is None:
                 continue
-            ledger.ensure_account(account)
-            one_run = list(asked.values())
+            standing = {entry.release.release_id for entry in ledger.entries(account.name)}
+            due = paying[1:] if asked.keys() <= standing else paying
+            one_run = [one.guarantee for one in asked.values()]
             quote = ledger.dry_run(account.name, one_run)
-            runs, cap = _affordable(ledger, account.name, one_run, len(due)), quote.cap or 0.0
-            left, last = cap - quote.before.epsilon, due[runs - 1] if runs else None
-            found.append(Forecast(account.name, quote.cost.epsilon, left, runs, len(due), last, pipeline.schedule.horizon_days))
+            fit, cap = _affordable(ledger, account.name, one_run, len(due)), quote.cap or 0.0
+            left, last = cap - quote.before.epsilon, due[fit - 1] if fit else None
+            found.append(Forecast(account.name, quote.cost.epsilon, left, fit, len(due), last, pipeline.schedule.horizon_days))
     return found
 
 
+def _new_periods(datasets: Sequence[str], settings: Settings, runs: Sequence[datetime]) -> list[datetime]:
+    """The runs that are the first of a period of one of the data sets."""
+    first: dict[tuple[str, ...], datetime] = {}
+    for run in runs:
+        periods = periods_of(datasets, settings, when=run)
+        first.setdefault(tuple(periods.get(name, ONCE) for name in datasets), run)
+    return list(first.values())
+
+
 def _affordable(ledger: Ledger, account: str, one_run: list[Guarantee], most: int) -> int:
-    """How many runs fit, by bisection: no more than `most`."""
+    """How many periods fit, by bisection: no more than `most`."""
     fits, fails = 0, most + 1
     while fails - fits > 1:
         tried = (fits + fails) // 2

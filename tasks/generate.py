@@ -11,7 +11,7 @@ from dpicl.methods import few_shot_generation
 from dpicl.methods.common import draws_for
 from dpicl.methods.few_shot_voting import Job
 from tasks.artefacts import DRAFTS, PUBLIC_TEXTS, TEXTS, read_split, write_texts
-from tasks.charge import publish_drafts, still_missing, teller
+from tasks.charge import begin_drawing, publish_drafts, still_missing, teller
 from tasks.doorway import doorway, timed, unit_stage
 from tasks.files import PRIVATE_MODE
 from tasks.journal import FileJournal
@@ -42,7 +42,7 @@ def _write(folders: Sequence[UnitFolder]) -> None:
 
 def _job(folder: UnitFolder) -> Job:
     missing = still_missing(folder)
-    journal = FileJournal(folder.settings, missing, draws_for(folder.texts, folder.unit.seed))
+    journal = FileJournal(folder.settings, missing, draws_for(folder.texts, folder.unit.seed), begin_drawing(folder, missing))
     return few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing))
 
 

@@ -29,7 +29,7 @@ def _ingest(run: str, dataset: str) -> str:
         if isinstance(table, str):
             return table
         write_table(table_folder(settings, dataset, Path(run)) / "private_table.parquet", table, mode=PRIVATE_MODE)
-    return f"{table.num_rows} rows"
+    return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
 
 
 def _whole_or_batches(contract: Contract, settings: Settings, run: Path) -> pa.Table | str:

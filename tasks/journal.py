@@ -3,6 +3,10 @@
 A killed worker goes on at the token that it lost, and twins of a release write one text together: all
 secret draws come from the release's own seed, so that whoever draws again draws the same. What is kept
 was elected under noise and is charged; journal and seed are deleted when the release is published.
+They belong to one state of the rows: where the rows have changed, another journal is begun, as the same
+randomness on two tables would compare them.
+
+private/journals/<release>/<version of the rows>    the journal, and clean votes, encrypted
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ class FileJournal:
     settings: Settings
     names: Mapping[Cell, str]
     draws: Draws
+    rows: str
+    """Keyed name of the state of the rows that are drawn from."""
 
     def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
         """The tokens of a step, one per text; None where it has not been taken."""
@@ -53,13 +59,16 @@ class FileJournal:
         return Stream(bytes.fromhex(keyed_hash(self._seed(cell), "journal", name)), simulated=False)
 
     def _seed(self, cell: Cell) -> bytes:
-        path = _folder(self.settings, self.names[cell]) / SEED
+        path = self._folder(cell) / SEED
         if not path.exists():
             publish(path, lambda file: file.write(system_stream().bytes(KEY_BYTES)), mode=PRIVATE_MODE)
         return path.read_bytes()
 
     def _path(self, cell: Cell, step: int) -> Path:
-        return _folder(self.settings, self.names[cell]) / f"{step:04d}.json"
+        return self._folder(cell) / f"{step:04d}.json"
+
+    def _folder(self, cell: Cell) -> Path:
+        return _folder(self.settings, self.names[cell], self.rows)
 
 
 def forget(settings: Settings, release: str) -> None:
@@ -71,9 +80,9 @@ def forget(settings: Settings, release: str) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
-def votes_folder(settings: Settings, release: str) -> Path:
-    """Where clean votes of a release are kept, encrypted; they go with its journal."""
-    return settings.private("journals", release, "votes")
+def votes_folder(settings: Settings, release: str, rows: str) -> Path:
+    """Where clean votes of a release on one state of the rows are kept, encrypted; they go with its journal."""
+    return _folder(settings, release, rows, "votes")
 
 
 def slots_folder(settings: Settings, release: str) -> Path:
@@ -81,5 +90,5 @@ def slots_folder(settings: Settings, release: str) -> Path:
     return settings.home / "private" / "journals" / release / "slots"
 
 
-def _folder(settings: Settings, release: str) -> Path:
-    return settings.private("journals", release)
+def _folder(settings: Settings, release: str, *below: str) -> Path:
+    return settings.private("journals", release, *below)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,27 +10,39 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpicl.contract import Contract, Declared, TextContract
+from dpicl.contract.periods import ONCE, period_at, read_period
 from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods import METHODS
-from dpicl.methods.common import check_supported
-from dpicl.pipeline import Pipelines, Unit, find_pipeline, load_pipelines, override
+from dpicl.methods.common import check_queries, check_supported
+from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override
+from dpicl.tabular.public_queries import find_queries
 from dpicl.tabular.source import find_rows
 from dpicl.text.read import find_texts
+from tasks.names import costs_of
 from tasks.quote import check_budget
-from tasks.releases import WRITING, costs_of
 from tasks.run_folder import Plan, check_versions, read_plan, run_folder, write_plan
 from tasks.settings import Settings, power_watts
 
 
-def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None, *, resume: bool = False) -> Path:
+def make_plan(
+    pipeline_name: str,
+    changes: Mapping[str, Any],
+    run_id: str | None,
+    *,
+    resume: bool = False,
+    period: str | None = None,
+    when: datetime | None = None,
+) -> Path:
     """Check everything that can be checked before any private byte is read, and write the plan.
 
     Args:
         changes: fields of the pipeline that replace the file's.
         run_id: folder name of the run; made from the pipeline and the time if None.
-        resume: go on with the run `run_id` and its own plan.
+        resume: go on with the run `run_id` and its own plan, periods included.
+        period: of all releases, in place of what contracts and the time say.
+        when: the time that a public schedule is due; now if None.
 
     Returns:
         The run's folder.
@@ -44,7 +56,8 @@ def make_plan(pipeline_name: str, changes: Mapping[str, Any], run_id: str | None
         folder = run_folder(settings, run_id)
         check_versions(folder, read_plan(folder))
         return folder
-    plan = draft_plan(pipeline_name, changes, settings, run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    name = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    plan = draft_plan(pipeline_name, changes, settings, name, period=period, when=when)
     return begin(plan, settings)
 
 
@@ -57,12 +70,21 @@ def begin(plan: Plan, settings: Settings) -> Path:
     _check_grid(plan, settings)
     _check_caps(plan, settings)
     folder = run_folder(settings, plan.run_id)
+    settings.make_runs()
     write_plan(folder, plan)
     return folder
 
 
-def draft_plan(pipeline_name: str, changes: Mapping[Any, Any], settings: Settings, run_id: str = "") -> Plan:
-    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet.
+def draft_plan(
+    pipeline_name: str,
+    changes: Mapping[Any, Any],
+    settings: Settings,
+    run_id: str = "",
+    *,
+    period: str | None = None,
+    when: datetime | None = None,
+) -> Plan:
+    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release.
 
     Raises:
         DpiclError: a name or value breaks a rule.
@@ -71,7 +93,26 @@ def draft_plan(pipeline_name: str, changes: Mapping[Any, Any], settings: Setting
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
     known = registry(pipelines, settings.pipelines.name)
     writer = None if pipeline.writer is None else resolve_model(pipeline.writer, known)
-    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, known), writer)
+    if "model" not in {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}:
+        _check_default(pipeline, settings)
+    periods = periods_of(pipeline.datasets, settings, period, when)
+    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, known), writer, periods)
+
+
+def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:
+    """The period of each data set's releases, but those that are made once.
+
+    Args:
+        period: for all of them, in place of what their contracts and the time say.
+        when: the time that counts; now if None.
+
+    Raises:
+        ParameterError: `period` is none.
+    """
+    chosen = None if period is None else read_period(period)
+    at = when or datetime.now(UTC)
+    found = {name: chosen or period_at(settings.declared(name).releases.every, at) for name in datasets}
+    return {name: one for name, one in found.items() if one != ONCE}
 
 
 def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
@@ -93,20 +134,48 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
     return models
 
 
+def _check_default(pipeline: Pipeline, settings: Settings) -> None:
+    """No budget is spent on what nobody has chosen: a model is named, where its answers from private texts cost something."""
+    for name in pipeline.datasets if any(METHODS[method].MODEL_READS_ROWS for method in pipeline.methods) else ():
+        check_named(settings.declared(name), "--model")
+
+
+def check_named(contract: Declared, option: str) -> None:
+    """Refuse a model that was not named, on texts that are no benchmark's.
+
+    Raises:
+        ModelRefusedError: says how to name one.
+    """
+    if isinstance(contract, TextContract) and not contract.privacy.budget.benchmark:
+        raise ModelRefusedError(
+            f"{contract.name}: no model is named, and the default one has random weights, on which budget would be spent for nothing; "
+            f"expected {option} NAME (`tiny` too, if it is meant)"
+        )
+
+
 def _check_grid(plan: Plan, settings: Settings) -> None:
-    """Every data set has a contract, and every contract allows what the grid asks of it and tells the models."""
+    """What `check_units` checks, and that the rows are at hand."""
+    check_units(plan, settings)
+    for name in plan.pipeline.datasets:
+        if any(unit.dataset == name for unit in plan.units.values()):
+            _find(settings.declared(name), settings)
+
+
+def check_units(plan: Plan, settings: Settings) -> None:
+    """Every data set has a contract, and every contract allows what the grid asks of it and tells the models; no model is opened.
+
+    Raises:
+        DpiclError: a name or value breaks a rule.
+    """
     for name in plan.pipeline.datasets:
         contract = settings.declared(name)
-        units = [unit for unit in plan.units.values() if unit.dataset == name]
-        for unit in units:
+        for unit in (unit for unit in plan.units.values() if unit.dataset == name):
             _check_kind(contract, unit)
             check_egress(contract, unit, plan.model)
-            if unit.method in WRITING:
+            if METHODS[unit.method].MODEL_READS_ROWS:
                 check_writer(contract, unit, plan.writing_model)
             check_supported(contract, unit)
-        if units:
-            _find(contract, settings)
-        for unit in units:
+            check_queries(contract, unit)
             costs_of(contract, unit)  # refuses what has no price
 
 
@@ -114,7 +183,7 @@ def _check_caps(plan: Plan, settings: Settings) -> None:
     """Refuse what passes a cap; benchmarks have none and are not asked."""
     capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
     if capped:
-        check_budget([unit for unit in plan.units.values() if unit.dataset in capped], settings, plan.writing_model)
+        check_budget(plan, [unit for unit in plan.units.values() if unit.dataset in capped], settings)
 
 
 def _check_kind(contract: Declared, unit: Unit) -> None:
@@ -130,7 +199,7 @@ def _check_kind(contract: Declared, unit: Unit) -> None:
 def _methods_for(contract: Declared) -> list[str]:
     """Methods that the contract has what they need for."""
     if not isinstance(contract, TextContract):
-        return sorted(name for name in METHODS if name not in WRITING)
+        return sorted(name for name, method in METHODS.items() if method.DATA == "table")
     sizes = {"dp_icl": contract.ensemble, "few_shot_generation": contract.generation}
     return [name for name, found in sizes.items() if found is not None]
 
@@ -168,3 +237,4 @@ def _find(contract: Declared, settings: Settings) -> None:
         find_texts(contract, data_folder=settings.data)
     elif isinstance(contract, Contract):
         find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+        find_queries(contract, data_folder=settings.data)

@@ -15,7 +15,7 @@ def _prepare(run: str, dataset: str, part: int, parts: int) -> str:
     with timed(Path(run), dataset, "prepare", f"-{part}"):
         for number in found.numbers(part, parts):
             found.prepare(number)
-    return f"{len(found.numbers(part, parts))} batches"
+    return f"part {part + 1} of {parts}"
 
 
 prepare_batches = doorway("prepare", "prepare {dataset} {part}", _prepare)

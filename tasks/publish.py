@@ -16,9 +16,11 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
 from dpicl.errors import DpiclError
+from dpicl.methods import METHODS
 from dpicl.methods.dp_icl import released_cells, told
 from dpicl.methods.few_shot_plan import written_cells
 from dpicl.methods.ldp_collection import encoding_of, release_cells
+from dpicl.pipeline import wired
 from dpicl.tabular.levels import row_encoding
 from tasks.artefacts import ANSWERS, GROUPS, ROWS, TEXTS, read_answers, read_groups, read_rows, read_texts
 from tasks.doorway import doorway
@@ -41,7 +43,9 @@ def artifact_key(*parts: str) -> str:
 
 def _show_checks(run: str, dataset: str) -> str:
     rows = read_json(Path(run) / "validation" / f"{dataset}.json")
-    create_table_artifact(key=artifact_key("checks", dataset), table=rows, description=f"Checks of {dataset}: counts, never values")
+    create_table_artifact(
+        key=artifact_key("checks", dataset), table=rows, description=f"Checks of {dataset}: whether they hold, never values"
+    )
     failed = [row for row in rows if row["severity"] == "fail" and not row["holds"]]
     if failed:
         emit_event(
@@ -52,7 +56,7 @@ def _show_checks(run: str, dataset: str) -> str:
 
 def _show_release(run: str, unit_key: str) -> str:
     folder = open_unit(run, unit_key)
-    rows = _ROWS[folder.unit.method](folder)
+    rows = wired(_ROWS, folder.unit.method, __name__)(folder)
     create_table_artifact(key=artifact_key("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
     return f"{len(rows)} released rows"
 
@@ -105,6 +109,8 @@ _ROWS: dict[str, Callable[[UnitFolder], list[dict[str, Any]]]] = {
     "few_shot_generation": _text_rows,
     "dp_icl": _answer_rows,
 }
+for _method in METHODS:
+    wired(_ROWS, _method, __name__)
 
 
 def _show_results(run: str) -> str:
@@ -126,7 +132,8 @@ def _show_budget(run: str) -> str:
     rows = []
     with open_ledger(settings) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
-        for name, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
+        for account, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
+            name = ledger.payer(account)
             cap, spent = caps[name], ledger.spent(name).epsilon
             facts = {"account": name, "releases": releases, "charged_now": charged, "spent": _shown(spent)}
             left = "-" if cap is None else _shown(cap - spent)

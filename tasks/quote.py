@@ -1,26 +1,26 @@
-"""What a run would spend, known from contracts and ledger before any private byte is read.
+"""What a run would spend, known from contracts, periods and ledger before any private byte is read.
 
-A release that was bought before under the same parameters is free if the data have not
-changed, and is counted as free here; that is checked again, by content, when it is made.
+A release that was charged before, in the same period and under the same parameters, is free, whatever became of the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import Account, Ledger, Quote
+from dpicl.accounting.ledger import Account, Ledger, Quote, Release
 from dpicl.accounting.ledger.keys import canonical
+from dpicl.contract import Contract
+from dpicl.contract.declared import Declared
 from dpicl.errors import BudgetError
-from dpicl.lm.models import ModelSpec
+from dpicl.methods import METHODS
 from dpicl.pipeline import Unit
+from tasks.accounts import account_of, open_account
 from tasks.models import fingerprint
-from tasks.releases import WRITING, account_of, costs_of, open_ledger, parameters_of
+from tasks.names import QUERIES, evaluation_of, releases_of
+from tasks.releases import check_ledger, ledger_key, open_ledger
+from tasks.run_folder import Plan
 from tasks.settings import Settings
-
-Named = tuple[str, str]
-"""A release but for its data: mechanism, and parameters in canonical form."""
 
 
 @dataclass(frozen=True)
@@ -29,48 +29,70 @@ class AccountQuote:
 
     account: str
     releases: int
-    bought_before: int
+    charged_before: int
     quote: Quote
 
 
-def quote_units(units: Iterable[Unit], settings: Settings, writing_model: ModelSpec) -> list[AccountQuote]:
-    """One line per account that the units spend from; opens accounts, spends nothing.
-
-    Args:
-        writing_model: the model that reads private rows, where a method has one do that.
+def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = None) -> list[AccountQuote]:
+    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing.
 
     Raises:
         LedgerRefusedError: the ledger was edited or rolled back; told before anything is read.
     """
     with open_ledger(settings) as ledger:
         ledger.verify()
-        return [_quote(ledger, account, asked) for account, asked in charges(units, settings, writing_model)]
+        return [_quote(ledger, account, asked) for account, asked in charges(ledger, plan, settings, units)]
 
 
-def charges(units: Iterable[Unit], settings: Settings, writing_model: ModelSpec) -> list[tuple[Account, dict[Named, Guarantee]]]:
-    """What the units would be charged on new data, by account: every release once, by mechanism and parameters."""
-    chosen = list(units)
-    writer = fingerprint(writing_model, settings) if any(unit.method in WRITING for unit in chosen) else ""
-    found: dict[str, tuple[Account, dict[Named, Guarantee]]] = {}
+def charges(
+    ledger: Ledger, plan: Plan, settings: Settings, units: Iterable[Unit] | None = None
+) -> list[tuple[Account, dict[str, Release]]]:
+    """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release."""
+    chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
+    writer = fingerprint(plan.writing_model, settings) if any(METHODS[unit.method].MODEL_READS_ROWS for unit in chosen) else ""
+    accounts = {account.name: account for account in ledger.accounts()}
+    found: dict[str, dict[str, Release]] = {}
     for unit in chosen:
         contract = settings.declared(unit.dataset)
-        account = account_of(contract, unit.method)
-        _, asked = found.setdefault(account.name, (account, {}))
-        for cell, cost in costs_of(contract, unit).items():  # by name: what several cells are made from is charged once
-            asked[unit.method, canonical(parameters_of(contract, unit, cell, writer))] = cost.charged
-    return [found[name] for name in sorted(found)]
+        check_ledger(contract)
+        account = open_account(ledger, contract, unit.method, settings)
+        accounts[account.name] = account
+        period = plan.period_of(unit.dataset)
+        named = releases_of(ledger, key, contract, unit, settings, period=period, writer=writer)
+        releases = list(named.values())
+        if contract.evaluation == "charged":
+            assert isinstance(contract, Contract)
+            model, queries = fingerprint(plan.model, settings), plan.pipeline.queries
+            releases.append(evaluation_of(key, account, contract, unit, releases, period=period, model=model, queries=queries))
+        found.setdefault(account.name, {}).update({one.release_id: one for one in releases})
+    return [(accounts[name], found[name]) for name in sorted(found)]
 
 
-def _quote(ledger: Ledger, account: Account, asked: dict[Named, Guarantee]) -> AccountQuote:
-    ledger.ensure_account(account)
-    bought = {(entry.release.mechanism, canonical(entry.release.parameters)) for entry in ledger.entries(account.name)}
-    new = [guarantee for name, guarantee in asked.items() if name not in bought]
+def _quote(ledger: Ledger, account: Account, asked: Mapping[str, Release]) -> AccountQuote:
+    entries = [entry.release for entry in ledger.entries(account.name)]
+    names, described = {entry.release_id for entry in entries}, {_described(entry) for entry in entries if QUERIES in entry.parameters}
+    new = [one.guarantee for one in asked.values() if one.release_id not in names and _described(one) not in described]
     return AccountQuote(account.name, len(asked), len(asked) - len(new), ledger.dry_run(account.name, new))
 
 
-def accounts_of(units: Iterable[Unit], settings: Settings) -> list[Account]:
-    """The accounts that units spend from, each once."""
-    return list(dict.fromkeys(account_of(settings.declared(unit.dataset), unit.method) for unit in units))
+def _described(release: Release) -> str:
+    """A release whose name holds the queries that it answers, which are not read yet."""
+    return canonical([release.mechanism, {name: value for name, value in release.parameters.items() if name != QUERIES}])
+
+
+def accounts_of(asked: Iterable[tuple[str, str]], settings: Settings) -> list[Account]:
+    """The accounts that data sets' methods spend from, as contracts speak of them, each under the ledger's name.
+
+    Args:
+        asked: pairs of data set and method.
+    """
+    with open_ledger(settings) as ledger:
+        return list(dict.fromkeys(payer(ledger, settings.declared(dataset), method, settings) for dataset, method in asked))
+
+
+def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
+    """What a contract says of its account, under the name that the ledger has for it; opens and binds it."""
+    return replace(account_of(contract, method), name=open_account(ledger, contract, method, settings).name)
 
 
 def unheeded_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
@@ -99,17 +121,17 @@ def _unheeded(asked: Account, holding: Account) -> str:
     )
 
 
-def check_budget(units: Iterable[Unit], settings: Settings, writing_model: ModelSpec) -> None:
+def check_budget(plan: Plan, units: Iterable[Unit], settings: Settings) -> None:
     """Refuse a run that would pass a cap.
 
     Raises:
         BudgetError: with what was asked, spent, the cap and what is left.
     """
-    for line in quote_units(units, settings, writing_model):
+    for line in quote_plan(plan, settings, units):
         if not line.quote.allowed:
             quote = line.quote
             raise BudgetError(
-                f"account {line.account!r}: {line.releases - line.bought_before} new releases ask epsilon={quote.cost.epsilon:.6g}, "
+                f"account {line.account!r}: {line.releases - line.charged_before} new releases ask epsilon={quote.cost.epsilon:.6g}, "
                 f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
                 f"expected fewer seeds, shots or epsilons"
             )

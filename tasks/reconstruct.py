@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dpicl.methods import ldp_tabicl, mst_tabicl
 from dpicl.methods.common import draws_for
+from dpicl.pipeline import Cell, wired
+from dpicl.types import ReleasedRows
 from tasks.artefacts import ROWS, read_collections, read_counts, write_rows
 from tasks.doorway import unit_stage
 from tasks.run_folder import UnitFolder
@@ -12,10 +14,15 @@ from tasks.run_folder import UnitFolder
 @unit_stage("reconstruct", ROWS)
 def reconstruct(folder: UnitFolder) -> str:
     """Estimate the population from every collection, or from the counts of every release."""
-    draws = draws_for(folder.contract, folder.unit.seed)
-    if folder.unit.method == "mst_tabicl":
-        rows = mst_tabicl.model_rows(read_counts(folder), folder.contract, draws)
-    else:
-        rows = ldp_tabicl.reconstruct(read_collections(folder), folder.unit, draws)
+    rows = _rows(folder)
     write_rows(folder, rows)
     return f"{len(rows)} sets of rows"
+
+
+def _rows(folder: UnitFolder) -> dict[Cell, ReleasedRows]:
+    draws = draws_for(folder.contract, folder.unit.seed)
+    ways = {
+        "ldp_tabicl": lambda: ldp_tabicl.reconstruct(read_collections(folder), folder.unit, draws),
+        "mst_tabicl": lambda: mst_tabicl.model_rows(read_counts(folder), folder.contract, draws),
+    }
+    return wired(ways, folder.unit.method, __name__)()

@@ -1,15 +1,16 @@
 """Releases through the ledger: charged before a mechanism reads, published once, read by hash.
 
-    reserve   every release of a unit is charged, durably, before its mechanism sees a row
+    reserve   every release of a unit is charged, durably, before its mechanism sees a row, and its receipt written
     publish   a draw is written whole, its hash is put to the ledger, and the first one wins
     read      only bytes whose hash the ledger says is published
 
 A crash between any two steps leaves budget spent and never a second draw to be seen: a
-draft whose hash won is found again by its name, any other draft is worth nothing.
+draft whose hash won is found again by its name, any other draft is worth nothing. An artefact
+under a name that the ledger does not know is a refusal.
 
 State       ledger            DPICL_LEDGER (a database URL), else `ledger.db` in DPICL_HOME
             key, anchor       `keys/ledger.key`, `ledger.anchor.json` in DPICL_HOME
-            artefacts         `released/<account>/<release_id>` in DPICL_HOME
+            artefacts         `released/<account>/<release_id>` in DPICL_HOME, with receipts
 """
 
 from __future__ import annotations
@@ -17,95 +18,96 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account, Ledger, Release, content_version, load_key, release_id
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from dpicl.accounting.ledger import Ledger, Release, Reservation, content_version, load_key
 from dpicl.contract.declared import Declared
-from dpicl.contract.load import contract_digest
 from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
 from dpicl.methods import METHODS
-from dpicl.methods.common import Cost
-from dpicl.methods.ldp_collection import release_cells
 from dpicl.pipeline import Cell, Unit
 from tasks.artefacts import read_content_digest, read_queries
+from tasks.changed import tell_if_changed
 from tasks.files import PRIVATE_MODE, publish, read_json, write_json
 from tasks.models import fingerprint
+from tasks.names import QUERIES, WRITER, releases_of
+from tasks.receipts import artefact_of, check_not_lost, check_not_shorter, keep
 from tasks.run_folder import UnitFolder, read_plan
 from tasks.settings import Settings
+from tasks.state_home import KEY, LEDGER, check_one_home
 
 SPENDING = "releases.json"
-POST_PROCESSING = {"estimator", "also_sampled"}
-"""Choices that change nothing of a release: it is bought once for all of them."""
-_LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"})
-"""Choices that came later, as everything was before them: where all of a set are so, the release keeps its name."""
-WRITING = ("few_shot_generation", "dp_icl")
-"""Methods in which a model reads private rows."""
 
 
 @contextmanager
 def open_ledger(settings: Settings) -> Iterator[Ledger]:
-    """The ledger of this installation."""
-    settings.home.mkdir(parents=True, exist_ok=True)
-    url = os.environ.get("DPICL_LEDGER") or f"sqlite:///{settings.home / 'ledger.db'}"
-    with Ledger.open(url, ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
+    """The ledger of this installation.
+
+    Raises:
+        LedgerRefusedError: releases stand that were charged in another one, or another folder holds a ledger too.
+    """
+    key = ledger_key(settings)
+    check_not_lost(settings)
+    with Ledger.open(address_of(settings), key, settings.home / "ledger.anchor.json") as ledger:
+        check_not_shorter(ledger, settings)
         yield ledger
 
 
-def ledger_key(settings: Settings) -> bytes:
-    """The installation's secret key for names of releases and versions of data."""
-    return load_key(settings.home / "keys" / "ledger.key")
+def check_shared(contracts: Iterable[Declared]) -> None:
+    """Refuse to charge rows in a ledger of this host alone, where other hosts work on them too: each would have a budget of its own.
 
-
-def account_of(contract: Declared, method: str) -> Account:
-    """Central releases spend a row's budget, local ones a client's: two accounts per data set."""
-    budget, local = contract.privacy.budget, method == "ldp_tabicl"
-    return Account(
-        name=f"{contract.name}-clients" if local else contract.name,
-        unit="client" if local else contract.privacy.unit,
-        neighbours=Neighbours.REPLACE_ONE if local else Neighbours(contract.privacy.neighbours),
-        epsilon_cap=budget.epsilon,
-        delta_cap=budget.delta,
-        benchmark=budget.benchmark,
-    )
-
-
-def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") -> dict[str, Any]:
-    """What makes a release another one, besides data and contract; public.
-
-    Args:
-        writer: which model writes, where a model reads private rows.
+    Raises:
+        LedgerRefusedError: DPICL_LEDGER names no database that all share.
     """
-    chosen, own = getattr(unit.options, unit.method), {"sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate)}
-    if unit.method == "ldp_tabicl":
-        chosen = release_cells(unit)[cell]
-    if unit.method == "mst_tabicl":
-        own = {}
-    if unit.method in WRITING:
-        chosen, own = chosen.variant(cell.system), {"writer": writer}
-    choices = chosen.model_dump(mode="json", exclude=POST_PROCESSING)
-    for before in _LATER:
-        if before.items() <= choices.items():
-            choices = {name: choice for name, choice in choices.items() if name not in before}
-    return {
-        "epsilon": cell.epsilon,
-        "shots": cell.shots,
-        **own,
-        "replicate": unit.seed,
-        "simulated": contract.privacy.budget.benchmark,
-        **choices,
-    }
+    capped = sorted(contract.name for contract in contracts if not contract.privacy.budget.benchmark)
+    if capped and not (os.environ.get("DPICL_LEDGER") or "").startswith("postgresql"):
+        raise LedgerRefusedError(
+            f"{capped[0]}: on a cluster every host would spend from a ledger of its own; expected one PostgreSQL for all in DPICL_LEDGER"
+        )
 
 
-def costs_of(contract: Declared, unit: Unit) -> dict[Cell, Cost]:
-    """Every release of a unit with its cost; known without any data."""
-    costs: dict[Cell, Cost] = METHODS[unit.method].releases(contract, unit)
-    return costs
+def address_of(settings: Settings) -> str | URL:
+    """Of the ledger's database; its file's path may hold any letters."""
+    return os.environ.get("DPICL_LEDGER") or URL.create("sqlite", database=str(settings.home / LEDGER))
+
+
+def check_ledger(contract: Declared) -> None:
+    """Refuse to charge rows elsewhere than in the ledger that their contract names.
+
+    Raises:
+        LedgerRefusedError: DPICL_LEDGER names another one, or none.
+    """
+    if contract.ledger is None:
+        return
+    try:
+        used, named = (make_url(text) for text in (os.environ.get("DPICL_LEDGER") or "sqlite://", contract.ledger))
+    except ArgumentError:
+        raise LedgerRefusedError("DPICL_LEDGER: is no database URL; expected postgresql://…") from None
+    if [(url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named)].count(
+        (named.get_backend_name(), named.host, named.port or 5432, named.database)
+    ) < 2:
+        raise LedgerRefusedError(f"{contract.name}: is charged in the ledger {contract.ledger} only; expected that one in DPICL_LEDGER")
+
+
+def ledger_key(settings: Settings) -> bytes:
+    """The installation's secret key for names of releases and versions of data; nothing is charged without it.
+
+    Raises:
+        LedgerRefusedError: it is no key, or another folder holds a ledger too.
+    """
+    check_one_home(settings.home)
+    return load_key(settings.make_home() / KEY)
+
+
+def rows_version(settings: Settings, digest: str) -> str:
+    """A keyed name of one state of private rows: for private places only, as who sees two of them can compare tables."""
+    return content_version(ledger_key(settings), bytes.fromhex(digest))
 
 
 @dataclass(frozen=True)
@@ -116,26 +118,15 @@ class UnitReleases:
     named: Mapping[Cell, Release]
 
     @staticmethod
-    def of(folder: UnitFolder) -> UnitReleases:
-        """Name every release by account, data, mechanism, parameters and contract."""
-        key, contract, unit = ledger_key(folder.settings), folder.declared, folder.unit
-        writer = fingerprint(read_plan(folder.run).writing_model, folder.settings) if unit.method in WRITING else ""
-        version = content_version(key, bytes.fromhex(read_content_digest(folder)) + _queries_digest(folder))
-        account = account_of(contract, unit.method)
-        named = {}
-        for cell, cost in costs_of(contract, unit).items():
-            parameters = parameters_of(contract, unit, cell, writer)
-            name = release_id(
-                key,
-                account=account.name,
-                content_version=version,
-                mechanism=unit.method,
-                mechanism_version=METHODS[unit.method].VERSION,
-                parameters=parameters,
-                contract_digest=contract_digest(contract),
-                neighbours=account.neighbours,
-            )
-            named[cell] = Release(name, account.name, version, unit.method, parameters, cost.charged)
+    def of(folder: UnitFolder, ledger: Ledger) -> UnitReleases:
+        """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
+        plan, contract, unit, settings = read_plan(folder.run), folder.declared, folder.unit, folder.settings
+        check_ledger(contract)
+        writer = fingerprint(plan.writing_model, settings) if METHODS[unit.method].MODEL_READS_ROWS else ""
+        also = {QUERIES: _queries_digest(folder)} if METHODS[unit.method].ANSWERS_QUERIES else {}
+        named = releases_of(
+            ledger, ledger_key(settings), contract, unit, settings, period=plan.period_of(unit.dataset), writer=writer, also=also
+        )
         return UnitReleases(folder, named)
 
     def reserve(self, ledger: Ledger) -> list[Cell]:
@@ -143,18 +134,37 @@ class UnitReleases:
 
         Raises:
             BudgetError: the account's cap would be passed; no mechanism has read a row.
+            LedgerRefusedError: an artefact stands under a name that the ledger does not know.
         """
-        ledger.ensure_account(account_of(self.folder.declared, self.folder.unit.method))
-        answers = {cell: ledger.reserve(release) for cell, release in self.named.items()}
+        answers = {cell: self.charge(ledger, cell) for cell in self.named}
         charged = sum(answer.is_new for answer in answers.values())
         if charged or not (self.folder.path / SPENDING).exists():
             spending = {
                 "releases": len({release.release_id for release in self.named.values()}),
                 "charged_now": charged,
-                "account": account_of(self.folder.declared, self.folder.unit.method).name,
+                "account": next(iter(self.named.values())).account,
             }
             write_json(self.folder.path / SPENDING, spending, replace=True)
         return [cell for cell, answer in answers.items() if answer.artefact_sha256 is None]
+
+    def charge(self, ledger: Ledger, cell: Cell) -> Reservation:
+        """Charge one release, unless it was charged before, and write its receipt.
+
+        Raises:
+            BudgetError: the account's cap would be passed; no mechanism has read a row.
+            LedgerRefusedError: an artefact stands under a name that the ledger does not know.
+        """
+        release, settings = self.named[cell], self.folder.settings
+        if ledger.find(release.release_id) is None and artefact_of(settings, release).exists():
+            raise LedgerRefusedError(
+                f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
+                f"restore the ledger from a backup, or `dpicl ledger adopt`"
+            )
+        if METHODS[self.folder.unit.method].MODEL_READS_ROWS:
+            ledger.take_up(release, differing=[WRITER])
+        answer = ledger.reserve(release)
+        keep(ledger, release, settings)
+        return answer
 
     def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> None:
         """Offer a draw as the release; if another one has won already, this one is discarded unseen."""
@@ -167,6 +177,7 @@ class UnitReleases:
             with suppress(FileNotFoundError):  # a reader has renamed it
                 draft.replace(self._final(release))
             sync_folder(draft.parent)
+        keep(ledger, release, self.folder.settings)
         self._forget_losers(release, winner)
 
     def _forget_losers(self, release: Release, winner: str) -> None:
@@ -201,17 +212,15 @@ class UnitReleases:
         return content
 
     def _final(self, release: Release) -> Path:
-        return self.folder.settings.home / "released" / release.account / release.release_id
+        return artefact_of(self.folder.settings, release)
 
     def _draft(self, release: Release, sha256: str) -> Path:
         return self._final(release).with_name(f"{release.release_id}.{sha256}.draft")
 
 
-def _queries_digest(folder: UnitFolder) -> bytes:
-    """Of the queries that a release answers: other queries, another release. Nothing for methods that answer any."""
-    if folder.unit.method != "dp_icl":
-        return b""
-    return hashlib.sha256(json.dumps(read_queries(folder).data.column("text").to_pylist()).encode()).digest()
+def _queries_digest(folder: UnitFolder) -> str:
+    """Of the public queries that a release answers: other queries, another release."""
+    return hashlib.sha256(json.dumps(read_queries(folder).data.column("text").to_pylist()).encode()).hexdigest()
 
 
 def release_missing(folder: UnitFolder, draw: Callable[[list[Cell]], Mapping[Cell, bytes]]) -> dict[Cell, bytes]:
@@ -220,12 +229,17 @@ def release_missing(folder: UnitFolder, draw: Callable[[list[Cell]], Mapping[Cel
     Args:
         draw: makes artefacts for the given cells; called only after they are charged.
     """
-    releases = UnitReleases.of(folder)
     with open_ledger(folder.settings) as ledger:
+        releases = UnitReleases.of(folder, ledger)
         missing = releases.reserve(ledger)
         for cell, content in (draw(missing) if missing else {}).items():
             releases.publish(ledger, cell, content)
-        return {cell: releases.read(ledger, cell) for cell in releases.named}
+        found = {cell: releases.read(ledger, cell) for cell in releases.named}
+    if not folder.declared.privacy.budget.benchmark:
+        version = rows_version(folder.settings, read_content_digest(folder))
+        drawn = {releases.named[cell].release_id for cell in missing}
+        tell_if_changed(folder.settings, folder.unit.dataset, {one.release_id for one in releases.named.values()}, drawn, version)
+    return found
 
 
 def spending_of(run: Path, units: Mapping[str, Unit]) -> dict[str, tuple[int, int]]:

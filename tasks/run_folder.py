@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
+from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.text import TextContract
-from dpicl.errors import RunError
+from dpicl.errors import ParameterError, RunError
 from dpicl.lm.models import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.pipeline import Pipeline, Unit, units_of
@@ -24,8 +26,8 @@ from tasks.files import read_json, write_json
 from tasks.settings import Settings
 
 PLAN = "plan.json"
-_FIRST = {"mst_tabicl": 1}
-"""Versions of methods that have changed since plans name them."""
+_FIRST = {"ldp_tabicl": 1, "gdp_tabicl": 3, "mst_tabicl": 1, "few_shot_generation": 1, "dp_icl": 1}
+"""Versions of methods from before plans named them: those that came later are always named."""
 _BEFORE_WRITERS = {"gdp_tabicl": 2}
 """The newest versions that plans may be of which do not know of a writing model, if they are not today's."""
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
@@ -39,7 +41,7 @@ def run_folder(settings: Settings, run_id: str) -> Path:
     """
     if not _RUN_ID.match(run_id):
         raise RunError(f"run id {run_id[:60]!r}: expected letters, digits, dots, dashes and underscores")
-    return settings.home / "runs" / run_id
+    return settings.runs / run_id
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class Plan:
     model: ModelSpec
     writer: ModelSpec | None = None
     """The local model that writes demonstrations from private texts, if that is another one."""
+    periods: Mapping[str, str] = field(default_factory=dict)
+    """The period of each data set's releases, as it was when the run was planned; `once` of those that are not named."""
+
+    def period_of(self, dataset: str) -> str:
+        """The period that a data set's releases are made for."""
+        return self.periods.get(dataset, ONCE)
 
     @property
     def writing_model(self) -> ModelSpec:
@@ -81,6 +89,7 @@ class Plan:
             "model": self.model.model_dump(mode="json"),
             "versions": self.versions,
             **({} if self.writer is None else {"writer": self.writer.model_dump(mode="json")}),
+            **({"periods": dict(self.periods)} if self.periods else {}),
         }
 
 
@@ -114,7 +123,7 @@ def check_versions(folder: Path, plan: Plan) -> None:
 def _versions(stored: Any) -> dict[str, int]:
     """What a stored plan says; plans did not say it at first."""
     known = _FIRST if "writer" in stored["pipeline"] else _FIRST | _BEFORE_WRITERS
-    first = {method: known.get(method, METHODS[method].VERSION) for method in stored["pipeline"]["methods"]}
+    first = {method: known.get(method, 0) for method in stored["pipeline"]["methods"]}
     return dict(stored.get("versions", first))
 
 
@@ -128,8 +137,9 @@ def read_plan(folder: Path) -> Plan:
     try:
         pipeline, model = Pipeline.model_validate(content["pipeline"]), ModelSpec.model_validate(content["model"])
         writer = ModelSpec.model_validate(content["writer"]) if "writer" in content else None
-        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer)
-    except (KeyError, TypeError, ValueError):
+        periods = {str(dataset): read_period(period) for dataset, period in content.get("periods", {}).items()}
+        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer, periods)
+    except (AttributeError, KeyError, TypeError, ValueError, ParameterError):
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
 
 

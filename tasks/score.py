@@ -17,7 +17,7 @@ from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import METHODS
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.pipeline import Cell
-from tasks.artefacts import prompted_cells, read_prompts
+from tasks.artefacts import asked_folder, asked_mode, prompted_cells, read_prompts
 from tasks.doorway import clean_errors, doorway, timed
 from tasks.files import read_arrays, write_arrays, write_json
 from tasks.models import scorer_of
@@ -29,7 +29,7 @@ Asked = tuple[int, Cell, list[str]]
 
 
 def _cell_file(folder: UnitFolder, number: int) -> Path:
-    return folder.path / "scored" / f"{number:04d}.npz"
+    return asked_folder(folder, "scored") / f"{number:04d}.npz"
 
 
 def _cells(folder: UnitFolder) -> dict[str, Cell]:
@@ -53,6 +53,8 @@ def _group_of(cell: Cell) -> tuple[object, ...]:
 def _parts_to_score(run: str, unit_key: str) -> range:
     folder = open_unit(run, unit_key)
     known = _cells(folder)
+    if folder.declared.evaluation == "charged":
+        return range(PARTS)  # whatever rows there are
     return range(min(PARTS, len({_group_of(known[key]) for key in prompted_cells(folder)})))
 
 
@@ -72,20 +74,28 @@ def _score(run: str, unit_key: str, part: int) -> str:
 
 def _score_group(folder: UnitFolder, scorer: Scorer, group: list[Asked]) -> None:
     """All cells of a group are asked at once: they have one epsilon, and so one trust."""
-    answers, texts = METHODS[folder.unit.method].answers, [text for _, _, texts in group for text in texts]
-    said = answers.ask_cell(scorer, texts, folder.declared, group[0][1])
-    if isinstance(scorer, Tallying):
-        tally = scorer.tally(texts, answers.continuations_of(folder.declared))
+    texts = [text for _, _, texts in group for text in texts]
+    said = _said(folder, scorer, texts, group[0][1])
+    if isinstance(scorer, Tallying) and folder.declared.evaluation != "charged":
+        tally = scorer.tally(texts, METHODS[folder.unit.method].answers.continuations_of(folder.declared))
         write_json(_cell_file(folder, group[0][0]).with_suffix(".json"), tally, replace=True)
     ends = np.cumsum([len(texts) for _, _, texts in group])
     for (number, cell, _), part in zip(group, np.split(said, ends[:-1]), strict=True):
-        write_arrays(_cell_file(folder, number), {cell.key: part})
+        write_arrays(_cell_file(folder, number), {cell.key: part}, mode=asked_mode(folder))
+
+
+def _said(folder: UnitFolder, scorer: Scorer, texts: list[str], cell: Cell) -> np.ndarray:
+    """What the model says to every prompt; to private ones one by one, so that rounding in a batch lets none of them move another."""
+    ask_cell = METHODS[folder.unit.method].answers.ask_cell
+    if folder.declared.evaluation != "charged":
+        return ask_cell(scorer, texts, folder.declared, cell)
+    return np.concatenate([ask_cell(scorer, [text], folder.declared, cell) for text in texts])
 
 
 def read_scores(folder: UnitFolder) -> dict[str, np.ndarray]:
     """What was said by cell key, in the order of the prompts: scores of shape (prompts, labels), or texts."""
     scores: dict[str, np.ndarray] = {}
-    for path in sorted((folder.path / "scored").glob("[0-9]*.npz")):
+    for path in sorted(asked_folder(folder, "scored").glob("[0-9]*.npz")):
         scores.update(read_arrays(path))
     return scores
 

@@ -1,6 +1,7 @@
 """Where things are, from the environment.
 
-DPICL_HOME        state: runs, private files, caches, models        default ./.dpicl
+DPICL_HOME        state: ledger, keys, releases, private files, models default the platform's state folder of the user
+DPICL_RUNS        runs and their reports, which may be deleted      default `runs` in a DPICL_HOME that is set, else ./.dpicl/runs
 DPICL_DATA        folder of data files that contracts name          default none
 DPICL_CONTRACTS   folder of contracts                               default ./data_contracts, else the packaged ones
 DPICL_PIPELINES   pipelines.yaml                                    default ./pipelines.yaml, else the packaged one
@@ -23,6 +24,7 @@ from typing import TypeVar
 import dpicl
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.errors import DeclarationError, ParameterError
+from tasks.state_home import BEFORE, default_home, make_private
 
 CONTRACTS, TEXTS = "data_contracts", "texts"
 """Folder of the contracts of texts, below that of all contracts."""
@@ -76,16 +78,23 @@ class Settings:
     data: Path | None
     contracts: Path
     pipelines: Path
+    runs: Path
 
     @staticmethod
     def from_environment() -> Settings:
-        """Read the environment; creates nothing."""
-        data = os.environ.get("DPICL_DATA")
+        """Read the environment; creates nothing.
+
+        Raises:
+            ParameterError: the user has no state folder.
+        """
+        data, named, runs = (os.environ.get(name) for name in ("DPICL_DATA", "DPICL_HOME", "DPICL_RUNS"))
+        home = Path(named).resolve() if named else default_home()
         return Settings(
-            Path(os.environ.get("DPICL_HOME") or ".dpicl").resolve(),
+            home,
             Path(data).resolve() if data else None,
             _resource("DPICL_CONTRACTS", CONTRACTS),
             _resource("DPICL_PIPELINES", "pipelines.yaml"),
+            Path(runs).resolve() if runs else (home if named else BEFORE.resolve()) / "runs",
         )
 
     def own_contracts(self) -> Path:
@@ -103,16 +112,38 @@ class Settings:
     @property
     def models(self) -> Path:
         """Models made on this machine."""
-        return self.home / "models"
+        return self.own("models")
 
-    def private(self, *parts: str) -> Path:
-        """A folder of private files below `private/`; it and those above are for their owner only."""
-        folder = self.home / "private"
-        for part in ("", *parts):
+    def make_home(self) -> Path:
+        """The state home, made on first use; for its owner only, whoever made it.
+
+        Raises:
+            RunError: it cannot be made, or others may use it and that cannot be changed.
+        """
+        make_private(self.home, "DPICL_HOME")
+        return self.home
+
+    def make_runs(self) -> Path:
+        """The folder of runs, made on first use and for its owner only: reports are public, but a run holds queries too.
+
+        Raises:
+            RunError: it cannot be made, or others may use it and that cannot be changed.
+        """
+        make_private(self.runs, "DPICL_RUNS")
+        return self.runs
+
+    def own(self, *parts: str) -> Path:
+        """A folder below the state home; it and those above are for their owner only."""
+        folder = self.make_home()
+        for part in parts:
             folder = folder / part
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
         return folder
+
+    def private(self, *parts: str) -> Path:
+        """A folder of private files, below `private/`."""
+        return self.own("private", *parts)
 
     def contract(self, name: str) -> Contract:
         """The contract of a table, by its plain name.

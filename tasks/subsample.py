@@ -21,7 +21,7 @@ def subsample(folder: UnitFolder) -> str:
     if (folder.path / GROUPS).exists():
         return "averages are already released"
     with open_ledger(folder.settings) as ledger:
-        missing = UnitReleases.of(folder).reserve(ledger)
+        missing = UnitReleases.of(folder, ledger).reserve(ledger)
     counted_in_batches = Batches.of(folder) is not None  # of these `aggregate` gathers sums, and no row's group is kept
     write_members(folder, _draw(folder, missing) if missing and not counted_in_batches else {})
     return f"{len(missing)} cells to draw"

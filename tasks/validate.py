@@ -31,7 +31,8 @@ def _validate(run: str, dataset: str) -> str:
         rules, counts, holds = _whole(settings, dataset, Path(run)) if batches is None else _in_batches(batches)
         broken = [(rule, counts.get(rule, 0)) for rule, held in zip(rules, holds, strict=True) if not held]
         write_json(
-            Path(run) / "validation" / f"{dataset}.json", [_row(rule, held, counts) for rule, held in zip(rules, holds, strict=True)]
+            Path(run) / "validation" / f"{dataset}.json",
+            [_row(rule, held, counts, contract) for rule, held in zip(rules, holds, strict=True)],
         )
     _refuse(contract, [(rule, count) for rule, count in broken if rule.severity == "fail"])
     return f"{len(rules)} rules, {len(broken)} warnings"
@@ -59,15 +60,10 @@ def _checked(table: pa.Table, contract: Declared) -> tuple[tuple[Rule, ...], tup
     return rules_of(contract), violations(table, contract)
 
 
-def _row(rule: Rule, held: bool, counts: dict[Rule, int]) -> dict[str, object]:
-    return {
-        "rule": rule.rule,
-        "column": rule.column,
-        "expected": rule.description,
-        "severity": rule.severity,
-        "holds": held,
-        "values": 0 if held else counts.get(rule, 0),
-    }
+def _row(rule: Rule, held: bool, counts: dict[Rule, int], contract: Declared) -> dict[str, object]:
+    """Whether a rule holds; of a benchmark also how many values break it."""
+    told = {"rule": rule.rule, "column": rule.column, "expected": rule.description, "severity": rule.severity, "holds": held}
+    return told | ({"values": 0 if held else counts.get(rule, 0)} if contract.privacy.budget.benchmark else {})
 
 
 def _refuse(contract: Declared, failed: list[tuple[Rule, int]]) -> None:

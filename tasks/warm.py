@@ -7,6 +7,7 @@ import gc
 import tasks.consult
 import tasks.fit_baselines
 import tasks.generate
+import tasks.probe
 import tasks.score  # noqa: F401 - for what they import
 from dpicl.lm.models import import_backend
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,8 @@ from hypothesis import settings
 
 from dpicl.contract import Contract, load_contract
 from dpicl.tabular.split import SplitTable, split_table
-from tests.harness import PRELOAD
+from tasks.state_home import default_home
+from tests.harness import PRELOAD, last_written
 from tests.library.examples import random_table, small_contract
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +35,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 # As Dask's workers have it: tests run in several processes, and so do most of the programs that they start.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# No test may spend from the budgets of whoever runs it: a program that is told of no state home finds one here.
+OWN_STATE = "TESTERS_STATE_HOME"
+if OWN_STATE not in os.environ:  # else set by the process that started this one
+    os.environ[OWN_STATE] = str(default_home())
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="dpicl-tests-")
+    atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 # Read when Prefect is imported, whichever test does that first: stages also work without a flow, and its console is a captured one.
 os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
@@ -79,6 +90,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "world" if _shares_the_world(ROOT / file) else file
 
     return OneWorld(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state_stays() -> Iterator[None]:
+    """Fails where a test has written into the tester's own state home."""
+    own = Path(os.environ[OWN_STATE])
+    before = last_written(own)
+    yield
+    assert last_written(own) == before, f"a test wrote into {own}, or you did meanwhile"
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,8 +32,11 @@ from typing import Any
 import pytest
 import yaml
 
+from dpicl.errors import DpiclError
 from flows.embedded_server import stop_with_parent
 from flows.runtime import LOCAL_CLUSTER
+from tasks.benchmarks import declare, read_content
+from tasks.settings import Settings
 from tests.library.examples import random_table, small_contract, tree
 from tests.library.text_contracts import ENSEMBLE, text_tree
 
@@ -77,6 +80,7 @@ class Place:
         return {
             **_QUIET,
             "DPICL_HOME": str(self.home),
+            "DPICL_RUNS": str(self.home / "runs"),
             "DPICL_CONTRACTS": str(self.root / "contracts"),
             "DPICL_PIPELINES": str(self.root / "pipelines.yaml"),
             "DPICL_DATA": str(self.root / "data"),
@@ -139,11 +143,22 @@ def new_place(root: Path) -> Place:
     return place
 
 
+def publish(place: Place, name: str, **extra: str) -> None:
+    """Declare what a benchmark's rows are now, as `dpicl data publish NAME --yes` does; rows that break their contract cannot be."""
+    with Place.entered(place, **extra), suppress(DpiclError):
+        settings = Settings.from_environment()
+        declare(name, read_content(settings.declared(name), settings), settings)
+
+
 def install(place: Place, contract: Mapping[str, Any], csv_text: str) -> str:
-    """Add a data set: its contract and its rows; gives its name."""
+    """Add a data set: its contract and its rows, published if it is a benchmark; gives its name."""
     name = str(contract["name"])
     (place.root / "contracts" / f"{name}.yaml").write_text(yaml.safe_dump(dict(contract), sort_keys=False))
     (place.root / "data" / f"{name}.csv").write_text(csv_text)
+    if "queries" in contract:
+        (place.root / "data" / contract["queries"]["file"]).write_text(shop_rows(12, seed=99))
+    if csv_text:  # else its rows are elsewhere, and not there yet
+        publish(place, name)
     return name
 
 
@@ -152,7 +167,10 @@ def shop(name: str = "shop", *, private: bool = False, **changes: Any) -> dict[s
     content = {**tree(), "name": name, **changes}
     content["source"] = {**content["source"], "file": f"{name}.csv"}
     if private:
-        content["privacy"] = {**content["privacy"], "budget": {"epsilon": 1000}}
+        # Replace-one, so that clients may report too: their number is public then.
+        content["privacy"] = {**content["privacy"], "neighbours": "replace-one", "budget": {"epsilon": 1000}}
+        content["queries"] = {"file": f"{name}_queries.csv"}
+        del content["split"]
     return content
 
 
@@ -170,16 +188,18 @@ def letters(name: str = "letters", *, private: bool = False, **changes: Any) -> 
     content.setdefault("ensemble", ENSEMBLE)
     if private:
         content["privacy"] = {**content["privacy"], "budget": {"epsilon": 1000, "delta": 0.05}}
+        content["source"]["queries"] = content["source"].pop("test")
     return content
 
 
 def install_texts(place: Place, contract: Mapping[str, Any], train: bytes, test: bytes) -> str:
-    """Add a set of texts: its contract and its records as JSON lines; gives its name."""
+    """Add a set of texts: its contract and its records as JSON lines, published if it is a benchmark; gives its name."""
     name = str(contract["name"])
     (place.root / "contracts" / "texts" / f"{name}.yaml").write_text(yaml.safe_dump(dict(contract), sort_keys=False))
     (place.root / "data" / name).mkdir(exist_ok=True)
     for part, content in (("train", train), ("test", test)):
         (place.root / "data" / name / f"{part}.jsonl").write_bytes(content)
+    publish(place, name)
     return name
 
 
@@ -251,6 +271,11 @@ class World(Place):
         """Task runs of the newest flow run of a run."""
         flow_run = self.flow_run(run_id)["id"]
         return list(self.ask("task_runs/filter", {"flow_runs": {"id": {"any_": [flow_run]}}, "limit": 200}))
+
+
+def last_written(folder: Path) -> dict[Path, int]:
+    """When a folder and what is in it was last changed, two levels deep; nothing where there is none."""
+    return {path: path.lstat().st_mtime_ns for path in (folder, *folder.glob("*"), *folder.glob("*/*")) if path.exists()}
 
 
 def free_port() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.audit import counts, ensembles, keywords, local, means, noise, persons, placement, releases, spanning, texts
+from dpicl.audit import counts, ensembles, evaluation, keywords, local, means, noise, persons, placement, releases, spanning, texts
 from dpicl.audit.case import AuditCase
 from dpicl.errors import ParameterError
 
@@ -31,6 +31,7 @@ _ALL = (
     keywords.set_case(),
     keywords.joint_case(),
     placement.keyed_case(),
+    evaluation.evaluation_case(),
 )
 CASES: dict[str, AuditCase] = {case.name: case for case in _ALL}
 

@@ -8,7 +8,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from dpicl.contract.base import Frozen, Grown, Name, Rate, Text
+from dpicl.contract.periods import Every
 from dpicl.contract.sources import Origin
+from dpicl.contract.split import Evaluation
 
 
 class Budget(Frozen):
@@ -69,15 +71,22 @@ class Privacy(Frozen):
         return self
 
 
+class Releases(Frozen):
+    """When a release is made anew, whatever became of the rows."""
+
+    every: Every = "once"
+    """`once`, or a calendar period in UTC: the first draw in a period stands, and a new period is charged and drawn anew."""
+
+
 class Declared(Grown):
     """Public knowledge on one data set, whatever its kind; code that needs only this takes every contract."""
 
-    later: ClassVar[tuple[str, ...]] = ("draft",)
+    later: ClassVar[tuple[str, ...]] = ("draft", "account", "releases", "ledger")
 
     version: Literal[1]
     """Of the form of contracts."""
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-    """The file's name without `.yaml`, and the name of the account."""
+    """The file's name without `.yaml`, and the name of the account where the rows have none yet."""
     description: Text
     """One sentence for reports: what is asked of which rows."""
     source: Origin
@@ -86,3 +95,19 @@ class Declared(Grown):
     """Whom releases protect, and what they may cost."""
     draft: bool = False
     """Whether parts of it were taken from rows; nothing is released by a draft."""
+    account: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")] | None = None
+    """Which account pays, where several contracts are on the same rows under several addresses; left out, the rows' address says it."""
+    releases: Releases = Releases()
+    """When releases are made anew; once if left out."""
+    ledger: Annotated[str, StringConstraints(pattern=r"^postgresql://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[A-Za-z0-9_-]+$")] | None = None
+    """The one ledger that these rows may be charged in, as `postgresql://HOST/DATABASE`; any that DPICL_LEDGER names if left out."""
+
+    @property
+    def tells_row_count(self) -> bool:
+        """Whether the number of rows is public: of a benchmark, and where a row is only ever exchanged for another."""
+        return self.privacy.budget.benchmark or (self.privacy.unit == "row" and self.privacy.neighbours == "replace-one")
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """What answers are measured on."""
+        raise NotImplementedError

@@ -216,7 +216,7 @@ privacy:
   sampling_rate: 1/10
   budget: {{epsilon: {draft.epsilon:g}}}
 
-split: {{test_fraction: 0.2}}
+# Every row is protected. To measure answers, name a file of public rows with these columns: `queries: {{file: …}}`.
 
 columns:
 {columns}

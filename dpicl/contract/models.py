@@ -21,35 +21,7 @@ from pydantic import (
 from dpicl.contract.base import Category, Frozen, Grown, Name, Text
 from dpicl.contract.declared import Declared
 from dpicl.contract.sources import Source
-
-
-class Split(Frozen):
-    """How rows are parted into demonstrations and queries.
-
-    Either a published split column, or a seeded random part of `test_fraction`. Of the test
-    part, `query_fraction` is put to the model.
-    """
-
-    column: Name | None = None
-    """The category column of a published split; with `train` and `test`."""
-    train: Category | None = None
-    """Its value in rows that demonstrations are made from."""
-    test: Category | None = None
-    """Its value in rows that are held out."""
-    test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """The share of rows that is held out at random where no split is published: the same rows in every run."""
-    query_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """The share of the held-out rows that is put to the model."""
-
-    @model_validator(mode="after")
-    def _one_of(self) -> Split:
-        published = (self.column, self.train, self.test)
-        if all(published) == (self.test_fraction is not None) or (any(published) and not all(published)):
-            raise ValueError("the split is unclear; expected column, train and test, or test_fraction")
-        if all(published) and self.train == self.test:
-            raise ValueError("train and test are the same part; expected two different values of the column")
-        return self
-
+from dpicl.contract.split import Evaluation, QueryFile, Split
 
 Levels = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
 """Rising cut points between the levels of a number that released rows tell apart, from public knowledge."""
@@ -262,10 +234,14 @@ class Check(Frozen):
 class Contract(Declared):
     """All public knowledge on one data set."""
 
+    later: ClassVar[tuple[str, ...]] = (*Declared.later, "split", "queries")
+
     source: Source
     """Where the rows are, who published them, and on what terms."""
-    split: Split
-    """Which rows are held out."""
+    split: Split | None = None
+    """Which rows are held out; left out where none are, as of a table with something at stake."""
+    queries: QueryFile | None = None
+    """Of a table that is no benchmark: public rows to ask and to measure on, in place of held-out ones."""
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
     """Every column that is read, by name."""
     label: Label
@@ -282,7 +258,19 @@ class Contract(Declared):
     @property
     def features(self) -> tuple[str, ...]:
         """Columns that a central prompt may show: all but the label's and the split's."""
-        return tuple(name for name in self.columns if name not in (self.label.column, self.split.column))
+        return tuple(name for name in self.columns if name not in (self.label.column, self.split_column))
+
+    @property
+    def split_column(self) -> str | None:
+        """The column of a published split."""
+        return self.split.column if self.split else None
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """What answers are measured on."""
+        if self.privacy.budget.benchmark or self.queries:
+            return "public"
+        return "charged" if self.split and self.split.evaluation_epsilon is not None else "none"
 
     @property
     def read_columns(self) -> tuple[str, ...]:

@@ -41,7 +41,8 @@ def check_references(contract: Contract, file: str) -> None:
             _check_cuts(column.levels, column, f"columns.{name}.levels", file)
             if name not in contract.features:
                 raise DeclarationError(file, f"columns.{name}.levels", "is of no feature", "levels on features only")
-    if contract.split.column is not None:
+    _check_evaluation(contract, file)
+    if contract.split_column is not None:
         _check_split(contract, file)
     _check_person(contract, file)
     if contract.source.content_sha256 is not None:
@@ -107,8 +108,25 @@ def resolve_parts(
     return tuple(rest if part == "rest" else tuple(part) for part in parts)
 
 
+def _check_evaluation(contract: Contract, file: str) -> None:
+    """Where answers are measured is clear: a benchmark holds rows out, any other table may name public ones or charge."""
+    charged = contract.split is not None and contract.split.evaluation_epsilon is not None
+    if contract.privacy.budget.benchmark:
+        if contract.split is None:
+            raise DeclarationError(
+                file, "split", "is missing", "how a benchmark's rows are held out: column, train and test, or test_fraction"
+            )
+        if contract.queries is not None:
+            raise DeclarationError(file, "queries", "has no meaning for a benchmark", "no such key: its held-out rows are public")
+        if charged:
+            raise DeclarationError(file, "split.evaluation_epsilon", "has no meaning for a benchmark", "no such key: nothing is charged")
+    if contract.queries is not None and charged:
+        raise DeclarationError(file, "queries", "stands beside `split.evaluation_epsilon`", "one of both to measure on")
+
+
 def _check_split(contract: Contract, file: str) -> None:
     split = contract.split
+    assert split is not None
     column = _column(contract, str(split.column), "split.column", file)
     if not isinstance(column, CategoryColumn) or not {split.train, split.test} <= set(column.categories):
         raise DeclarationError(file, "split.column", "does not hold both parts", "a category column with the train and test values")
@@ -155,7 +173,7 @@ def _check_attributes(contract: Contract, file: str) -> None:
     for attribute in contract.local:
         if attribute.part_count > MAX_LEVELS:
             raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")
-        if attribute.column in (contract.label.column, contract.split.column):
+        if attribute.column in (contract.label.column, contract.split_column):
             raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
 
 

@@ -13,13 +13,14 @@ import re
 import string
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
-from dpicl.contract.base import Category, Frozen, Rate
+from dpicl.contract.base import Category, Frozen, Grown, Rate
 from dpicl.contract.declared import Declared
 from dpicl.contract.sources import FilePath, Origin, Sha256
+from dpicl.contract.split import Evaluation
 
 _FIELD = r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*"
 FieldPath = Annotated[str, StringConstraints(pattern=f"^{_FIELD}$", max_length=200)]
@@ -44,24 +45,28 @@ class TextFile(Frozen):
     file: FilePath
     """Below the data folder; texts are read from a disk only."""
     sha256: Sha256 | None = None
-    """Of a benchmark only: digest of the file as it stands there."""
+    """Of public texts only: digest of the file as it stands there."""
 
 
-class TextSource(Origin):
-    """Two files, of private texts and of held-out ones; or texts that come with a package."""
+class TextSource(Origin, Grown):
+    """Files of private texts, and of texts to ask; or texts that come with a package."""
+
+    later: ClassVar[tuple[str, ...]] = ("queries",)
 
     train: TextFile | None = None
     """Private texts."""
     test: TextFile | None = None
-    """Held-out texts, of which queries are taken."""
+    """Held-out texts, of which a benchmark's queries are taken; of texts with something at stake they are private too, and not asked."""
+    queries: TextFile | None = None
+    """Of texts with something at stake: texts declared public, with their labels, of which queries are taken."""
     bundled: Literal["docstrings"] | None = None
     """Texts that come with an installed package, in place of files."""
 
     @model_validator(mode="after")
     def _one_way(self) -> TextSource:
-        files = (self.train, self.test)
-        if all(files) == (self.bundled is not None) or any(files) != all(files):
-            raise ValueError("the source is unclear; expected `train` and `test`, or `bundled`")
+        files = (self.train, self.test, self.queries)
+        if bool(self.train) == (self.bundled is not None) or any(files) != bool(self.train):
+            raise ValueError("the source is unclear; expected `train` with `test` or `queries`, or `bundled`")
         return self
 
 
@@ -221,6 +226,11 @@ class TextContract(Declared):
         if not fields:
             raise ValueError("names no field; expected at least one place written {field}")
         return value
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """What answers are measured on."""
+        return "public" if self.privacy.budget.benchmark or self.source.queries else "none"
 
     @property
     def text_fields(self) -> tuple[str, ...]:

@@ -26,9 +26,20 @@ def check_text_references(contract: TextContract, file: str) -> None:
     for split, source in (("train", contract.source.train), ("test", contract.source.test)):
         if source is not None and source.sha256 is not None:
             check_public_digest(contract, f"source.{split}.sha256", file)
+    _check_queries(contract, file)
     _check_methods(contract, file)
     if contract.generation is not None:
         _check_sizes(contract, contract.generation, file)
+
+
+def _check_queries(contract: TextContract, file: str) -> None:
+    """A benchmark's held-out texts are its queries; texts with something at stake have public ones, or none."""
+    if not contract.privacy.budget.benchmark:
+        return
+    if contract.source.bundled is None and contract.source.test is None:
+        raise DeclarationError(file, "source.test", "is missing", "a file of held-out texts, which a benchmark is measured on")
+    if contract.source.queries is not None:
+        raise DeclarationError(file, "source.queries", "has no meaning for a benchmark", "no such key: its held-out texts are public")
 
 
 def _check_methods(contract: TextContract, file: str) -> None:

@@ -4,7 +4,7 @@ A model that others run (`trust: remote`) keeps what it is told. Without noise (
 a demonstration is a true row, and only a table that is public anyway may send one there. The
 plan asks before a row is read, and every stage that asks a model before it opens the model.
 
-Not covered queries, which are sent as they are, wherever the model runs.
+Not covered public queries, which are sent as they are, wherever the model runs; held-out private rows stay local.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from dpicl.types import PrivatePrompts, ReleasedPrompts
 
 
 def prompts_of(texts: Sequence[str], contract: Declared, cell: Cell) -> ReleasedPrompts | PrivatePrompts:
-    """Texts with their trust: those of a noiseless cell are private unless the table is public."""
+    """Texts with their trust: those of a noiseless cell are private unless the table is public, those that ask held-out private rows always."""
     noiseless = cell.epsilon is not None and math.isinf(cell.epsilon)
-    kind = PrivatePrompts if noiseless and not contract.privacy.budget.benchmark else ReleasedPrompts
+    private = (noiseless and not contract.privacy.budget.benchmark) or contract.evaluation == "charged"
+    kind = PrivatePrompts if private else ReleasedPrompts
     return kind(tuple(texts))
 
 
@@ -35,6 +36,11 @@ def check_egress(contract: Declared, unit: Unit, model: ModelSpec) -> None:
     Raises:
         PrivacyError: names the table and the model; nothing was read, nothing was opened.
     """
+    if contract.evaluation == "charged" and model.trust != "local":
+        raise PrivacyError(
+            f"{contract.name}: model {model.name!r} has trust {model.trust!r}, and `split.evaluation_epsilon` asks it held-out private rows; "
+            f"expected a local model, or public rows to ask: `queries`"
+        )
     private = sum(isinstance(prompts_of((), contract, cell), PrivatePrompts) for cell in unit.cells("icl"))
     if private and model.trust != "local":
         raise PrivacyError(

@@ -73,12 +73,18 @@ class TransformersScorer:
         self._token_budget = token_budget or _TOKEN_BUDGET[self._device.type]
         for attention in (NAME, None) if share else (None,):
             self._model: Any = None  # two of them may not fit the memory
-            self._tokenizer, self._model = load(folder, self._name, dtype, attention)
+            try:
+                self._tokenizer, self._model = load(folder, self._name, dtype, attention)
+            except ModelError:
+                if attention:  # some models attend in their own way only
+                    continue
+                raise
             self._move_to_device()
             self.shares = bool(attention) and self._can_share()
             if self.shares:
                 break
         self.leading: Tokens = leading_tokens(self._tokenizer)
+        self._vocabulary = int(self._model.get_input_embeddings().weight.shape[0])  # a token from here on would end a GPU's work for good
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
             name=self._name,
@@ -100,7 +106,7 @@ class TransformersScorer:
         place = {prompt: index for index, prompt in enumerate(unique)}
         order = np.array([place[prompt] for prompt in prompts], dtype=np.int64)
         rows = self._rows(unique, continuations)
-        self._check_lengths(list({row.prompt: row.tokens for row in sorted(rows, key=lambda row: len(row.tokens))}.values()))
+        self._check_rows(list({row.prompt: row.tokens for row in sorted(rows, key=lambda row: len(row.tokens))}.values()))
         scores = np.zeros((len(unique), len(continuations)))
         pending = np.zeros(len(unique), dtype=np.int64)
         for row in rows:
@@ -120,7 +126,7 @@ class TransformersScorer:
         """
         unique = sorted(set(prompts))
         rows = [self._prompt_tokens(prompt) for prompt in unique]
-        self._check_lengths(rows)
+        self._check_rows(rows)
         found: dict[int, np.ndarray] = {}
         for places, logits in self._read(rows, [(len(row) - 1,) for row in rows]):
             found |= zip([row for row, _ in places], logits.float().log_softmax(-1).cpu().numpy(), strict=True)
@@ -135,7 +141,7 @@ class TransformersScorer:
             ModelError: as `score`; prompt and new tokens must fit the context together.
         """
         rows = [self._prompt_tokens(prompt) for prompt in prompts]
-        self._check_lengths([row + (0,) * new_tokens for row in rows])
+        self._check_rows([row + (0,) * new_tokens for row in rows])
         return generate(
             self._model,
             self._tokenizer,
@@ -182,7 +188,7 @@ class TransformersScorer:
         """What votes are read with; on a GPU in padded batches, since every block of a tree costs launches of its own."""
         limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
         read = self._read if self._device.type == "cpu" else partial(read_padded, self._model, **limits)
-        return Reader(self._model, self._name, self._device, self._known, self.context, self._token_budget, read)
+        return Reader(self._model, self._name, self._device, self._known, self.context, self._token_budget, self._vocabulary, read)
 
     @cached_property
     def _known(self) -> torch.Tensor:
@@ -261,7 +267,11 @@ class TransformersScorer:
             )
         return whole[len(before) :]
 
-    def _check_lengths(self, rows: Sequence[Tokens]) -> None:
+    def _check_rows(self, rows: Sequence[Tokens]) -> None:
+        """Refuse rows that the model cannot read: longer than its context, or with tokens that it does not have."""
+        unknown = sum(max(row) >= self._vocabulary for row in rows if row)
+        if unknown:
+            raise ModelError(f"model {self._name!r} does not have all tokens of its tokenizer (prompts: {unknown}); expected another model")
         longest = max(map(len, rows), default=0)
         if self.context is not None and longest > self.context:
             count = sum(len(row) > self.context for row in rows)

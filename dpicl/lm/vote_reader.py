@@ -33,6 +33,7 @@ class Reader:
 
     Args:
         known: ids of all tokens that may be written, ascending, on the device.
+        vocabulary: ids of tokens that can be read are below it; a tokenizer may know more.
         read: rows and the positions wanted of each to places and logits, in no particular order.
     """
 
@@ -42,6 +43,7 @@ class Reader:
     known: torch.Tensor
     context: int | None
     token_budget: int
+    vocabulary: int
     read: Callable[[Sequence[Tokens], Sequence[Sequence[int]]], Iterator[tuple[Places, torch.Tensor]]]
 
 
@@ -90,7 +92,8 @@ def count_votes(reader: Reader, ballots: Mapping[int, Ballot], rule: VoteRule, p
         for number, distinct in repeats.items()
         for voter, (prompt, _) in enumerate(distinct)
     }
-    for keys, logits in voters.after({key: row for key, row in rows.items() if fits(row, reader.context)}):
+    readable = {key: row for key, row in rows.items() if fits(row, reader.context) and max(row) < reader.vocabulary}
+    for keys, logits in voters.after(readable):
         for number, lines in _lines(keys).items():
             tally.add(number, logits[lines], [repeats[number][keys[line][1]][1] for line in lines])
     return tally.told()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpicl.errors import ModelError
 from dpicl.lm.batching import Tokens
 from dpicl.lm.growing_rows import GrowingRows, token_bytes
 from dpicl.lm.vote_reader import FreshRows, LastLogits, Reader, count_votes
@@ -12,7 +11,7 @@ from dpicl.lm.voting import Ballot, OpenBallots, VoteRule, Votes
 
 
 class CachedSession:
-    """A `VotingSession` that keeps what was read, and reads everything again where memory does not suffice for that."""
+    """A `VotingSession` that keeps what was read, and reads everything again where that fails, for memory or another reason."""
 
     def __init__(self, reader: Reader, ballots: Sequence[Ballot], rule: VoteRule) -> None:
         self._reader, self._rule, self._ballots = reader, rule, OpenBallots(ballots)
@@ -26,7 +25,7 @@ class CachedSession:
         if self._kept is not None:
             try:
                 return self._votes(self._kept)
-            except ModelError:  # of memory, or one that comes again below
+            except Exception:  # noqa: BLE001 - of memory, of a model that cannot be read so, or one that comes again below
                 self._kept = None
         return self._votes(self._fresh)
 

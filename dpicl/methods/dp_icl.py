@@ -43,11 +43,12 @@ from dpicl.evaluation import Result
 from dpicl.lm.embedding import Embedder
 from dpicl.lm.requests import Scorer
 from dpicl.methods import text_answers as answers
-from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
+from dpicl.methods.common import ZERO_SHOT, Cost, check_free, draws_for, results
 from dpicl.methods.ensemble_answers import Answer, Public, decide, write_candidates
 from dpicl.methods.ensemble_plan import EnsemblePlan, costs, plans, released_cells
 from dpicl.methods.ensemble_statement import statement
 from dpicl.methods.ensemble_voting import Placement, Voters, Votes
+from dpicl.methods.interface import Baselines, Data, Trust
 from dpicl.methods.text_answers import truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
@@ -57,13 +58,34 @@ from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
 CITATIONS = ("wu2024privacy", "poetry2026")
 VERSION = 1
 """Raised when the same parameters would give another release."""
+DATA: Data = "texts"
+TRUST: Trust = "central"
+MODEL_READS_ROWS = True
+BASELINES: Baselines = "none"
+ANSWERS_QUERIES = True
 PROMPTS_AT_ONCE = 256
 Released = dict[Cell, list[Answer]]
 Numbered = Sequence[tuple[int, str]]
 """Queries with their numbers in a release: a number and its query belong together for ever."""
 Progress = Callable[[int, int], None]
 
-__all__ = ["VERSION", "Answer", "answers", "costs", "released_cells", "releases", "run", "statement", "truth_of"]
+__all__ = [
+    "ANSWERS_QUERIES",
+    "BASELINES",
+    "DATA",
+    "MODEL_READS_ROWS",
+    "TRUST",
+    "VERSION",
+    "Answer",
+    "answers",
+    "costs",
+    "identity",
+    "released_cells",
+    "releases",
+    "run",
+    "statement",
+    "truth_of",
+]
 
 
 class Secrets(Protocol):
@@ -215,9 +237,14 @@ class Memory:
         self._kept.setdefault(name, content)
 
 
+def identity(contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
+    """What makes a release another one besides epsilon, shots and seed; public."""
+    return unit.options.dp_icl.variant(cell.system).model_dump(mode="json")
+
+
 def run(split: SplitTable, contract: TextContract, unit: Unit, scorer: Scorer, reader: Scorer, embedder: Embedder | None) -> list[Result]:
     """The whole method on one set of texts, without any orchestrator: the same results as the flow."""
-    check_supported(contract, unit)
+    check_free(contract, unit)
     draws = draws_for(contract, unit.seed)
     memory = Memory(draws)
     job = Job(contract, plans(contract, unit), draws, memory, memory)

@@ -58,8 +58,23 @@ class Public:
         self._embed, self.candidates = lru_cache(LAST)(self._embed_now), lru_cache(LAST)(self._candidates)
 
     def points(self, texts: Sequence[str]) -> np.ndarray:
-        """Embeddings of norm 1, shape (texts, d); NaN where there is no text: no answer is no point, not one opposite to the centre."""
-        return np.where([[bool(text)] for text in texts], self._embed(tuple(texts)), np.nan)
+        """Embeddings of norm 1, shape (texts, d), of texts that a query's candidates were embedded before.
+
+        NaN where there is no text, or one that cannot be embedded: no answer is no point, not one opposite to the centre.
+        """
+        try:
+            points = self._embed(tuple(texts))
+        except Exception:  # noqa: BLE001 - whatever it is, it may follow from one text, and public ones were embedded
+            alone = [self._alone(text) for text in texts]
+            nowhere = np.full(max((len(point) for point in alone if point is not None), default=1), np.nan)
+            points = np.stack([nowhere if point is None else point for point in alone])
+        return np.where([[bool(text)] for text in texts], points, np.nan)
+
+    def _alone(self, text: str) -> np.ndarray | None:
+        try:
+            return np.asarray(self._embed((text,))[0])
+        except Exception:  # noqa: BLE001 - as above
+            return None
 
     def _embed_now(self, texts: tuple[str, ...]) -> np.ndarray:
         assert self._embedder is not None

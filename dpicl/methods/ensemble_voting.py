@@ -2,23 +2,25 @@
 
 Trust       Central; everything here is private until an answer is released.
 Guarantee   none spent. One row changes one prompt of a query, or is one, whatever the order of the
-            rows: its place follows from its own content under a secret key. A prompt that is too long
-            for the model, or an answer that is no text, is a vote for nothing: no other prompt is touched.
+            rows: its place follows from its own content under a secret key. A prompt that the model fails
+            on, for whatever reason, or scores with numbers that are not finite or all the same, votes for
+            nobody, and so does an answer that is no text: no other prompt is touched, and nothing stops.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeVar
+from itertools import count
 
 import numpy as np
 
 from dpicl.contract.text import Classification, TextContract
-from dpicl.errors import ModelError, TooLongError
+from dpicl.errors import ModelError
+from dpicl.lm.apart import answers_apart, publicly
 from dpicl.lm.egress import ask, ask_texts
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
@@ -27,7 +29,7 @@ from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.ensemble_plan import Shape
 from dpicl.text.parse import PERSON
 from dpicl.text.plain import plain_text
-from dpicl.text.prompts import asking_demonstration, asking_prompt, asking_query, continuations
+from dpicl.text.prompts import PUBLIC_TEXT, asking_demonstration, asking_prompt, asking_query, continuations
 from dpicl.types import PrivatePrompts, PrivateTable
 
 FULLEST = 2
@@ -36,7 +38,8 @@ STOP = ("\n",)
 """An answer is one line."""
 Votes = list[int] | list[str]
 """To one query: whole votes by label, or one text per prompt."""
-T = TypeVar("T")
+_numbers = count()
+"""Of public questions: each is another one, since a model may keep what it answered."""
 
 
 @dataclass(frozen=True)
@@ -105,57 +108,82 @@ class Voters:
         """Clean votes on some numbered queries, whose prompts are all asked together.
 
         Raises:
-            ModelError: the model fails for another reason than a prompt's content, or writes no text.
+            DpiclError: the model fails on a public question too (`check`).
         """
         prompts = [self.prompts(placement, number, query) for number, query in queries]
         together = [prompt for of_query in prompts for prompt in of_query]
         ends = np.cumsum([len(of_query) for of_query in prompts])[:-1]
         if not isinstance(self.contract.task, Classification):
-            texts = np.array(self._texts(together), dtype=object)
+            texts = np.array(list(answers_apart(self._texts, together, "", self.check)), dtype=object)
             return [[str(text) for text in part] for part in np.split(texts, ends)]
-        count = self._soft if placement.shape.alone else self._hard
-        return [count(part, placement.shape) for part in np.split(self._scores(together), ends)]
+        labels = len(continuations(self.contract))
+        scores = np.array(list(answers_apart(self._scores, together, np.full(labels, math.nan), self.check))).reshape(-1, labels)
+        votes = soft_votes if placement.shape.alone else hard_votes
+        return [votes(part, placement.shape.clip) for part in np.split(scores, ends)]
 
-    def _scores(self, prompts: Sequence[str]) -> np.ndarray:
-        """Log-probabilities of the labels, shape (prompts, labels); NaN where the prompt is too long."""
+    def check(self) -> None:
+        """Ask public questions in the way private ones are asked: one alone, and two together.
+
+        Raises:
+            DpiclError: the model does not answer, so that the failure is no row's.
+        """
+        for size in (1, 2):
+            publicly(self.model.description.name, lambda size=size: self._answered(size))  # type: ignore[misc]
+
+    def _answered(self, size: int) -> None:
+        label = self.contract.label_text(next(iter(self.contract.demonstrated), ""))
+        shown = asking_demonstration(self.contract, PUBLIC_TEXT, label)
+        queries = [asking_query(self.contract, f"Question {next(_numbers)}: {PUBLIC_TEXT}") for _ in range(size)]
+        prompts = [asking_prompt(self.contract, [shown], query) for query in queries]
+        if not isinstance(self.contract.task, Classification):
+            self._texts(prompts)
+        elif not np.isfinite(self._scores(prompts)).all():
+            raise ModelError(f"model {self.model.description.name!r} answers with numbers that are not finite; expected log-probabilities")
+
+    def _scores(self, prompts: Sequence[str]) -> list[np.ndarray]:
+        """Log-probabilities of the labels after every prompt."""
         labels = continuations(self.contract)
-
-        def score(some: Sequence[str]) -> list[np.ndarray]:
-            return list(ask(self.model, PrivatePrompts(tuple(some)), labels))
-
-        return np.array(list(_each(score, prompts, np.full(len(labels), math.nan)))).reshape(len(prompts), len(labels))
+        scores = np.asarray(ask(self.model, PrivatePrompts(tuple(prompts)), labels), dtype=np.float64)
+        if scores.shape != (len(prompts), len(labels)):
+            raise ModelError(
+                f"model {self.model.description.name!r} does not score every label of every prompt; expected one number for each"
+            )
+        return list(scores)
 
     def _texts(self, prompts: Sequence[str]) -> list[str]:
-        """What is written after every prompt, on one line; nothing where the prompt is too long."""
+        """What is written after every prompt, on one line."""
         model, task = self.model, self.contract.task
         if not isinstance(model, TextGenerator) or isinstance(task, Classification):
             raise ModelError(f"model {self.model.description.name!r} writes no text; expected one that does, for {self.contract.name}")
-
-        def write(some: Sequence[str]) -> list[str]:
-            return ask_texts(model, PrivatePrompts(tuple(some)), new_tokens=task.answer_tokens, stop=STOP)
-
-        return [plain_text(text) for text in _each(write, prompts, "")]
-
-    def _hard(self, scores: np.ndarray, _shape: Shape) -> list[int]:
-        """One whole vote per prompt."""
-        valid = ~np.isnan(scores).any(axis=1)
-        return [int(count) * UNITS for count in np.bincount(scores[valid].argmax(axis=1), minlength=scores.shape[1])]
-
-    def _soft(self, scores: np.ndarray, shape: Shape) -> list[int]:
-        """Sums of clipped log-probabilities over the labels, each prompt's made whole on its own."""
-        likely = scores[~np.isnan(scores).any(axis=1)]
-        below = np.maximum(likely - likely.max(axis=1, keepdims=True), -shape.clip)
-        return [int(total) for total in np.floor((1 + below / shape.clip) * UNITS).astype(np.int64).sum(axis=0)]
+        texts = ask_texts(model, PrivatePrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP)
+        if len(texts) != len(prompts):
+            raise ModelError(f"model {model.description.name!r} does not write after every prompt; expected one text for each")
+        return [plain_text(text) for text in texts]
 
 
-def _each(answer: Callable[[Sequence[str]], list[T]], prompts: Sequence[str], nothing: T) -> Iterator[T]:
-    """Answers to all prompts; where some are too long they are found by halving, and get nothing."""
-    try:
-        yield from answer(prompts) if prompts else ()
-    except TooLongError:
-        if len(prompts) == 1:
-            yield nothing
-            return
-        middle = len(prompts) // 2
-        yield from _each(answer, prompts[:middle], nothing)
-        yield from _each(answer, prompts[middle:], nothing)
+def hard_votes(scores: np.ndarray, _clip: float) -> list[int]:
+    """One whole vote per prompt, for the likeliest label: one prompt more adds `UNITS` to one label or nothing.
+
+    Args:
+        scores: of any numbers, shape (prompts, labels).
+    """
+    counted = scores[_say_something(scores)]
+    return [int(count) * UNITS for count in np.bincount(counted.argmax(axis=1), minlength=scores.shape[1])]
+
+
+def soft_votes(scores: np.ndarray, clip: float) -> list[int]:
+    """Sums of clipped log-probabilities over the labels, each prompt's made whole on its own: one more adds 0..`UNITS` to every label.
+
+    Args:
+        scores: as of `hard_votes`.
+        clip: a label so many nats below the likeliest gets nothing.
+    """
+    likely = scores[_say_something(scores)]
+    with np.errstate(over="ignore"):  # a gap may be larger than any number; it is clipped
+        below = np.maximum(likely - likely.max(axis=1, keepdims=True), -clip)
+    return [int(total) for total in np.floor((1 + below / clip) * UNITS).astype(np.int64).sum(axis=0)]
+
+
+def _say_something(scores: np.ndarray) -> np.ndarray:
+    """Which prompts have a number for every label, and not the same for all."""
+    return np.asarray(np.isfinite(scores).all(axis=1) & (scores.min(axis=1) < scores.max(axis=1)))

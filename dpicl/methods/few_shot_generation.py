@@ -42,10 +42,11 @@ from dpicl.lm.batching import Tokens
 from dpicl.lm.requests import Scorer
 from dpicl.lm.voting import Votes, Writer
 from dpicl.methods import text_answers as answers
-from dpicl.methods.common import ZERO_SHOT, Cost, check_supported, draws_for, results
+from dpicl.methods.common import ZERO_SHOT, Cost, check_free, draws_for, results
 from dpicl.methods.few_shot_plan import Shape, costs, labels_of, plans, pool_of, written_cells
 from dpicl.methods.few_shot_statement import statement
 from dpicl.methods.few_shot_voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
+from dpicl.methods.interface import Baselines, Data, Trust
 from dpicl.methods.text_answers import truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream, system_stream
@@ -55,6 +56,11 @@ from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
 CITATIONS = ("tang2024fewshot", "amin2024private")
 VERSION = 1
 """Raised when the same parameters would give another release."""
+DATA: Data = "texts"
+TRUST: Trust = "central"
+MODEL_READS_ROWS = True
+BASELINES: Baselines = "none"
+ANSWERS_QUERIES = False
 ENDED = -1
 """In place of a token, for a text that has ended before."""
 VOTERS_AT_ONCE = 2_000
@@ -67,9 +73,15 @@ Choose = Callable[[Text, int, int, Votes], tuple[int, bool]]
 """For a text, the number of its token and of elections before: the place of its candidate, and whether it was elected."""
 
 __all__ = [
+    "ANSWERS_QUERIES",
+    "BASELINES",
+    "DATA",
+    "MODEL_READS_ROWS",
+    "TRUST",
     "VERSION",
     "answers",
     "costs",
+    "identity",
     "job_of",
     "random_rows",
     "releases",
@@ -253,9 +265,14 @@ class MemoryJournal:
         return Stream(self._keys.setdefault((cell, name), system_stream().bytes(32)), simulated=False)
 
 
+def identity(contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
+    """What makes a release another one besides epsilon, shots and seed; public."""
+    return unit.options.few_shot_generation.variant(cell.system).model_dump(mode="json")
+
+
 def run(split: SplitTable, contract: TextContract, unit: Unit, scorer: Scorer, writer: Writer) -> list[Result]:
     """Algorithm 1 on one set of texts, without any orchestrator: the same results as the flow."""
-    check_supported(contract, unit)
+    check_free(contract, unit)
     journal = MemoryJournal(draws_for(contract, unit.seed))
     (released,) = write(split.train, contract, writer, [job_of(contract, unit, journal)])
     written = {**released, **write_public(contract, unit, writer), **random_rows(split.train, contract, unit)}

@@ -2,7 +2,8 @@
 
 Trust       Central; everything here is private until a token is elected.
 Guarantee   none spent. One row changes the prompt of one voter, or is one voter, of each token; a row is
-            cut to its own length, and a subset to what fits, whatever stands elsewhere.
+            cut to its own length, and a subset to what fits, whatever stands elsewhere. A voter that the
+            model fails on votes for nobody, whatever the failure is; a row that is no tokens is empty.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from dpicl.contract.text import TextContract
 from dpicl.errors import ModelError
+from dpicl.lm.apart import votes_apart
 from dpicl.lm.batching import Tokens
 from dpicl.lm.voting import Ballot, VoteRule, Votes, VotingSession, Writer
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
@@ -168,7 +170,10 @@ class PrivateRows:
     def _example(self, number: int) -> Tokens:
         if number not in self._examples:
             label = self._prompts.contract.label_text(str(self._labels[number]))
-            self._examples[number] = self._prompts.example(self._texts[number].as_py(), label)
+            try:
+                self._examples[number] = self._prompts.example(self._texts[number].as_py(), label)
+            except Exception:  # noqa: BLE001 - a tokenizer may fail on a text in any way, and that must not show
+                self._examples[number] = ()
         return self._examples[number]
 
 
@@ -183,7 +188,7 @@ class FreshVoting:
     def votes(self, written: Written) -> dict[Text, Votes]:
         """See `Voting`."""
         ballots = [Ballot(self.prompts.public(text.label), self._voters(text, len(tokens)), tokens) for text, tokens in written.items()]
-        return dict(zip(written, self.prompts.writer.vote(ballots, self.rule), strict=True))
+        return dict(zip(written, votes_apart(self.prompts.writer, ballots, self.rule), strict=True))
 
     def _voters(self, text: Text, token: int) -> tuple[Tokens, ...]:
         pool = pool_of(self.prompts.contract, text.label)
@@ -198,17 +203,30 @@ class FreshVoting:
 
 
 class FixedVoting:
-    """Every row votes on the tokens of one text, all by itself; one voter more knows no row."""
+    """Every row votes on the tokens of one text, all by itself; one voter more knows no row.
+
+    Voters are kept from token to token as long as none fails; after that every one is asked afresh.
+    """
 
     def __init__(self, rows: PrivateRows, prompts: Prompts, rule: VoteRule) -> None:
         self._rows, self._prompts, self._rule = rows, prompts, rule
         self._session: VotingSession | None = None
+        self._failed = False
         self._texts: list[Text] = []
         self._told: dict[Text, int] = {}
         self._parted: dict[tuple[Job, Cell, Pool], np.ndarray] = {}
 
     def votes(self, written: Written) -> dict[Text, Votes]:
         """See `Voting`; the texts of the first call are all that there will be."""
+        if not self._failed:
+            try:
+                return self._kept_votes(written)
+            except Exception:  # noqa: BLE001 - whatever it is, it may follow from a row; what is public fails again below
+                self._failed, self._session = True, None
+        ballots = [self._ballot(text, tokens) for text, tokens in written.items()]
+        return dict(zip(written, votes_apart(self._prompts.writer, ballots, self._rule), strict=True))
+
+    def _kept_votes(self, written: Written) -> dict[Text, Votes]:
         if self._session is None:
             self._texts = list(written)
             self._session = self._prompts.writer.session([self._ballot(text, written[text]) for text in written], self._rule)
@@ -251,6 +269,9 @@ class PublicVoting:
 
 def open_voting(train: PrivateTable, prompts: Prompts) -> Voting:
     """How texts are voted on by these rows."""
-    shape = prompts.shape
-    rule = VoteRule(VOTES[shape.kind], shape.candidates, UNITS, shape.clip if shape.kind == "clipped-logits" else None)
-    return (FixedVoting if shape.fixed else FreshVoting)(PrivateRows(train, prompts), prompts, rule)
+    return (FixedVoting if prompts.shape.fixed else FreshVoting)(PrivateRows(train, prompts), prompts, rule_of(prompts.shape))
+
+
+def rule_of(shape: Shape) -> VoteRule:
+    """What a vote is."""
+    return VoteRule(VOTES[shape.kind], shape.candidates, UNITS, shape.clip if shape.kind == "clipped-logits" else None)

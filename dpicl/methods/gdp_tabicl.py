@@ -34,7 +34,8 @@ from dpicl.lm.requests import Scorer
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import ZERO_SHOT, Cost, asked_epsilon, check_supported, draws_for, for_unit, results, shots_of
+from dpicl.methods.common import ZERO_SHOT, Cost, asked_epsilon, check_free, draws_for, for_unit, results, shots_of
+from dpicl.methods.interface import Baselines, Data, Trust
 from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
@@ -50,10 +51,36 @@ from dpicl.types import PrivateTable, QueryTable, ReleasedGroups
 CITATIONS = ("carey2024dptabicl",)
 VERSION = 3
 """Raised when the same parameters would give another release."""
+DATA: Data = "table"
+TRUST: Trust = "central"
+MODEL_READS_ROWS = False
+BASELINES: Baselines = "private"
+ANSWERS_QUERIES = False
 LEFT_OUT = -1
 """Group number of a row that is not in the subsample."""
 _ROWS_PER_BLOCK = 1 << 20
 """What is taken from so many rows at a time stays in the processor's cache."""
+
+__all__ = [
+    "ANSWERS_QUERIES",
+    "BASELINES",
+    "DATA",
+    "MODEL_READS_ROWS",
+    "TRUST",
+    "VERSION",
+    "aggregate",
+    "answers",
+    "baselines",
+    "costs",
+    "counted",
+    "identity",
+    "released",
+    "releases",
+    "run",
+    "serialise",
+    "statement",
+    "truth_of",
+]
 
 
 def subsample_and_group(
@@ -157,6 +184,11 @@ def serialise(released: Mapping[Cell, ReleasedGroups], queries: QueryTable, cont
     return prompts
 
 
+def examples(released: Mapping[Cell, ReleasedGroups], contract: Contract) -> dict[Cell, list[str]]:
+    """The demonstrations of every cell, the same for all queries."""
+    return {cell: central_demonstrations(groups, contract) for cell, groups in released.items()}
+
+
 def baselines(split: SplitTable, contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, Metrics]:
     """diffprivlib's models at every epsilon, fair and naive; scikit-learn's at infinity."""
     rate = contract.privacy.sampling_rate
@@ -175,6 +207,11 @@ def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     return costs(contract, unit)
 
 
+def identity(contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+    """What makes a release another one besides epsilon, shots and seed; public."""
+    return {"sampling_rate": str(rate_of(contract, cell)), **unit.options.gdp_tabicl.model_dump(mode="json")}
+
+
 def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
     """The guarantee of one cell as a sentence."""
     return (
@@ -185,7 +222,7 @@ def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
 
 def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
     """Algorithm 2 on one table, without any orchestrator: the same results as the flow."""
-    check_supported(contract, unit)
+    check_free(contract, unit)
     draws = draws_for(contract, unit.seed)
     members = subsample_and_group(split.train, contract, unit, draws)
     groups = aggregate(split.train, members, contract, unit, draws)

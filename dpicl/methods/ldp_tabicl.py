@@ -19,7 +19,7 @@ Not covered queries, which are sent as they are; collecting twice from one clien
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -28,9 +28,10 @@ from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, Result
 from dpicl.lm.requests import Scorer
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import Cost, asked_epsilon, check_supported, draws_for, results
+from dpicl.methods.common import Cost, asked_epsilon, check_free, draws_for, results
+from dpicl.methods.interface import Baselines, Data, Trust
 from dpicl.methods.ldp_collection import Collected, collect, encoding_of, release_cells, released_by, releases
-from dpicl.methods.row_prompts import Pool, row_prompts
+from dpicl.methods.row_prompts import Pool, row_examples, row_prompts
 from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -43,8 +44,32 @@ from dpicl.types import QueryTable, ReleasedRows
 CITATIONS = ("carey2024dptabicl",)
 VERSION = 1
 """Raised when the same parameters would give another release."""
+DATA: Data = "table"
+TRUST: Trust = "local"
+MODEL_READS_ROWS = False
+BASELINES: Baselines = "released"
+ANSWERS_QUERIES = False
 
-__all__ = ["VERSION", "answers", "baselines", "collect", "costs", "reconstruct", "releases", "run", "serialise", "statement", "truth_of"]
+__all__ = [
+    "ANSWERS_QUERIES",
+    "BASELINES",
+    "DATA",
+    "MODEL_READS_ROWS",
+    "TRUST",
+    "VERSION",
+    "answers",
+    "baselines",
+    "collect",
+    "costs",
+    "examples",
+    "identity",
+    "reconstruct",
+    "releases",
+    "run",
+    "serialise",
+    "statement",
+    "truth_of",
+]
 
 
 def reconstruct(collections: Mapping[Cell, Collected], unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
@@ -70,6 +95,23 @@ def serialise(
     Beside the method's own cells stand zero-shot prompts and, at every finite epsilon,
     prompts of raw randomised rows, which show what reconstruction is worth.
     """
+    encoded = encode_queries(queries, contract)
+    pools = _pools(reconstructed, collections, contract, unit)
+    return row_prompts(
+        pools, encoded.codes, local_queries(encoded, contract), _told(contract), draws, alone=contract.evaluation == "charged"
+    )
+
+
+def examples(
+    reconstructed: Mapping[Cell, ReleasedRows], collections: Mapping[Cell, Collected], contract: Contract, unit: Unit, draws: Draws
+) -> dict[Cell, list[str]]:
+    """Step 3 for every in-context cell and one query, whatever it is."""
+    return row_examples(_pools(reconstructed, collections, contract, unit), _told(contract), draws)
+
+
+def _pools(
+    reconstructed: Mapping[Cell, ReleasedRows], collections: Mapping[Cell, Collected], contract: Contract, unit: Unit
+) -> dict[Cell, Pool]:
     pools = {}
     for cell in unit.asked_cells():
         source = released_by(cell.system, asked_epsilon(cell), collections)
@@ -77,12 +119,11 @@ def serialise(
         if cell.system != "content-free" and not (raw and np.isinf(asked_epsilon(cell))):
             codes = collections[source].stored if raw else reconstructed[source].codes
             pools[cell] = Pool(codes, encoding_of(contract, unit.options.ldp_tabicl.variant(cell.system)))
-    encoded = encode_queries(queries, contract)
+    return pools
 
-    def told(pool: Pool) -> list[str]:
-        return local_demonstrations(ReleasedRows(pool.codes), pool.encoding.decode, contract)
 
-    return row_prompts(pools, encoded.codes, local_queries(encoded, contract), told, draws)
+def _told(contract: Contract) -> Callable[[Pool], list[str]]:
+    return lambda pool: local_demonstrations(ReleasedRows(pool.codes), pool.encoding.decode, contract)
 
 
 def baselines(reconstructed: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:
@@ -103,6 +144,14 @@ def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     return {**asked, **fitted}
 
 
+def identity(contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+    """What makes a release another one besides epsilon, shots and seed; public."""
+    return {
+        "sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate),
+        **release_cells(unit)[cell].model_dump(mode="json"),
+    }  # of a collection it changes nothing; releases of before are named so
+
+
 def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
     """The guarantee of one cell as a sentence."""
     return f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
@@ -110,7 +159,7 @@ def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
 
 def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
     """Algorithm 1 on one table, without any orchestrator: the same results as the flow."""
-    check_supported(contract, unit)
+    check_free(contract, unit)
     draws = draws_for(contract, unit.seed)
     collections = collect(split.train, contract, unit, draws)
     reconstructed = reconstruct(collections, unit, draws)

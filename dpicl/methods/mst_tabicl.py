@@ -22,7 +22,7 @@ Not covered queries, which are sent as they are; every (epsilon, seed) is a rele
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
 from dpicl.baselines import local_baselines
@@ -31,8 +31,9 @@ from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics, Result
 from dpicl.lm.requests import Scorer
 from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import Cost, asked_epsilon, check_supported, draws_for, for_unit, results
-from dpicl.methods.row_prompts import Pool, row_prompts
+from dpicl.methods.common import Cost, asked_epsilon, check_free, draws_for, for_unit, results
+from dpicl.methods.interface import Baselines, Data, Trust
+from dpicl.methods.row_prompts import Pool, row_examples, row_prompts
 from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -48,14 +49,26 @@ from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
 VERSION = 2
 """Raised when the same parameters would give another release."""
+DATA: Data = "table"
+TRUST: Trust = "central"
+MODEL_READS_ROWS = False
+BASELINES: Baselines = "released"
+ANSWERS_QUERIES = False
 
 __all__ = [
+    "ANSWERS_QUERIES",
+    "BASELINES",
+    "DATA",
+    "MODEL_READS_ROWS",
+    "TRUST",
     "VERSION",
     "answers",
     "baselines",
     "costs",
     "count",
     "exact_counts",
+    "examples",
+    "identity",
     "measured",
     "model_rows",
     "releases",
@@ -105,12 +118,22 @@ def serialise(
     drawn: Mapping[Cell, ReleasedRows], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
 ) -> dict[Cell, list[str]]:
     """Steps 3 and 4 for every cell: one prompt per query."""
-    encoding = row_encoding(contract)
-    pools = {
-        cell: Pool(drawn[Cell("counts", cell.epsilon)].codes, encoding) for cell in unit.asked_cells() if cell.system != "content-free"
-    }
     levels, asked = row_levels(queries, contract), central_queries(queries, contract)
-    return row_prompts(pools, levels, asked, lambda pool: row_demonstrations(pool.codes, contract), draws)
+    return row_prompts(_pools(drawn, contract, unit), levels, asked, _told(contract), draws, alone=contract.evaluation == "charged")
+
+
+def examples(drawn: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
+    """Step 3 for every in-context cell and one query, whatever it is."""
+    return row_examples(_pools(drawn, contract, unit), _told(contract), draws)
+
+
+def _pools(drawn: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
+    encoding, cells = row_encoding(contract), (cell for cell in unit.asked_cells() if cell.system != "content-free")
+    return {cell: Pool(drawn[Cell("counts", cell.epsilon)].codes, encoding) for cell in cells}
+
+
+def _told(contract: Contract) -> Callable[[Pool], list[str]]:
+    return lambda pool: row_demonstrations(pool.codes, contract)
 
 
 def baselines(drawn: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:
@@ -142,6 +165,11 @@ def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     return {**asked, **{Cell(name, cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")}}
 
 
+def identity(contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+    """What makes a release another one besides epsilon, shots and seed; public."""
+    return unit.options.mst_tabicl.model_dump(mode="json")
+
+
 def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
     """The guarantee of one cell as a sentence."""
     return (
@@ -152,7 +180,7 @@ def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
 
 def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
     """Steps 0 to 4 on one table, without any orchestrator: the same results as the flow."""
-    check_supported(contract, unit)
+    check_free(contract, unit)
     draws = draws_for(contract, unit.seed)
     drawn = model_rows(count(split.train, contract, unit, draws), contract, draws)
     prompts = serialise(drawn, split.queries, contract, unit, draws)

@@ -26,12 +26,30 @@ class Pool:
     encoding: LocalEncoding
 
 
+def row_examples(pools: Mapping[Cell, Pool], told: Callable[[Pool], list[str]], draws: Draws) -> dict[Cell, list[str]]:
+    """The demonstrations of every in-context cell for one query: what `row_prompts` puts before its first one, without any."""
+    found = {}
+    for cell, pool in pools.items():
+        if cell.system == "icl":
+            levels = pool.encoding.decode(pool.codes)
+            picked = picked_rows(levels, np.zeros((1, levels.shape[1]), dtype=np.int64), cell, draws)
+            found[cell] = told(replace(pool, codes=pool.codes[picked[0]]))
+    return found
+
+
 def row_prompts(
-    pools: Mapping[Cell, Pool], queries: np.ndarray, asked: list[str], told: Callable[[Pool], list[str]], draws: Draws
+    pools: Mapping[Cell, Pool],
+    queries: np.ndarray,
+    asked: list[str],
+    told: Callable[[Pool], list[str]],
+    draws: Draws,
+    *,
+    alone: bool = False,
 ) -> dict[Cell, list[str]]:
     """One prompt per query and cell, and the zero-shot ones.
 
     Args:
+        alone: whether every query gets the demonstrations that it would get if it were the only one, so that its place does not matter.
         pools: the rows to pick from by cell.
         queries: levels of the queries, shape (queries, columns), and how they read: `asked`.
         told: how rows read as demonstrations.
@@ -39,7 +57,17 @@ def row_prompts(
     prompts: dict[Cell, list[str]] = {ZERO_SHOT: asked}
     for cell, pool in pools.items():
         shots = shots_of(cell)
-        picked = picked_rows(pool.encoding.decode(pool.codes), queries, cell, draws)
+        levels = pool.encoding.decode(pool.codes)
+        if not alone:
+            picked = picked_rows(levels, queries, cell, draws)
+        else:
+            each = [picked_rows(levels, queries[place : place + 1], cell, draws) for place in range(_distinct(cell, len(queries)))]
+            picked = np.resize(np.concatenate([np.empty((0, shots), dtype=np.int64), *each]), (len(queries), shots))
         texts = told(replace(pool, codes=pool.codes[picked.ravel()]))
         prompts[cell] = [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(asked)]
     return prompts
+
+
+def _distinct(cell: Cell, queries: int) -> int:
+    """How many queries are to be looked at: only the nearest rows depend on which query it is."""
+    return queries if cell.system == "icl-near" else min(queries, 1)

@@ -59,6 +59,11 @@ def continuations_of(contract: Contract) -> tuple[str, ...]:
     return CONTINUATIONS
 
 
+def public_prompts(contract: Contract) -> list[str]:
+    """Prompts of several lengths that hold nothing of anybody's."""
+    return [f"{' '.join([CONTENT_FREE] * count)} {contract.label.question} {CUE}" for count in (1, 5, 20)]
+
+
 def answers_of(said: np.ndarray, contract: Contract) -> np.ndarray:
     """1 where Yes is at least as likely as No: shape (prompts,)."""
     return answers(said)
@@ -72,6 +77,11 @@ def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
 def metrics_of(said: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: Contract) -> dict[Cell, Metrics]:
     """Metrics of every cell, and of always answering the more frequent label."""
     return {**{cell: measure_scores(truth, table) for cell, table in _calibrated(said).items()}, MAJORITY: majority(truth)}
+
+
+def answered(said: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
+    """The answers that are measured, by cell: 1 where Yes is at least as likely as No, shape (prompts,)."""
+    return {cell: answers(table) for cell, table in _calibrated(said).items()}
 
 
 def _calibrated(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:

@@ -23,7 +23,7 @@ from dpicl.lm.models import Wanted
 from dpicl.lm.requests import Progress, Scorer, TextGenerator
 from dpicl.methods.common import MAJORITY
 from dpicl.pipeline import Cell
-from dpicl.text.prompts import CONTENT_FREE, asking_demonstration, asking_prompt, asking_query, continuations
+from dpicl.text.prompts import CONTENT_FREE, PUBLIC_TEXT, asking_demonstration, asking_prompt, asking_query, continuations
 from dpicl.text_metrics import measure_texts
 from dpicl.types import Demonstration, QueryTable
 
@@ -64,6 +64,12 @@ def wanted_of(contract: TextContract) -> Wanted:
 def continuations_of(contract: TextContract) -> tuple[str, ...]:
     """What is scored after every prompt; nothing where answers are texts."""
     return continuations(contract) if contract.is_classification else ()
+
+
+def public_prompts(contract: TextContract) -> list[str]:
+    """Prompts of several lengths that hold nothing of anybody's."""
+    texts = ("N/A", PUBLIC_TEXT, " ".join([PUBLIC_TEXT] * 3)[: contract.max_characters])
+    return [asking_prompt(contract, [], asking_query(contract, text)) for text in texts]
 
 
 def truth_of(queries: QueryTable, contract: TextContract) -> np.ndarray:

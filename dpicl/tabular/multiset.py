@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +32,20 @@ def row_hashes(table: pa.Table, contract: Contract) -> np.ndarray:
     Args:
         table: typed by the contract as `parse.typed_table` types it, shape (rows, columns).
     """
-    columns = [_values(table.column(name)) for name in contract.columns]
-    encryptor = Cipher(algorithms.AES(_KEY), modes.ECB()).encryptor()  # noqa: S305 - of numbered blocks, as equation (1) has it
-    hashes = np.empty((table.num_rows, 2), dtype=np.uint64)
-    for start in range(0, table.num_rows, _ROWS_PER_BLOCK):
-        stop = min(start + _ROWS_PER_BLOCK, table.num_rows)
+    return column_hashes([words_of(table.column(name)) for name in contract.columns], key=_KEY)
+
+
+def column_hashes(columns: Sequence[np.ndarray], *, key: bytes) -> np.ndarray:
+    """Equation (1) of rows whose values are these words, under a key of 32 bytes: shape (rows, 2), uint64.
+
+    Args:
+        columns: at least one, each of shape (rows,), uint64.
+    """
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - of numbered blocks, as equation (1) has it
+    rows = len(columns[0])
+    hashes = np.empty((rows, 2), dtype=np.uint64)
+    for start in range(0, rows, _ROWS_PER_BLOCK):
+        stop = min(start + _ROWS_PER_BLOCK, rows)
         cells = np.empty((len(columns), stop - start, 2), dtype=np.uint64)
         for number, values in enumerate(columns):
             cells[number, :, 0], cells[number, :, 1] = number + 1, values[start:stop]
@@ -54,13 +64,21 @@ def added(hashes: np.ndarray) -> np.ndarray:
     return np.asarray(hashes.sum(axis=0, dtype=np.uint64))
 
 
+def table_digest(tables: Iterable[pa.Table], contract: Contract) -> tuple[str, int]:
+    """Of all rows of a table, whole or in batches: 64 hexadecimal digits, and how many rows there are."""
+    total, rows = np.zeros(2, dtype=np.uint64), 0
+    for table in tables:
+        total, rows = total + added(row_hashes(table, contract)), rows + table.num_rows
+    return multiset_digest(total, rows, contract), rows
+
+
 def multiset_digest(total: np.ndarray, rows: int, contract: Contract) -> str:
     """SHA-256 of equation (2), the number of rows and what the columns are: 64 hexadecimal digits."""
     header = [[name, column.categories if isinstance(column, CategoryColumn) else column.type] for name, column in contract.columns.items()]
     return hashlib.sha256(json.dumps([2, rows, header, total.tolist()]).encode()).hexdigest()
 
 
-def _values(column: pa.ChunkedArray) -> np.ndarray:
+def words_of(column: pa.ChunkedArray) -> np.ndarray:
     """Numbers or codes as 64 bits each: shape (rows,), uint64."""
     values = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     numbers = np.asarray(values.indices if pa.types.is_dictionary(values.type) else values)

@@ -19,6 +19,9 @@ from dpicl.text.plain import plain_text
 CONTENT_FREE = ("N/A", "", "[MASK]")
 """Texts without content; the empty one leaves the blank after the text's word, as in the program of Zhao et al."""
 
+PUBLIC_TEXT = "A text that nobody has shown me."
+"""In place of anybody's, where a model is asked whether it answers at all."""
+
 
 def instruction_piece(contract: TextContract) -> str:
     """What a prompt for writing begins with; public."""

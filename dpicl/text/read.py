@@ -19,11 +19,11 @@ from dpicl.text.docstrings import first_sentences
 from dpicl.text.parse import labelled_texts, parse_texts
 
 TRAIN, TEST = "train", "test"
-"""Values of the column `part`: private texts, and held-out ones."""
+"""Values of the column `part`: private texts, and those that may be asked."""
 
 
 def load_texts(contract: TextContract, *, data_folder: Path | None) -> pa.Table:
-    """Private and held-out texts, columns `part`, `label` and `text`: shape (texts, 3), strings.
+    """Private texts and those that may be asked, columns `part`, `label` and `text`: shape (texts, 3), strings.
 
     Raises:
         SourceError: the files are not at hand (the message says what to type), or not those of `sha256`.
@@ -33,8 +33,8 @@ def load_texts(contract: TextContract, *, data_folder: Path | None) -> pa.Table:
     if paths is None:
         sentences = first_sentences()
         where = f"{contract.name}: bundled texts"
-        return _table({part: labelled_texts(sentences[part], contract, where) for part in (TRAIN, TEST)})
-    return _table({part: _read(path, _file(contract, part), contract) for part, path in paths.items()})
+        return _table({part: labelled_texts(sentences[part], contract, where) for part in _files(contract)})
+    return _table({part: _read(path, _file(contract, part), contract, part) for part, path in paths.items()})
 
 
 def find_texts(contract: TextContract, *, data_folder: Path | None) -> dict[str, Path] | None:
@@ -46,13 +46,18 @@ def find_texts(contract: TextContract, *, data_folder: Path | None) -> dict[str,
     if contract.source.bundled is not None:
         return None
     paths: dict[str, Path] = {}
-    for part in (TRAIN, TEST):
+    for part in _files(contract):
         file = _file(contract, part).file
         path = None if data_folder is None else below(data_folder, file, contract.name)
         if path is None or not path.exists():
             raise SourceError(f"{contract.name}: no texts at hand; set DPICL_DATA to the folder that holds {file}")
         paths[part] = path
     return paths
+
+
+def _files(contract: TextContract) -> tuple[str, ...]:
+    """The parts that are read: held-out private texts are not, since nothing may be asked of them."""
+    return (TRAIN, TEST) if contract.evaluation == "public" else (TRAIN,)
 
 
 def texts_digest(table: pa.Table) -> str:
@@ -69,15 +74,18 @@ def texts_digest(table: pa.Table) -> str:
 
 
 def _file(contract: TextContract, part: str) -> TextFile:
-    file = contract.source.train if part == TRAIN else contract.source.test
+    file = contract.source.train if part == TRAIN else contract.source.queries or contract.source.test
     assert file is not None
     return file
 
 
-def _read(path: Path, file: TextFile, contract: TextContract) -> pa.Table:
+def _read(path: Path, file: TextFile, contract: TextContract, part: str) -> pa.Table:
     data = read_bytes(path)
     if file.sha256 is not None:
         _verify(path, file.sha256, contract)
+    if part == TEST and contract.source.queries is not None:  # declared public: they are nobody's
+        privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
+        return parse_texts(data, contract.model_copy(update={"privacy": privacy}), path.name)
     return parse_texts(data, contract, path.name)
 
 
@@ -89,4 +97,5 @@ def _verify(path: Path, expected: str, contract: TextContract) -> None:
 
 
 def _table(parts: dict[str, pa.Table]) -> pa.Table:
-    return pa.concat_tables(table.add_column(0, "part", pa.array([part] * table.num_rows, pa.string())) for part, table in parts.items())
+    named = [table.add_column(0, "part", pa.array([part] * table.num_rows, pa.string())) for part, table in parts.items()]
+    return pa.concat_tables(named, promote_options="default")

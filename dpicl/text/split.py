@@ -1,6 +1,6 @@
-"""Parting texts into demonstrations (private) and queries (public), and cutting each to its longest.
+"""Splitting texts into demonstrations (private) and queries (public), and cutting each to its longest.
 
-The files say who is held out. The queries asked are chosen with a constant seed, not the run's:
+The files say which are which: one more private text moves no other. The queries asked are chosen with a constant seed, not the run's:
 every cell of a table of results answers the same ones.
 """
 
@@ -21,22 +21,27 @@ _SPLIT_SEED = 0
 
 
 def split_texts(table: pa.Table, contract: TextContract) -> SplitTable:
-    """Private texts, held-out texts, and the `query_count` of these that are asked; columns `label` and `text`.
+    """Private texts, those that may be asked, and the `query_count` of these that are; columns `label` and `text`.
+
+    Texts with something at stake are asked public queries, or none.
 
     Args:
         table: as `load_texts` returns it.
 
     Raises:
-        DataError: there are no private texts, or too few held-out ones.
+        DataError: there are no private texts, or too few to ask.
     """
     train, test = _in_order(_part(table, TRAIN, contract)), _part(table, TEST, contract)
-    _check_persons(train, test, contract)
-    if not train.num_rows or test.num_rows < contract.query_count:
-        needed = f"at least one to protect and {contract.query_count} to ask"
-        raise DataError(contract.name, f"has {train.num_rows} texts to protect and {test.num_rows} to ask; expected {needed}")
+    if contract.privacy.budget.benchmark:
+        _check_persons(train, test, contract)
+    wanted = contract.query_count if contract.evaluation == "public" else 0
+    if not train.num_rows or test.num_rows < wanted:
+        needed = f"at least one to protect and {wanted} to ask"
+        protected = f"{train.num_rows} texts" if contract.privacy.budget.benchmark else "texts"
+        raise DataError(contract.name, f"has {protected} to protect and {test.num_rows} to ask; expected {needed}")
     generator = stream(_SPLIT_SEED, "split", contract.name, "").generator()
-    asked = np.sort(generator.permutation(test.num_rows)[: contract.query_count])
-    return SplitTable(PrivateTable(train), QueryTable(test), asked)
+    asked = np.sort(generator.permutation(test.num_rows)[:wanted])
+    return SplitTable(PrivateTable(train), QueryTable(test.select(["label", "text"])), asked)
 
 
 def _part(table: pa.Table, part: str, contract: TextContract) -> pa.Table:

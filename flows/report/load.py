@@ -92,6 +92,15 @@ class StatedGuarantee(_Part):
         return self.epsilon if self.nominal_epsilon is None else self.nominal_epsilon
 
 
+class EvaluationNoise(_Part):
+    """Of noisy counts of right answers on held-out private rows: standard deviation in rows, and what a unit's counts are charged."""
+
+    method: str
+    dataset: str
+    deviation: float
+    epsilon: float
+
+
 class Energy(_Part):
     """The assumptions of equation (2) of DP-TabICL."""
 
@@ -120,6 +129,9 @@ class Manifest(_Part):
     not_protected: list[str] = []
     majority: dict[str, float] = {}
     """By data set, on all of its held-out rows."""
+    evaluation: dict[str, str] = {}
+    """By data set that is no benchmark: what answers were measured on."""
+    evaluation_noise: list[EvaluationNoise] = []
     budget: list[str] = []
     command: str | None = None
 

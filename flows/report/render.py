@@ -60,6 +60,7 @@ def report_context(run: Run) -> dict[str, Any]:
         "datasets": datasets,
         "paper_models": paper.models(set(results["method"])),
         "headlines": headlines(results),
+        "measured": words.measured(manifest),
         "metrics": [(METRICS[metric], tables) for metric, tables in metrics.items() if tables or metric == "accuracy"],
         "quotes_paper": any(table.quotes_paper for tables in metrics.values() for table in tables),
         "fitted_means": fitted_means(results),

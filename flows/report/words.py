@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from flows.report.load import Manifest
+
 DASH = "–"
 METHODS = {
     "ldp_tabicl": "LDP-TabICL",
@@ -141,6 +143,18 @@ def answers(counts: Mapping[str, float]) -> str:
     tokens = counts.get("prompt_tokens", 0) + counts.get("completion_tokens", 0)
     spent = f"{calls:,.0f} calls, {repeated:,.0f} repeated, {lost:,.0f} answers lost on the way, {tokens:,.0f} tokens"
     return f"Answers: {', '.join(asked) or 'none'}; {spent}" + (f", cost {counts['cost']:,.2f}" if "cost" in counts else "")
+
+
+def measured(manifest: Manifest) -> list[str]:
+    """What is to be known of the measures of data sets that are no benchmark; nothing of public queries."""
+    unmeasured = [name for name, on in manifest.evaluation.items() if on == "none"]
+    nothing = "Nothing was measured on {}: no public queries are named, and no evaluation of held-out rows is charged for."
+    noisy = (
+        "Accuracies of {} on {} are noisy: right answers and held-out rows are counted with noise of standard deviation {:.3g} rows each, "
+        "charged epsilon {:.4g} for every seed."
+    )
+    told = [noisy.format(method_name(one.method), one.dataset, one.deviation, one.epsilon) for one in manifest.evaluation_noise]
+    return [*([nothing.format(listing(unmeasured))] if unmeasured else []), *told]
 
 
 def listing(items: list[str]) -> str:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 import yaml
 
+from dpicl.pipeline import load_pipelines
+from tasks.forecast import forecast
+from tasks.plan import draft_plan
+from tasks.quote import charges
+from tasks.releases import open_ledger
+from tasks.settings import Settings
 from tests.harness import Place, complaint, install, shop, shop_rows
 
 DAILY: dict[str, Any] = {
@@ -45,3 +53,22 @@ def test_the_others_are_told_beside_a_pipeline_whose_model_is_unknown(place: Pla
     told = place.dpicl("forecast", COLUMNS="200")
     assert "model 'nobody' is unknown" in complaint(told)
     assert [line.split()[:2] for line in told.stdout.splitlines() if "till" in line] == [["daily", "till"]]
+
+
+@pytest.mark.parametrize(("every", "due"), [("once", 0), ("month", 10), ("quarter", 3)])
+def test_a_schedule_is_charged_where_a_period_begins(place: Place, every: str, due: int) -> None:
+    """Of the daily runs of February to December, before and after the first of them."""
+    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    declare(place, daily={**DAILY, "schedule": {**DAILY["schedule"], "horizon_days": 334}})
+    install(place, {**shop("till", private=True), "releases": {"every": every}}, shop_rows(80))
+    settings = Settings.from_environment()
+    pipeline = load_pipelines(settings.pipelines).pipelines["daily"]
+    (before,) = forecast("daily", pipeline, settings, now)
+    plan = draft_plan("daily", {}, settings, when=now + timedelta(days=1))
+    with open_ledger(settings) as ledger:
+        for _, asked in charges(ledger, plan, settings):
+            for release in asked.values():
+                ledger.reserve(release)
+    (after,) = forecast("daily", pipeline, settings, now)
+    assert (before.due, after.due) == (due + 1, due)
+    assert after.left == pytest.approx(before.left - before.cost)

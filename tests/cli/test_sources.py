@@ -15,7 +15,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from tests.harness import SMALL_OPTIONS, Place, World, call_main, complaint, install, rows, shop, shop_rows
+from tests.harness import SMALL_OPTIONS, Place, World, call_main, complaint, install, publish, rows, shop, shop_rows
 from tests.leaks import api, database, files
 from tests.ledger.postgres import Server, running_postgres
 
@@ -62,7 +62,9 @@ def run(world: World, name: str, **environment: str) -> Any:
 
 
 def test_a_table_of_postgresql_is_run_to_its_report(world: World, server: Server) -> None:
-    done = run(world, asking(world, "asked", f"SELECT {COLUMNS} FROM shop ORDER BY random()"), SHOP_DB=server.url())
+    name = asking(world, "asked", f"SELECT {COLUMNS} FROM shop ORDER BY random()")
+    publish(world, name, SHOP_DB=server.url())
+    done = run(world, name, SHOP_DB=server.url())
     assert done.returncode == 0, done.stderr
     assert len(rows(world.run("run-asked") / "results.csv")) > 10
     wanted = (server.password.encode(), f":{server.port}".encode())

@@ -38,15 +38,13 @@ STAGES = ("ingest", "validate", "split", "randomise", "subsample", "aggregate")
 
 
 def contract(name: str, *, private: bool, largest: int = 10**9) -> dict[str, Any]:
-    """Wide numbers, a column that is ignored, and a published split: canaries are never queries."""
+    """Wide numbers, a column that is ignored, and a published split or public queries: canaries are never queries."""
     content = shop(name, private=private)
-    content["source"]["ignore"] = ["note"]
-    content["split"] = {"column": "part", "train": "train", "test": "test"}
-    content["columns"] = {
-        **content["columns"],
-        "age": {"type": "integer", "bounds": [0, largest]},
-        "part": {"type": "category", "categories": ["train", "test"]},
-    }
+    content["source"]["ignore"] = ["note", "part"] if private else ["note"]
+    content["columns"] = {**content["columns"], "age": {"type": "integer", "bounds": [0, largest]}}
+    if not private:
+        content["columns"]["part"] = {"type": "category", "categories": ["train", "test"]}
+        content["split"] = {"column": "part", "train": "train", "test": "test"}
     return content
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpicl.tabular.survey import WHOLE_ROWS
-from tests.harness import SMALL_OPTIONS, Place, World, complaint, content, install, new_place, running_cluster, shop, until
+from tests.harness import SMALL_OPTIONS, Place, World, complaint, content, install, new_place, publish, running_cluster, shop, until
 from tests.library.examples import random_table, small_contract
 from tests.tasks.stages import in_process
 
@@ -30,6 +30,7 @@ def install_big(place: Place) -> None:
     table = random_table(small_contract(), ROWS, 0)
     for number, start in enumerate(range(0, ROWS, 200_000)):
         pq.write_table(table.slice(start, 200_000), place.root / "data" / "big" / f"{number}.parquet", row_group_size=30_000)
+    publish(place, "big")
 
 
 def released(run: Path) -> dict[str, bytes]:

@@ -129,7 +129,7 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
     accuracies = [row["accuracy"] for row in rows(retried / "results.csv")]
     shown = {
         "results-retried": ("balanced_accuracy", "zero-shot", "majority", *accuracies[:10]),
-        "checks-breast-cancer": ("Checks of breast_cancer: counts, never values", "no_missing"),
+        "checks-breast-cancer": ("Checks of breast_cancer: whether they hold, never values", "no_missing"),
         "report-retried": ("Report of retried",),
         "budget-retried": (
             "What was spent, epsilon in nats",

@@ -25,7 +25,7 @@ from tests.harness import SMALL, Place, World, install, new_place, shop, shop_ro
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(tmp_path, None, tmp_path, tmp_path)
+    return Settings(tmp_path, None, tmp_path, tmp_path, tmp_path / "runs")
 
 
 def hold(flow_run: UUID, settings: Settings, pipe: Connection) -> None:

@@ -68,7 +68,10 @@ def test_metrics_may_read_runs_and_ledger_and_nothing_else(services: dict[str, A
     (container,) = pod["containers"]
     assert all(volume.endswith(":ro") for volume in service["volumes"]) and "/data" not in json.dumps(service["volumes"])
     assert {mount["name"]: mount.get("readOnly", False) for mount in container["volumeMounts"]} == {"home": True, "temporary": False}
-    given = {**service["environment"], **{one["name"]: one["valueFrom"]["secretKeyRef"]["key"] for one in container["env"]}}
+    home, *secret = container["env"]
+    party = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["configMapGenerator"]
+    assert f"{home['name']}={home['value']}" in [word for made in party for word in made.get("literals", [])], "it reads where others write"
+    given = {**service["environment"], **{one["name"]: one["valueFrom"]["secretKeyRef"]["key"] for one in secret}}
     assert set(given) == {"DPICL_LEDGER", "DPICL_PIPELINES"} and given["DPICL_LEDGER"] == "metrics-url" and "envFrom" not in container
     assert service["environment"]["DPICL_LEDGER"].startswith("postgresql://metrics:") and "cluster" not in service["networks"]
     words = [word for word in service["command"] if not word.startswith("--host")]

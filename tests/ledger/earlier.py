@@ -24,14 +24,14 @@ from tests.ledger.workload import KEY, Place
 DATA = Path(__file__).parent.parent / "upgrades" / "data"
 EARLIER = ("first", "second", "third")
 ROWS = ("accounts", "entries", "records", "head")
-"""Tables that are the same in every form."""
+"""Tables that there are in every form."""
 
 _NOTES = '''"""Notes, which no older form can hold."""
 import sqlalchemy as sa
 from alembic import op
 from dpicl.errors import LedgerError
 
-revision, down_revision = "0003", "0002"
+revision, down_revision = "0004", "0003"
 
 
 def upgrade():
@@ -42,7 +42,7 @@ def downgrade():
     count = op.get_bind().execute(sa.text("SELECT count(*) FROM notes")).scalar()
     op.drop_table("notes")
     if count:
-        raise LedgerError(f"{count} notes have no place in schema 0002")
+        raise LedgerError(f"{count} notes have no place in schema 0003")
 '''
 
 
@@ -83,8 +83,8 @@ def newer_program(folder: Path) -> Path:
     """This program with one migration more, as version 0.2.0."""
     shutil.copytree(Path(dpicl.__file__).parent, folder / "dpicl", ignore=shutil.ignore_patterns("__pycache__", "lm", "resources"))
     ledger = folder / "dpicl" / "accounting" / "ledger"
-    (ledger / "migrations" / "versions" / "v0003_notes.py").write_text(_NOTES)
-    for file, old, new in ((ledger / "models.py", '"0002"', '"0003"'), (folder / "dpicl" / "__init__.py", "0.1.0", "0.2.0")):
+    (ledger / "migrations" / "versions" / "v0004_notes.py").write_text(_NOTES)
+    for file, old, new in ((ledger / "models.py", '"0003"', '"0004"'), (folder / "dpicl" / "__init__.py", "0.1.0", "0.2.0")):
         text = file.read_text()
         assert old in text
         file.write_text(text.replace(old, new))

@@ -12,7 +12,7 @@ import pytest
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.errors import LedgerError, LedgerRefusedError
-from tests.ledger.workload import SHOP, Place, cost, release, sha256
+from tests.ledger.workload import SHOP, Place, cost, release, seal_again, sha256
 
 
 def filled(place: Place) -> None:
@@ -94,7 +94,10 @@ def cut_to(place: Place, sequence: int) -> None:
     """What a backup of an earlier time holds."""
     place.execute("DELETE FROM entries WHERE number > :end", end=sequence)
     place.execute("UPDATE entries SET artefact_sha256 = NULL, published_utc = NULL")
+    last = place.execute("SELECT content FROM records WHERE kind = 'reserved' AND sequence <= :end ORDER BY sequence DESC", end=sequence)[0]
+    place.execute("UPDATE totals SET spent = :spent", spent=json.loads(last.content)["spent"])
     place.execute("DELETE FROM records WHERE sequence > :end", end=sequence)
+    seal_again(place)
     place.execute("UPDATE head SET sequence = :end, hash = (SELECT hash FROM records WHERE sequence = :end)", end=sequence)
 
 

@@ -13,20 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import content_version, keyed_hash, load_key, release_id
+from dpicl.accounting.ledger import content_version, earlier_release_id, keyed_hash, load_key, release_id
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.errors import LedgerError, ParameterError
 
 KEY = bytes(range(32))
 RELEASE: dict[str, Any] = {
     "account": "adult",
-    "content_version": "v",
     "mechanism": "noisy-mean",
     "mechanism_version": 1,
     "parameters": {"epsilon": 1.0, "shots": 4},
     "contract_digest": "c",
     "neighbours": Neighbours.ADD_OR_REMOVE_ONE,
-    "period": "",
+    "period": "once",
 }
 
 
@@ -82,7 +81,6 @@ def test_a_hash_needs_the_key() -> None:
     "change",
     [
         {"account": "bank"},
-        {"content_version": "w"},
         {"mechanism": "noisy-count"},
         {"mechanism_version": 2},
         {"parameters": {"epsilon": 1.0}},
@@ -99,6 +97,14 @@ def test_any_other_release_has_another_id(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize("parameters", [{"shots": 4, "epsilon": 1.0}, {"epsilon": 1, "shots": 4.0}])
 def test_the_way_parameters_are_written_makes_no_other_release(parameters: dict[str, Any]) -> None:
     assert release_id(KEY, **{**RELEASE, "parameters": parameters}) == release_id(KEY, **RELEASE)
+
+
+def test_a_name_of_before_is_none_of_today_and_is_found_again() -> None:
+    """Written down when names held a version of the rows: `tests/upgrades/data` has releases under such names."""
+    described = {name: value for name, value in RELEASE.items() if name != "period"}
+    earlier = earlier_release_id(KEY, content_version="v", **described)
+    assert earlier == keyed_hash(KEY, "release", "adult", "v", "noisy-mean", "1", '{"epsilon":1,"shots":4}', "c", "add-or-remove-one", "")
+    assert earlier != release_id(KEY, **{**RELEASE, "period": ""}) and earlier != earlier_release_id(KEY, content_version="w", **described)
 
 
 def test_infinity_has_a_name_and_what_is_no_plain_value_is_refused() -> None:

@@ -16,10 +16,10 @@ import dpicl.accounting.ledger as package
 from dpicl import __version__
 from dpicl.accounting.ledger.models import SCHEMA, metadata
 from dpicl.accounting.ledger.schema import known_schemas
-from dpicl.errors import LedgerError
+from dpicl.errors import LedgerError, LedgerRefusedError
 from tests.ledger.earlier import EARLIER, by, held, newer_program, tables, write_earlier
 from tests.ledger.mortal import die_moving
-from tests.ledger.workload import Place, cost, open_and_ask, release, sha256
+from tests.ledger.workload import Place, cost, open_and_ask, open_only, release, sha256
 
 
 def test_many_processes_make_one_ledger(place: Place) -> None:
@@ -63,29 +63,57 @@ def test_a_migration_that_fails_leaves_nothing(place: Place) -> None:
 
 @pytest.mark.parametrize("name", EARLIER)
 def test_an_earlier_ledger_is_opened_with_all_that_it_holds(place: Place, name: str) -> None:
+    """One record more says which accounts there are now; those that were there stay as they are."""
     write_earlier(place, name)
     before = held(place)
     with place.ledger() as ledger:
-        assert (ledger.schema, ledger.verify(), held(place)) == (SCHEMA, 9, before)
+        assert (ledger.schema, ledger.verify()) == (SCHEMA, 10)
+        after = held(place)
+        assert after["entries"] == before["entries"] and set(before["records"]) < set(after["records"])
+        assert [row.kind for row in place.execute("SELECT kind FROM records WHERE sequence > 9")] == ["settled"]
         assert (ledger.spent("shop").epsilon, ledger.dry_run("shop", [cost(0.25)]).cap) == (1.75, 4.0)
         bought = {entry.release.parameters["n"]: entry for entry in ledger.entries("shop")}
         assert {n: entry.state for n, entry in bought.items()} == {"a": "published", "b": "published", "c": "reserved"}
         assert not ledger.reserve(bought["c"].release).is_new
         assert ledger.publish(bought["a"].release.release_id, sha256("other")) == sha256("a")
-        assert ledger.reserve(release("new", cost(0.5))).is_new and ledger.verify() == 10
+        assert ledger.reserve(release("new", cost(0.5))).is_new and ledger.verify() == 11
+        assert [reading.total.epsilon for reading in ledger.odometer("shop")][-1] == ledger.spent("shop").epsilon == 2.25
+    with place.ledger() as ledger:
+        assert ledger.verify() == 11, "it is settled once"
 
 
-def test_a_ledger_goes_back_to_an_older_form_and_up_again(place: Place) -> None:
+def test_processes_that_open_an_earlier_ledger_together_settle_it_once(place: Place) -> None:
     write_earlier(place, "first")
-    earlier = tables(place)
+    with multiprocessing.get_context("forkserver").Pool(8) as pool:
+        pool.starmap(open_only, [(place.url, place.anchor)] * 16, chunksize=1)
+    assert place.execute("SELECT count(*) FROM records WHERE kind = 'settled'")[0][0] == 1
+
+
+def test_an_earlier_ledger_that_was_edited_is_not_settled(place: Place) -> None:
+    write_earlier(place, "second")
+    place.execute("UPDATE entries SET epsilon = 0.01 WHERE epsilon = 1")
+    with pytest.raises(LedgerRefusedError, match="entry .* is not what the chain says"), place.ledger():
+        pass
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+def test_a_ledger_with_records_does_not_go_back_behind_its_accounts_of_assets(place: Place, revision: str) -> None:
+    """An older program would give every contract a cap of its own again."""
+    write_earlier(place, "first")
     with place.ledger() as ledger:
-        ledger.reserve(release("new", cost(0.5)))
-        newest, now = tables(place), held(place)
+        before = held(place), tables(place)
+        with pytest.raises(LedgerError, match="its budgets belong to data assets; an older program would spend them again"):
+            ledger.take_back(revision)
+        assert (held(place), tables(place), ledger.schema, ledger.verify()) == (*before, SCHEMA, 10)
+
+
+def test_an_empty_ledger_goes_back_to_an_older_form_and_up_again(place: Place) -> None:
+    with place.ledger() as ledger:
+        newest = tables(place)
         ledger.take_back("0001")
-        assert (ledger.schema, ledger.verify(), tables(place), held(place)) == ("0001", 10, earlier, now)
+        assert ledger.schema == "0001" and tables(place) < newest
     with place.ledger() as ledger:
-        assert (ledger.schema, ledger.verify(), tables(place), held(place)) == (SCHEMA, 10, newest, now)
-        assert ledger.spent("shop").epsilon == 2.25
+        assert (ledger.schema, tables(place), ledger.verify()) == (SCHEMA, newest, 0)
 
 
 def test_a_way_back_that_is_not_there_is_refused(place: Place) -> None:
@@ -102,44 +130,56 @@ def test_a_way_back_that_is_not_there_is_refused(place: Place) -> None:
         assert ledger.schema == SCHEMA
 
 
-@pytest.mark.parametrize("back", [None, "0001"], ids=["up", "down"])
-def test_killed_while_it_moves_a_ledger_is_in_one_form_or_the_other(place: Place, back: str | None) -> None:
+def test_killed_while_it_is_brought_up_a_ledger_is_in_one_form_or_the_other_and_settled_or_not(place: Place) -> None:
     write_earlier(place, "third")
-    before, start = held(place), "0001"
-    if back:
-        with place.ledger():
-            start = SCHEMA
-    forms = []
+    before = held(place)
     for step in range(500):
-        code = die_moving(place, back, step)
-        forms.append(place.execute("SELECT version_num FROM alembic_version")[0][0])
-        assert held(place) == before and ("programs" in tables(place)) == (forms[-1] == SCHEMA)
-        if code == 0 or forms[-1] != start:
+        code = die_moving(place, None, step)
+        form, after = place.execute("SELECT version_num FROM alembic_version")[0][0], held(place)
+        is_settled = len(after["records"]) == len(before["records"]) + 1
+        assert after["entries"] == before["entries"] and ("seals" in tables(place)) == (form == SCHEMA)
+        assert after == before or (is_settled and form == SCHEMA)
+        if code == 0:
             break
         assert code == -signal.SIGKILL
-    assert forms == [start] * step + [back or SCHEMA] and step > 5
+    assert is_settled and step > 5
     with place.ledger() as ledger:
-        assert (ledger.schema, ledger.verify(), ledger.spent("shop").epsilon) == (SCHEMA, 9, 1.75)
+        assert (ledger.schema, ledger.verify(), ledger.spent("shop").epsilon) == (SCHEMA, 10, 1.75)
+
+
+def test_killed_while_it_goes_back_an_empty_ledger_is_in_one_form_or_the_other(place: Place) -> None:
+    with place.ledger():
+        pass
+    for step in range(500):
+        code = die_moving(place, "0001", step)
+        form = place.execute("SELECT version_num FROM alembic_version")[0][0]
+        assert form in ("0001", SCHEMA) and ("seals" in tables(place)) == (form == SCHEMA)
+        if code == 0 or form != SCHEMA:
+            break
+        assert code == -signal.SIGKILL
+    assert form == "0001" and step > 5
+    with place.ledger() as ledger:
+        assert ledger.schema == SCHEMA
 
 
 def test_a_newer_program_takes_back_what_this_one_can_hold(place: Place, tmp_path: Path) -> None:
     """The newer program is this one with a migration more, in processes of its own."""
     write_earlier(place, "second")
     newer = newer_program(tmp_path / "newer")
-    assert by(newer, place, "print(ledger.schema, ledger.verify(), ledger.spent('shop').epsilon)") == "0003 9 1.75"
+    assert by(newer, place, "print(ledger.schema, ledger.verify(), ledger.spent('shop').epsilon)") == "0004 10 1.75"
     told = (
-        r"schema 0003 was made by dpicl 0.2.0, and this is dpicl .*; install dpicl 0.2.0, or let it take .* `dpicl ledger downgrade 0002`"
+        r"schema 0004 was made by dpicl 0.2.0, and this is dpicl .*; install dpicl 0.2.0, or let it take .* `dpicl ledger downgrade 0003`"
     )
     with pytest.raises(LedgerError, match=told), place.ledger():
         pass
     before = held(place)
     place.execute("INSERT INTO notes VALUES ('n')")
-    assert by(newer, place, "ledger.take_back('0002')") == "1 notes have no place in schema 0002"
+    assert by(newer, place, "ledger.take_back('0003')") == "1 notes have no place in schema 0003"
     assert "notes" in tables(place) and held(place) == before
     place.execute("DELETE FROM notes")
-    assert by(newer, place, "ledger.take_back('0002'); print(ledger.verify())") == "9"
+    assert by(newer, place, "ledger.take_back('0003'); print(ledger.verify())") == "10"
     with place.ledger() as ledger:
-        assert (ledger.schema, ledger.verify(), held(place)) == (SCHEMA, 9, before)
+        assert (ledger.schema, ledger.verify(), held(place)) == (SCHEMA, 10, before)
 
 
 def test_every_migration_after_the_first_has_a_way_back() -> None:

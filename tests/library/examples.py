@@ -67,8 +67,13 @@ def small_contract(change: Callable[[dict[str, Any]], object] = lambda content: 
 
 
 def private_contract() -> Contract:
-    """The same contract with something at stake: a cap instead of `benchmark`."""
-    return small_contract(lambda content: content["privacy"].update(budget={"epsilon": 100}))
+    """The same contract with something at stake: a cap instead of `benchmark`, and no row held out."""
+
+    def change(content: dict[str, Any]) -> None:
+        content["privacy"].update(budget={"epsilon": 100})
+        del content["split"]
+
+    return small_contract(change)
 
 
 def random_table(contract: Contract, row_count: int, seed: int, *, beyond: float = 0.0) -> pa.Table:

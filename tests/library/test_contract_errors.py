@@ -110,6 +110,17 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "budget negative": (put("privacy", "budget")({"epsilon": -1}), "privacy.budget.epsilon", "expected greater than 0"),
     "neighbours": (put("privacy", "neighbours")("both"), "privacy.neighbours", "expected 'add-or-remove-one' or 'replace-one'"),
     "person without an id": (put("privacy", "unit")("person"), "privacy", "expected `person:` exactly when `unit: person`"),
+    "a benchmark without a split": (lambda content: content.pop("split"), "split", "how a benchmark's rows are held out"),
+    "queries of a benchmark": (put("queries")({"file": "public.csv"}), "queries", "its held-out rows are public"),
+    "a charge on a benchmark": (put("split", "evaluation_epsilon")(1), "split.evaluation_epsilon", "nothing is charged"),
+    "an evaluation for nothing": (put("split", "evaluation_epsilon")(0), "split.evaluation_epsilon", "expected"),
+    "two ways to measure": (
+        lambda content: content.update(
+            privacy={"budget": {"epsilon": 1}}, queries={"file": "public.csv"}, split={"test_fraction": 0.2, "evaluation_epsilon": 1}
+        ),
+        "queries",
+        "one of both to measure on",
+    ),
     "split missing": (put("split")({}), "split", "expected column, train and test, or test_fraction"),
     "split half": (put("split")({"column": "member", "train": "no"}), "split", "expected column, train and test"),
     "split into the same rows": (

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpicl.errors import ModelError
 from dpicl.evaluation import answers
+from dpicl.lm.endpoint.protocol import GarbledError, read_reply
 from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import HashScorer, Tallying
+from dpicl.methods.ensemble_voting import Placement, Voters
 from tests.library.endpoint_server import LABELS, WORDS, EndpointServer, Habits, serving, truth
+from tests.library.test_dp_icl import ALONE, KEY, contract, table
 
 PROMPTS = [f"Row {number}. Cold? Answer:" for number in (3, 1, 2, 1)]
 BLANKED = [" " + label for label in LABELS]
@@ -136,8 +141,52 @@ def test_what_a_server_will_not_answer_gets_the_fixed_answer_at_the_first_try(ap
 def test_a_server_that_rejects_everything_stops_the_run() -> None:
     with serving(Habits()) as server:
         scorer = opened(server)
-        with pytest.raises(ModelError, match=r"rejected 50 prompts in a row \(status 400\)"):
-            scorer.score([f"REJECTED {number}. Answer:" for number in range(60)], BLANKED)
+        server.habits = Habits(rejects=("model",))
+        with pytest.raises(
+            ModelError, match=r"rejects a public question too \(status 400\); expected a server that still answers completions"
+        ):
+            scorer.score([f"Row {number}. Answer:" for number in range(60)], BLANKED)
+
+
+@pytest.mark.parametrize("word", ["REJECTED", "FILTERED"])
+def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered(word: str) -> None:
+    prompts = [*[f"{word} {number}. Answer:" for number in range(120)], *PROMPTS]
+    with serving(Habits()) as server:
+        scorer = opened(server)
+        scores, before = scorer.score(prompts, BLANKED), len(server.requests)
+        tally = scorer.tally(prompts, BLANKED)
+    assert np.array_equal(scores[120:], HashScorer().score(PROMPTS, BLANKED)) and (scores[:120] == -math.log(2)).all()
+    assert (tally[word.lower()], tally["scored"]) == (120, 4) and before < 120 + 40
+
+
+@pytest.mark.parametrize("word", ["REJECTED", "FILTERED", "REFUSED", "SILENT"])
+def test_sixty_rows_that_a_server_does_not_answer_for_stop_no_ensemble_and_vote_for_nobody(word: str) -> None:
+    rows, more = [f"letter {number}" for number in range(20)], [f"{word} {number}" for number in range(60)]
+    with serving(Habits(apis=("chat",))) as server:
+        voters = Voters(contract(), opened(server, trust="local"))
+        without, found = (voters.votes(Placement(table(some), KEY, Fraction(1), ALONE), [(0, "?")]) for some in (rows, [*rows, *more]))
+    assert without == found
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"logprobs": {"tokens": [" No"], "token_logprobs": [900.0], "top_logprobs": [{" No": 900.0, " Yes": -1.0}]}},
+        {"logprobs": {"tokens": [" No"], "token_logprobs": [-1.0], "top_logprobs": [{" No": -1.0, " Yes": 900.0}]}},
+        {"usage": {"prompt_tokens": -5}},
+        {"usage": {"prompt_tokens": 10**4000}},
+        {"usage": {"completion_tokens": 1e300}},
+    ],
+)
+def test_numbers_that_cannot_be_are_no_answer(spoilt: dict[str, Any]) -> None:
+    fine = {"tokens": [" No"], "token_logprobs": [1e-6], "top_logprobs": [{" No": 1e-6, " Yes": -1.0}]}
+    content = {
+        "choices": [{"text": " No", "finish_reason": "length", "logprobs": spoilt.get("logprobs", fine)}],
+        "usage": spoilt.get("usage"),
+    }
+    with pytest.raises(GarbledError):
+        read_reply(content)
+    assert read_reply({"choices": [{"text": " No", "logprobs": fine}]}).top == ((" No", 0.0), (" Yes", -1.0))
 
 
 @pytest.mark.parametrize("stated", [True, False])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from dpicl.lm.endpoint.failures import BACKOFF_CAP_SECONDS, backoff, retry_after
 from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import HashScorer
+from dpicl.methods.ensemble_voting import Placement, Voters
 from tests.library.endpoint_server import EndpointServer, Habits, serving
+from tests.library.test_dp_icl import ALONE, KEY, contract, table
 
 BLANKED = [" No", " Yes"]
 PROMPTS = [f"Row {number}. Cold? Answer:" for number in range(40)]
@@ -111,6 +114,19 @@ def test_answers_before_a_failure_are_kept() -> None:
         asked = len(server.requests)
         assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
         assert len(server.requests) - asked < len(PROMPTS)
+
+
+@pytest.mark.parametrize("mark", ["POISON", "word " * 60])
+def test_rows_that_a_server_breaks_on_stop_no_ensemble_and_no_other_vote(mark: str) -> None:
+    rows = [f"letter {number}" for number in range(20)]
+    with serving(Habits(echo="ignores", context=50)) as server:
+        voters = Voters(contract(), opened(server, trust="local"))
+        tables = (table(rows), table([*rows, *[f"{number} {mark}" for number in range(9)]]))
+        without, found = (voters.votes(Placement(one, KEY, Fraction(1), ALONE), [(0, "?")]) for one in tables)
+        assert without == found
+        asked = len(server.requests)
+        assert voters.votes(Placement(tables[1], KEY, Fraction(1), ALONE), [(0, "?")]) == found
+        assert len(server.requests) - asked <= 3 * 2 * 2 * 9, "only public questions: what failed is known to fail"
 
 
 @pytest.mark.parametrize(

@@ -213,8 +213,17 @@ def test_texts_before_a_failure_are_kept() -> None:
 
 
 def test_a_server_that_rejects_everything_stops_the_run() -> None:
-    with serving(Habits(writes=True)) as server, pytest.raises(ModelError, match=r"rejected 50 prompts in a row \(status 400\)"):
-        opened(server).generate([f"REJECTED {number}. Answer:" for number in range(60)], **LINE)
+    with serving(Habits(writes=True)) as server:
+        writer = opened(server)
+        server.habits = Habits(rejects=("model",))
+        with pytest.raises(ModelError, match=r"the server rejects a public question too \(status 400\)"):
+            writer.generate([f"Row {number}. Answer:" for number in range(60)], **LINE)
+
+
+def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered() -> None:
+    with serving(Habits(writes=True)) as server:
+        texts = opened(server).generate([*[f"REJECTED {number}. Answer:" for number in range(60)], *MANY], **LINE)
+    assert texts == [*[""] * 60, *[" " + said(prompt) for prompt in MANY]]
 
 
 def test_a_server_that_writes_nothing_at_all_is_refused_with_every_reason() -> None:

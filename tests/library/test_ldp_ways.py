@@ -35,7 +35,7 @@ def wide_contract() -> Contract:
             "name": "wide",
             "description": "Many columns.",
             "source": {"title": "t", "licence": "l", "citation": "c", "file": "wide.csv"},
-            "privacy": {"budget": {"epsilon": 100}},
+            "privacy": {"budget": {"benchmark": True}},
             "split": {"test_fraction": 0.2},
             "columns": dict.fromkeys([*names, "y"], yes_or_no),
             "label": {"column": "y", "parts": [["no"], ["yes"]], "question": "Yes?"},

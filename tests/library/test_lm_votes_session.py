@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from transformers import GPT2Config
+from transformers import FalconConfig, GPT2Config, Lfm2Config
 
 from dpicl.lm import growing_rows
 from dpicl.lm.batching import Tokens
@@ -19,6 +20,7 @@ from tests.library.vote_models import (
     EXAMPLES,
     MODELS,
     RULE,
+    SMALL,
     UNITS,
     assert_alike,
     ballots_of,
@@ -156,3 +158,26 @@ def test_a_voter_that_grows_beyond_the_context_stops_voting(folder: Path, tmp_pa
         assert votes[0] is not None
         shares.append(round(votes[0].sums.sum() / UNITS, 2))
     assert shares == [2, 2, 2, 1, 0]
+
+
+def test_a_hybrid_model_s_voters_are_read_anew_at_every_token(folder: Path, tmp_path: Path) -> None:
+    """Layers that keep something else than keys and values fail in a way of their own where they are read in steps."""
+    layers = ["conv", "full_attention"]
+    hybrid = opened(made(folder, tmp_path, lambda size: Lfm2Config(**SMALL, num_key_value_heads=2, layer_types=layers, vocab_size=size)))
+    ballots = ballots_of(hybrid)
+    session = hybrid.session(ballots, RULE)
+    assert_alike(session.vote([(), (), ()]), hybrid.vote(ballots, RULE))
+    assert_alike(
+        session.vote([(40,), (50,), None])[:2],
+        hybrid.vote([replace(one, written=(*one.written, token)) for one, token in zip(ballots[:2], (40, 50), strict=True)], RULE),
+    )
+
+
+def test_a_model_that_attends_in_its_own_way_only_is_loaded_and_reads_padded_rows(folder: Path, tmp_path: Path) -> None:
+    own = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    falcon, prompts = (
+        opened(made(folder, tmp_path, lambda size: FalconConfig(**own, vocab_size=size))),
+        ["News", "A number of it was seen again"],
+    )
+    alone = [falcon.score([one], [" No", " Yes"])[0] for one in prompts]
+    assert not falcon.shares and falcon.score(prompts, [" No", " Yes"]) == pytest.approx(np.array(alone), abs=1e-4)

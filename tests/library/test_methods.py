@@ -16,8 +16,9 @@ from dpicl.contract import Contract
 from dpicl.errors import DataError, PrivacyError
 from dpicl.evaluation import Result
 from dpicl.lm import HashScorer
+from dpicl.methods import METHODS as REGISTERED
 from dpicl.methods import gdp_tabicl, ldp_tabicl
-from dpicl.methods.common import ZERO_SHOT, draws_for
+from dpicl.methods.common import ZERO_SHOT, check_supported, draws_for
 from dpicl.methods.ldp_collection import encoding_of
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.options import GdpOptions, LdpOptions, Options
@@ -114,7 +115,19 @@ def test_no_noise_is_refused_where_something_is_at_stake(method: str, small_spli
 def test_central_baselines_are_refused_where_something_is_at_stake(small_split: Splitter) -> None:
     with pytest.raises(PrivacyError, match="run with baselines off"):
         _run("gdp_tabicl", small_split(), PRIVATE, epsilons=(1.0,))
-    assert _run("ldp_tabicl", small_split(), PRIVATE, epsilons=(1.0,))
+    check_supported(PRIVATE, _unit("ldp_tabicl", epsilons=(1.0,)))  # fitted on what is released already
+
+
+@pytest.mark.parametrize(
+    ("method", "models"), [("ldp_tabicl", 1), ("gdp_tabicl", 1), ("mst_tabicl", 1), ("few_shot_generation", 2), ("dp_icl", 3)]
+)
+def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str, models: int) -> None:
+    """Before a row is looked at: there is none here."""
+    unit = _unit(method, epsilons=(1.0,), baselines=False)
+    with pytest.raises(
+        PrivacyError, match=r"shop: `run` charges no ledger.*; expected a contract with `benchmark: true`, or `dpicl protect`"
+    ):
+        REGISTERED[method].run(None, PRIVATE, unit, *[None] * models)
 
 
 def _reports(contract: Contract, split: SplitTable) -> np.ndarray:

@@ -57,8 +57,10 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "unknown key of a prompt": (put(*ASKING, "label")("x"), "prompts.asking.label", "unknown key"),
     "persons": (put("privacy")(PERSON), "privacy.unit", "expected row, or `ensemble` alone"),
     "a rate": (put("privacy", "sampling_rate")("1/2"), "privacy.sampling_rate", "subsets x examples / rows is the rate"),
-    "no source": (put("source", "train")(None), "source", "expected `train` and `test`, or `bundled`"),
-    "two sources": (put("source", "bundled")("docstrings"), "source", "expected `train` and `test`, or `bundled`"),
+    "a benchmark without held-out texts": (put("source", "test")(None), "source.test", "a file of held-out texts"),
+    "queries of a benchmark": (put("source", "queries")({"file": "public.jsonl"}), "source.queries", "its held-out texts are public"),
+    "no source": (put("source", "train")(None), "source", "expected `train` with `test` or `queries`, or `bundled`"),
+    "two sources": (put("source", "bundled")("docstrings"), "source", "expected `train` with `test` or `queries`, or `bundled`"),
     "absolute path": (put("source", "train", "file")("/etc/passwd"), "source.train.file", "expected text of the form"),
     **{
         f"a plain hash of private texts, {split}": (
@@ -206,7 +208,7 @@ def place(tmp_path: Path) -> Settings:
     (tmp_path / "texts").mkdir()
     (tmp_path / "shop.yaml").write_text(yaml.safe_dump(tree(), sort_keys=False))
     (tmp_path / "texts" / "mail.yaml").write_text(yaml.safe_dump(text_tree(), sort_keys=False))
-    return Settings(tmp_path / "home", None, tmp_path, tmp_path / "pipelines.yaml")
+    return Settings(tmp_path / "home", None, tmp_path, tmp_path / "pipelines.yaml", tmp_path / "runs")
 
 
 def test_settings_know_both_kinds_by_name(place: Settings) -> None:

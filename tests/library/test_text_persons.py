@@ -17,11 +17,13 @@ from dpicl.text.split import split_texts
 from tests.library.text_contracts import as_ensemble, lines, records, text_contract, write_files
 
 
-def contract() -> TextContract:
+def contract(*, benchmark: bool = False) -> TextContract:
     def change(content: dict[str, Any]) -> None:
         as_ensemble(content)
         del content["generation"], content["prompts"]["generation"]
         content["privacy"] = {"unit": "person", "person": {"id_column": "who", "max_rows": 2}, "budget": {"epsilon": 5, "delta": 0.01}}
+        if benchmark:
+            content["privacy"]["budget"] = {"benchmark": True}
 
     return text_contract(change)
 
@@ -40,7 +42,7 @@ def test_a_person_is_a_hash_that_is_the_same_for_all_their_texts(tmp_path: Path)
 def test_nobody_stands_in_both_files(tmp_path: Path) -> None:
     folder = write_files(tmp_path, train=held(10, 0), test=held(4, 4))
     with pytest.raises(DataError, match=r"persons have texts in both files; expected each in one \(1"):
-        split_texts(load_texts(contract(), data_folder=folder), contract())
+        split_texts(load_texts(contract(benchmark=True), data_folder=folder), contract(benchmark=True))
 
 
 def test_a_text_of_nobody_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from dpicl.tabular import source, survey
-from tests.harness import Place, install, shop, shop_rows
+from tests.harness import Place, install, publish, shop, shop_rows
 from tests.tasks.stages import End, work
 
 BATCH_ROWS, WHOLE_ROWS = 25, 50
@@ -34,6 +34,7 @@ def install_folder(place: Place, rows: int = 120, *, files: int = 3, private: bo
     for number in range(files):
         start, stop = number * rows // files, (number + 1) * rows // files
         pq.write_table(table.slice(start, stop - start), place.root / "data" / name / f"{number:02}.parquet", row_group_size=11)
+    publish(place, name)
 
 
 def _work(environment: Mapping[str, str], pipeline: str, changes: Mapping[str, Any], run_id: str, end: End) -> None:

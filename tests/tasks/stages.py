@@ -23,6 +23,7 @@ from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.measure import measure
 from tasks.plan import make_plan
+from tasks.probe import probe
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
 from tasks.run_folder import read_plan
@@ -49,12 +50,13 @@ RELEASE: Mapping[str, tuple[Task[..., Any], ...]] = {
 def steps(run: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
     """Every stage of a run with its references, in the order of the flow."""
     units = read_plan(Path(run)).units
+    yield probe, (run,)
     for dataset in dict.fromkeys(unit.dataset for unit in units.values()):
         yield from ((stage, (run, dataset)) for stage in (ingest, validate, split))
     for key, unit in units.items():
         units_or_one = {generate: (run, (key,))}
         yield from ((stage, units_or_one.get(stage, (run, key))) for stage in (*RELEASE[unit.method], serialize))
-        yield from ((fit_baselines, (run, key)) for _ in range(has_baselines(unit)))
+        yield from ((fit_baselines, (run, key)) for _ in range(has_baselines(unit, Settings.from_environment().declared(unit.dataset))))
         yield from ((score, (run, key, part)) for part in parts_to_score(run, key))
         yield evaluate, (run, key)
     yield from ((stage, (run,)) for stage in (collect_run, write_report))

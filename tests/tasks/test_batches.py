@@ -22,7 +22,7 @@ from tasks.ingest import ingest
 from tasks.plan import make_plan
 from tasks.prepare import prepare_batches
 from tasks.split import split
-from tests.harness import SMALL, Place, content, install, new_place, shop, shop_rows
+from tests.harness import SMALL, Place, content, install, new_place, publish, shop, shop_rows
 from tests.tasks.in_batches import attempt, install_folder, small_batches
 from tests.tasks.test_killed_at_every_file import check_modes, kept, parse_all
 
@@ -102,9 +102,9 @@ def test_workers_do_parts_and_nothing_twice(prepared: tuple[Place, str]) -> None
     place, run = prepared
     with place.entered():
         assert parts_of(run, "shop") == 5
-        assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == ["3 batches", "2 batches"]
+        assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == ["part 1 of 2", "part 2 of 2"]
         before = content(place.home / "private")
-        assert ingest.fn(run, "shop") == "already done" and prepare_batches.fn(run, "shop", 0, 1) == "5 batches"
+        assert ingest.fn(run, "shop") == "already done" and prepare_batches.fn(run, "shop", 0, 1) == "part 1 of 1"
         assert content(place.home / "private") == before
 
 
@@ -132,9 +132,10 @@ def test_a_query_in_batches_gives_the_run_that_files_give(tmp_path: Path) -> Non
     asked = shop()
     del asked["source"]["file"]
     asked["source"]["query"] = {"url_env": "SHOP", "sql": 'SELECT age, spent, colour, member, bought FROM shop ORDER BY "index"'}
-    install(place, asked, "")
+    address = {"SHOP": f"sqlite:///{tmp_path / 'shop.db'}"}
+    publish(place, install(place, asked, ""), **address)
     assert attempt(folder, GRID, pipeline="demo") == 0
-    assert attempt(place, GRID, pipeline="demo", environment={"SHOP": f"sqlite:///{tmp_path / 'shop.db'}"}) == 0
+    assert attempt(place, GRID, pipeline="demo", environment=address) == 0
     assert released(folder) == released(place)
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
+import tasks.names
 import tasks.randomise
-import tasks.releases
 from benchmarks.crash_schedules import Rig, Schedule, Verdict, draw_schedules, rig
 from benchmarks.crash_steps import STEPS
 from benchmarks.crashes import cluster_runner, forks, in_one_process, play, scratch
@@ -76,7 +76,8 @@ def draw_first() -> None:
     """Draw, and only then charge."""
 
     def release_missing(folder: UnitFolder, draw: Callable[[list[Cell]], Mapping[Cell, bytes]]) -> dict[Cell, bytes]:
-        releases = UnitReleases.of(folder)
+        with open_ledger(folder.settings) as ledger:
+            releases = UnitReleases.of(folder, ledger)
         drawn = draw(list(releases.named))
         with open_ledger(folder.settings) as ledger:
             for cell in releases.reserve(ledger):
@@ -88,8 +89,8 @@ def draw_first() -> None:
 
 def charge_every_try() -> None:
     """Name every try of a release anew."""
-    named = tasks.releases.release_id
-    tasks.releases.release_id = lambda key, **about: named(key, **about, period=secrets.token_hex(4))
+    named = tasks.names.release_id
+    tasks.names.release_id = lambda key, **about: named(key, **{**about, "period": secrets.token_hex(4)})
 
 
 MUTANTS = {last_wins: "second_draws", draw_first: "under_accounted", charge_every_try: "overcharged"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import pickle
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from prefect import flow
 from prefect_dask import DaskTaskRunner
 
-from dpicl.errors import DataError, DpiclError
+from dpicl.errors import DataError, DpiclError, RunError
 from tasks.doorway import StageFailed, clean_errors, doorway
 from tests.harness import World, until
 from tests.leaks import api, database, files, hits
@@ -52,10 +54,22 @@ def test_a_foreign_error_is_told_without_its_text(kind: str) -> None:
 
 def test_our_own_error_passes_as_it_is() -> None:
     def refuse() -> None:
-        raise DataError("x.csv", "is empty", column="age", count=3)
+        raise RunError("run r7: 3 parts")
 
-    with pytest.raises(DataError, match=r"x.csv: column 'age': is empty \(3 values\)"):
+    with pytest.raises(RunError, match="run r7: 3 parts"):
         clean_errors("stage", refuse)()
+
+
+def test_counts_of_a_data_error_are_for_the_terminal_and_cross_processes_beside_what_is_stored() -> None:
+    def refuse() -> None:
+        raise DataError("x7.csv", "17 of 238 rows are empty; expected none", column="age2", count=3)
+
+    with pytest.raises(DataError) as failed:
+        clean_errors("stage", refuse)()
+    for error in (failed.value, pickle.loads(pickle.dumps(failed.value))):  # noqa: S301 - our own words
+        assert str(error) == "x7.csv: column 'age2': … of … rows are empty; expected none"
+        assert "17" not in "".join(traceback.format_exception(error)) and "17" not in repr(error)
+        assert error.told == "x7.csv: column 'age2': 17 of 238 rows are empty; expected none (3 values)"
 
 
 def attempt(folder: str, fail_count: int, ours: bool) -> str:

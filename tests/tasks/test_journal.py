@@ -25,8 +25,8 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
         yield Settings.from_environment()
 
 
-def journal(settings: Settings, *, simulated: bool = False) -> FileJournal:
-    return FileJournal(settings, NAMES, Draws(0, "letters", simulated=simulated))
+def journal(settings: Settings, rows: str = "c" * 64, *, simulated: bool = False) -> FileJournal:
+    return FileJournal(settings, NAMES, Draws(0, "letters", simulated=simulated), rows)
 
 
 def test_of_two_that_keep_the_same_step_the_first_stands(settings: Settings) -> None:
@@ -41,6 +41,17 @@ def test_every_try_of_a_release_draws_the_same_and_no_other_release_does(setting
     drawn = [one.stream(cell, name).bytes(16) for one in (first, twin) for cell in NAMES for name in ("token 0 1", "token 0 2")]
     assert drawn[:4] == drawn[4:] and len(set(drawn)) == 4
     assert not first.stream(CELL, "token 0 1").simulated and journal(settings, simulated=True).stream(CELL, "token 0 1").simulated
+
+
+def test_the_randomness_of_one_state_of_the_rows_is_never_used_on_another(settings: Settings) -> None:
+    """Resumed on other rows, a release begins a journal anew; back on the first rows, it goes on with theirs."""
+    before, changed = journal(settings), journal(settings, "d" * 64)
+    drawn = before.stream(CELL, "token 0 1").bytes(16)
+    before.keep(CELL, 0, (3,))
+    assert changed.read(CELL, 0) is None and changed.stream(CELL, "token 0 1").bytes(16) != drawn
+    assert journal(settings).read(CELL, 0) == (3,) and journal(settings).stream(CELL, "token 0 1").bytes(16) == drawn
+    forget(settings, NAMES[CELL])
+    assert before.read(CELL, 0) is None and changed.stream(CELL, "token 0 1").bytes(16) != drawn
 
 
 def test_what_is_forgotten_is_gone_with_its_seed(settings: Settings) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dpicl.errors import BudgetError, LedgerError
-from tasks.quote import quote_units
+from tasks.quote import quote_plan
 from tasks.releases import open_ledger, spending_of
 from tasks.run_folder import read_plan
 from tasks.settings import Settings
@@ -21,7 +21,7 @@ from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import STEPS, Death, join, start
 from tests.tasks.stages import make_plan, steps
 
-ACCOUNT = {"ldp_tabicl": "shop-clients", "gdp_tabicl": "shop", "mst_tabicl": "shop", "few_shot_generation": "letters", "dp_icl": "letters"}
+ACCOUNT = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "mst_tabicl": "shop", "few_shot_generation": "letters", "dp_icl": "letters"}
 DATASET = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "mst_tabicl": "shop", "few_shot_generation": "letters", "dp_icl": "letters"}
 EXPONENTIAL = {"few_shot_generation": {"mechanism": "exponential"}, "dp_icl": {"noise": "exponential"}}
 """Gaussian noise would be priced again after every death."""
@@ -63,9 +63,7 @@ def bought(place: Place, method: str) -> list[Any]:
 
 
 def artefacts(place: Place, method: str) -> dict[str, bytes]:
-    return {
-        path.name: path.read_bytes() for path in (place.home / "released" / ACCOUNT[method]).glob("*") if not path.name.endswith(".draft")
-    }
+    return {path.name: path.read_bytes() for path in (place.home / "released" / ACCOUNT[method]).glob("*") if not path.suffix}
 
 
 def check_once(place: Place, method: str, count: int = 2) -> None:
@@ -111,27 +109,57 @@ def test_runs_side_by_side_share_one_draw(tmp_path: Path, method: str) -> None:
 def test_a_run_over_the_cap_is_refused_with_the_numbers_before_anything_is_written(tmp_path: Path) -> None:
     place = place_with(tmp_path, cap=4)
     assert run(place, "ldp_tabicl") == 0
-    with pytest.raises(BudgetError, match=r"'shop-clients'.*ask epsilon=2\.9.*spent 2\.9\d* of cap 4, left 1\.0"):
+    with pytest.raises(BudgetError, match=r"'shop'.*ask epsilon=2\.9.*spent 2\.9\d* of cap 4, left 1\.0"):
         here(place, "ldp_tabicl", seeds=[1])
     assert [path.name for path in (place.home / "runs").iterdir()] == ["r"]
     assert len(bought(place, "ldp_tabicl")) == 2
 
 
-def test_changed_rows_are_another_release_and_are_refused_over_the_cap_before_noise(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
+def test_a_release_stands_for_its_period_whatever_becomes_of_the_rows(tmp_path: Path, method: str) -> None:
+    """Rows that come, go and come back: the same bytes and no charge within a period; in a new one a charge, though nothing has come."""
+    place, months = place_with(tmp_path), []
+    for period, seed in (("2026-11", 0), ("2026-11", 1), ("2026-11", 0), ("2026-12", 0), ("2027-01", 2)):
+        (place.root / "data" / "shop.csv").write_text(shop_rows(80, seed=seed))
+        with place.entered():
+            for stage, references in steps(str(make_plan("private", grid(method), None, period=period))):
+                stage.fn(*references)
+        months.append(artefacts(place, method))
+        check_once(place, method, len(months[-1]))
+    assert [len(month) for month in months] == [2, 2, 2, 4, 6]
+    assert months[0] == months[1] == months[2] and months[2].items() < months[3].items() < months[4].items()
+
+
+def test_two_contracts_on_the_same_rows_spend_from_one_account(tmp_path: Path) -> None:
+    """Under another name, by a link, by another method: the cap is of the rows."""
     place = place_with(tmp_path, cap=4)
     assert run(place, "ldp_tabicl") == 0
-    before = artefacts(place, "ldp_tabicl")
-    install(place, {**shop(private=True), "privacy": {**shop()["privacy"], "budget": {"epsilon": 4}}}, shop_rows(80, seed=1))
-    with pytest.raises(BudgetError, match="spent"):
-        here(place, "ldp_tabicl")
-    assert artefacts(place, "ldp_tabicl") == before
+    twin = shop("twin", private=True)
+    twin["privacy"] = {**twin["privacy"], "budget": {"epsilon": 1000}}
+    install(place, twin, "")
+    (place.root / "data" / "twin.csv").unlink()
+    (place.root / "data" / "twin.csv").symlink_to(place.root / "data" / "shop.csv")
+    for method in ("ldp_tabicl", "gdp_tabicl", "mst_tabicl"):
+        with pytest.raises(BudgetError, match=r"'shop'.* spent 2\.9\d* of cap 4"):
+            here(place, method, datasets=["twin"])
+
+
+def test_an_artefact_that_the_ledger_does_not_know_is_refused_and_stays(tmp_path: Path) -> None:
+    place = place_with(tmp_path)
+    assert run(place, "gdp_tabicl") == 0
+    before = artefacts(place, "gdp_tabicl")
+    for file in place.home.glob("ledger*"):
+        file.unlink()
+    with pytest.raises(LedgerError, match=r"charged in another ledger .*; restore the ledger from a backup, or `dpicl ledger adopt`"):
+        here(place, "gdp_tabicl")
+    assert artefacts(place, "gdp_tabicl") == before and not list(place.home.glob("ledger.db"))
 
 
 @pytest.mark.parametrize(("harm", "told"), [("exchanged", "not the one that was published"), ("removed", "artefact is gone")])
 def test_only_published_bytes_are_read(tmp_path: Path, harm: str, told: str) -> None:
     place = place_with(tmp_path)
     assert run(place, "gdp_tabicl") == 0
-    for path in (place.home / "released" / "shop").iterdir():
+    for path in (path for path in (place.home / "released" / "shop").iterdir() if not path.suffix):
         if harm == "removed":
             path.unlink()
         else:
@@ -148,11 +176,11 @@ def test_ways_that_share_a_collection_are_quoted_and_charged_once(tmp_path: Path
     options = {"ldp_tabicl": {"estimator": "log-linear", "also": also}}
     with place.entered():
         plan = read_plan(make_plan("private", grid("ldp_tabicl", options=options), None))
-        (quoted,) = quote_units(plan.units.values(), Settings.from_environment(), plan.writing_model)
+        (quoted,) = quote_plan(plan, Settings.from_environment())
     assert quoted.releases == 4
     assert run(place, "ldp_tabicl", options=options) == 0
     check_once(place, "ldp_tabicl", 4)
-    assert spending_of(place.run("r"), plan.units) == {"shop-clients": (4, 4)}
+    assert spending_of(place.run("r"), plan.units) == {"shop": (4, 4)}
 
 
 OLD_NAMES = {"epsilon", "shots", "sampling_rate", "replicate", "simulated"}

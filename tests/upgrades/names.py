@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from dpicl.accounting.ledger import content_version, release_id
+from dpicl.accounting.ledger import release_id
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.load import contract_digest
+from dpicl.contract.periods import ONCE
 from dpicl.methods import METHODS
 from dpicl.pipeline import Options, Unit
-from tasks.releases import account_of, costs_of, parameters_of
+from tasks.accounts import account_of
+from tasks.names import costs_of, parameters_of
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = Path(__file__).parent / "data" / "names.json"
@@ -43,19 +45,19 @@ def names() -> dict[str, dict[str, str]]:
 
 
 def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
-    """As `tasks.releases.UnitReleases.of` names them, for data whose digest is nought and a writer called `writer`."""
+    """As `tasks.names.releases_of` names them in a new installation, made once, for a writer called `writer`."""
     unit = Unit(method, contract.name, seed=0, epsilons=(1.0, 5.0), shots=(2,), sampling_rates=(), baselines=False, options=Options())
-    account, version = account_of(contract, method), content_version(KEY, bytes(32))
+    account = account_of(contract, method)
     return {
         f"{contract.name} {method} {cell.key}": release_id(
             KEY,
             account=account.name,
-            content_version=version,
             mechanism=method,
             mechanism_version=METHODS[method].VERSION,
             parameters=parameters_of(contract, unit, cell, "writer"),
             contract_digest=contract_digest(contract),
             neighbours=account.neighbours,
+            period=ONCE,
         )
         for cell in costs_of(contract, unit)
     }

@@ -12,10 +12,10 @@ from tests.library.table_contracts import small_contract
 from tests.upgrades.names import STORED, names
 
 MEANING = (
-    "{} {} are named otherwise than before ({}): whoever upgrades is charged anew for the same rows. If that is meant, because what is "
+    "{} {} are named otherwise than before ({}): whoever upgrades is charged anew for the same releases. If that is meant, because what is "
     "released has changed, write the file anew with `python -m tests.upgrades.names`, raise the method's VERSION, and tell it under "
     "Changed in CHANGELOG.md. If it is not, a key of a contract that came later belongs into its part's `later`, and a choice of a "
-    "method's into tasks/releases._LATER or POST_PROCESSING."
+    "method's into tasks/names._LATER or POST_PROCESSING."
 )
 
 
@@ -30,7 +30,7 @@ def test_names_are_those_of_before(kind: str) -> None:
 
 @pytest.mark.parametrize("way", ["file", "folder"])
 def test_rows_that_are_moved_keep_their_releases(way: str) -> None:
-    """The place says nothing of what is released, and the rows' own digest goes into the name beside it."""
+    """The place says nothing of what is released: it says which account pays."""
 
     def digest(**source: object) -> str:
         return contract_digest(small_contract(source={"file": None, **source}))

@@ -5,7 +5,7 @@ before its private rows are read, and `publish` what was drawn: the first to pub
 everybody else reads the winner's.
 """
 
-from dpicl.accounting.ledger.keys import content_version, keyed_hash, load_key, release_id
+from dpicl.accounting.ledger.keys import content_version, earlier_release_id, keyed_hash, load_key, release_id
 from dpicl.accounting.ledger.store import Ledger
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation
 
@@ -18,6 +18,7 @@ __all__ = [
     "Release",
     "Reservation",
     "content_version",
+    "earlier_release_id",
     "keyed_hash",
     "load_key",
     "release_id",

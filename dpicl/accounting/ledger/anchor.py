@@ -79,7 +79,7 @@ class Anchor:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         lock = self.path.with_name(f".{self.path.name}.lock")
-        with lock.open("a") as file:
+        with os.fdopen(os.open(lock, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

@@ -1,6 +1,9 @@
-"""What an account has spent: its entries composed by the accountant.
+"""What an account has spent, and what fits beside it.
 
-Guarantee   the caller's transaction decides what is seen; `reserve` composes under lock.
+Guarantee   the caller's transaction decides what is seen; `reserve` composes under lock. Releases are chosen
+            one after another, each perhaps after looking at those before it, so that an account with a cap goes
+            by a privacy filter (`filters`). Distributions of privacy loss price what is fixed beforehand: a
+            release by itself, and the entries of benchmarks, on which nothing is at stake.
 """
 
 from __future__ import annotations
@@ -8,15 +11,33 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, func, select
 
 from dpicl.accounting.accountant import Cost, compose, compose_checked, pure_sum
 from dpicl.accounting.events import guarantee_from_json
-from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.filters import Spent
+from dpicl.accounting.guarantee import Guarantee, Neighbours, to_replace_one
 from dpicl.accounting.ledger.models import entries
+from dpicl.accounting.ledger.state import spent_of
 from dpicl.accounting.ledger.values import Account, Quote
 from dpicl.errors import BudgetError, PrivacyError
+
+CLIENT = "client"
+"""Unit of local releases: whoever reports owns the row, or is the person of it."""
+
+
+def as_paid(guarantee: Guarantee, account: Account) -> Guarantee:
+    """A guarantee as an account states it: a client's for the row or person that reports, one for added rows twice under replace-one.
+
+    Raises:
+        PrivacyError: it protects something else.
+    """
+    same_unit = replace(guarantee, unit=account.unit) if guarantee.unit == CLIENT else guarantee
+    paid = to_replace_one(same_unit) if account.neighbours is Neighbours.REPLACE_ONE else same_unit
+    check_relation(account, paid)
+    return paid
 
 
 def check_relation(account: Account, guarantee: Guarantee) -> None:
@@ -41,7 +62,21 @@ def quote(connection: Connection, account: Account, extra: Sequence[Guarantee]) 
 
 
 def total(connection: Connection, account: Account, extra: Sequence[Guarantee] = ()) -> Cost:
-    """The account's entries and `extra` together; pure ones are summed without reading their events."""
+    """What the account has spent, and `extra`."""
+    if account.benchmark:
+        return _of_benchmark(connection, account, extra)
+    return after(spent_of(connection, account.name), extra).cost(account.delta_cap)
+
+
+def after(spent: Spent, extra: Sequence[Guarantee]) -> Spent:
+    """A total with more releases."""
+    for guarantee in extra:
+        spent = spent.plus(guarantee)
+    return spent
+
+
+def _of_benchmark(connection: Connection, account: Account, extra: Sequence[Guarantee]) -> Cost:
+    """All entries composed as if they had been fixed beforehand; pure ones are summed without reading their events."""
     mine = entries.c.account == account.name
     by_cost = select(entries.c.delta, entries.c.epsilon, func.count()).where(mine).group_by(entries.c.delta, entries.c.epsilon)
     costs = [tuple(row) for row in connection.execute(by_cost)]
@@ -52,8 +87,8 @@ def total(connection: Connection, account: Account, extra: Sequence[Guarantee] =
     return compose_checked(counts + Counter(extra), delta=account.delta_cap)
 
 
-def check_cap(connection: Connection, account: Account, guarantee: Guarantee) -> None:
-    """Refuse what does not fit.
+def check_cap(connection: Connection, account: Account, guarantee: Guarantee) -> Spent | None:
+    """Refuse what does not fit; gives the account's total with it, None on a benchmark.
 
     Raises:
         PrivacyError: unit or neighbours differ from the account's.
@@ -61,8 +96,11 @@ def check_cap(connection: Connection, account: Account, guarantee: Guarantee) ->
     """
     check_relation(account, guarantee)
     cap = account.epsilon_cap
-    if cap is None or total(connection, account, [guarantee]).epsilon <= cap:
-        return
+    if cap is None:
+        return None
+    spent = spent_of(connection, account.name).plus(guarantee)
+    if spent.cost(account.delta_cap).epsilon <= cap:
+        return spent
     asked = quote(connection, account, [guarantee])
     delta = f" at delta={account.delta_cap:g}" if account.delta_cap else ""
     raise BudgetError(

@@ -14,14 +14,18 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, insert, select, update
 
+from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.keys import canonical, keyed_hash
-from dpicl.accounting.ledger.models import accounts, entries, head, records
+from dpicl.accounting.ledger.models import accounts, assets, drawings, entries, head, records, totals
+from dpicl.accounting.ledger.state import digest_of, is_empty, read_state
 from dpicl.errors import LedgerRefusedError
 
-Kind = Literal["opened", "cap", "reserved", "published"]
+Kind = Literal["opened", "cap", "bound", "settled", "adopted", "reserved", "drawing", "taken_up", "published"]
 Rows = dict[str, dict[str, Any]]
 _BATCH = 1000
+_ENTRY = frozenset(entries.c.keys())
+_TERMS = ("unit", "neighbours", "epsilon_cap", "delta_cap")
 
 
 def read_head(connection: Connection, *, lock: bool = False) -> Head:
@@ -46,25 +50,48 @@ def link(key: bytes, before: Head, kind: str, content: str) -> Head:
 
 def append(connection: Connection, key: bytes, before: Head, kind: Kind, content: Mapping[str, Any]) -> Head:
     """Add a record after `before`, which the caller has read under lock."""
-    written = canonical(content)
+    written = canonical({**content, "state": digest_of(read_state(connection))})
     after = link(key, before, kind, written)
     connection.execute(insert(records).values(sequence=after.sequence, kind=kind, content=written, hash=after.hash))
     connection.execute(update(head).values(sequence=after.sequence, hash=after.hash))
     return after
 
 
-def check_end(connection: Connection, key: bytes, end: Head) -> None:
-    """Recompute the last hash only: finds a wrong key, and edits of the last record.
+def check_end(connection: Connection, key: bytes, end: Head) -> dict[str, Any]:
+    """Recompute the last hash only: finds a wrong key, and edits of the last record; gives its content.
 
     Raises:
         LedgerRefusedError: it does not fit.
     """
     if end == Head():
+        return {}
+    return check_record(connection, key, end.sequence, f"record {end.sequence}, the ledger's last, does not fit", end.hash)
+
+
+def check_record(connection: Connection, key: bytes, sequence: int, complaint: str = "", expected: str = "") -> dict[str, Any]:
+    """Recompute one hash from the one before it; gives the record's content.
+
+    Raises:
+        LedgerRefusedError: it does not fit.
+    """
+    row = connection.execute(select(records).where(records.c.sequence == sequence)).one_or_none()
+    before = Head(sequence - 1, hash_at(connection, sequence - 1) or "")
+    if row is None or link(key, before, row.kind, row.content).hash != row.hash or (expected and row.hash != expected):
+        raise LedgerRefusedError(f"{complaint or f'record {sequence} does not fit'}: it was edited, or the key is another one")
+    content: dict[str, Any] = json.loads(row.content)
+    return content
+
+
+def check_state(connection: Connection, end: Head, last: Mapping[str, Any]) -> None:
+    """Compare accounts, assets and totals with what the last record says of them.
+
+    Raises:
+        LedgerRefusedError: they were edited.
+    """
+    state = read_state(connection)
+    if is_empty(state) if end == Head() else digest_of(state) == last.get("state"):
         return
-    last = connection.execute(select(records).where(records.c.sequence == end.sequence)).one_or_none()
-    before = Head(end.sequence - 1, (hash_at(connection, end.sequence - 1) or "") if end.sequence > 1 else "")
-    if last is None or link(key, before, last.kind, last.content) != end or last.hash != end.hash:
-        raise LedgerRefusedError(f"record {end.sequence}, the ledger's last, does not fit: it was edited, or the key is another one")
+    raise LedgerRefusedError(f"the ledger was edited: its accounts, assets or totals are not what its last record, {end.sequence}, says")
 
 
 def verify(connection: Connection, key: bytes, end: Head) -> None:
@@ -73,18 +100,28 @@ def verify(connection: Connection, key: bytes, end: Head) -> None:
     Raises:
         LedgerRefusedError: naming the first record or row that does not fit.
     """
-    opened: Rows = {}
-    released: Rows = {}
+    said = Said()
     reached = Head()
     for row in _all_records(connection):
+        if row.kind == "adopted" and reached == Head():
+            reached = Head(row.sequence - 1)  # what was before it is lost, and its number says how much
         reached = link(key, reached, row.kind, row.content)
         if (row.sequence, row.hash) != (reached.sequence, reached.hash):
             raise LedgerRefusedError(f"the ledger was edited: record {row.sequence} does not follow record {reached.sequence - 1}")
-        _replay(row.kind, json.loads(row.content), opened, released)
+        said.replay(row.kind, json.loads(row.content))
     if reached != end:
         raise LedgerRefusedError(f"the ledger was edited: its chain ends at record {reached.sequence}, its head says {end.sequence}")
-    _compare("account", opened, {row.name: dict(row._mapping) for row in connection.execute(select(accounts))})
-    _compare("entry", released, {row.release_id: dict(row._mapping) for row in connection.execute(select(entries))})
+    for what, rows, table in (
+        ("account", said.accounts, accounts),
+        ("entry", said.entries, entries),
+        ("asset", said.assets, assets),
+        ("total", said.totals, totals),
+        ("begun release", said.drawings, drawings),
+    ):
+        first = next(iter(table.primary_key)).name
+        _compare(what, rows, {row._mapping[first]: dict(row._mapping) for row in connection.execute(select(table))})
+    if seals.stored(connection) != (seals.expected(connection) if said.is_sealed else {}):
+        raise LedgerRefusedError("the ledger was edited: its seals are not those of its entries")
 
 
 def _all_records(connection: Connection) -> Iterator[Row[Any]]:
@@ -92,16 +129,48 @@ def _all_records(connection: Connection) -> Iterator[Row[Any]]:
     return iter(connection.execute(asked))
 
 
-def _replay(kind: str, content: dict[str, Any], opened: Rows, released: Rows) -> None:
-    """Do to the rows what the record says was done."""
-    if kind == "opened":
-        opened[content["name"]] = content
-    elif kind == "cap":
-        opened[content["account"]] |= {"epsilon_cap": content["epsilon_cap"], "delta_cap": content["delta_cap"]}
-    elif kind == "reserved":
-        released[content["release_id"]] = {**content, "artefact_sha256": None, "published_utc": None}
-    else:
-        released[content["release_id"]] |= {"artefact_sha256": content["artefact_sha256"], "published_utc": content["published_utc"]}
+class Said:
+    """The rows that the chain says there are, by their keys."""
+
+    def __init__(self) -> None:
+        self.accounts: Rows = {}
+        self.entries: Rows = {}
+        self.assets: Rows = {}
+        self.totals: Rows = {}
+        self.drawings: Rows = {}
+        self.is_sealed = False
+
+    def replay(self, kind: str, content: dict[str, Any]) -> None:
+        """Do to the rows what a record says was done."""
+        self.is_sealed = self.is_sealed or "state" in content
+        if kind in ("settled", "adopted"):
+            self.accounts = {row["name"]: row for row in content["accounts"]}
+            self.assets = {row["address"]: row for row in content["assets"]}
+            self.totals = {row["account"]: row for row in content["totals"]}
+            self.entries |= {row["release_id"]: row for row in content.get("entries", [])}
+            self.drawings |= {row["release_id"]: {"release_id": row["release_id"]} for row in content.get("entries", [])}
+        elif kind == "opened":
+            self.accounts[content["name"]] = {name: value for name, value in content.items() if name != "state"}
+        elif kind == "cap":
+            self.accounts[content["account"]] |= {name: content[name] for name in _TERMS if name in content}
+        elif kind == "bound":
+            self.assets |= {address: {"address": address, "account": content["account"]} for address in content["addresses"]}
+        elif kind == "drawing":
+            self.drawings[content["release_id"]] = {"release_id": content["release_id"]}
+        else:
+            self._replay_entry(kind, content)
+
+    def _replay_entry(self, kind: str, content: dict[str, Any]) -> None:
+        release_id = content["release_id"]
+        if kind == "published":
+            self.entries[release_id] |= {"artefact_sha256": content["artefact_sha256"], "published_utc": content["published_utc"]}
+            return
+        if kind == "taken_up":
+            del self.entries[content["in_place_of"]]
+        elif content.get("spent"):
+            self.totals[content["account"]] = {"account": content["account"], "spent": content["spent"]}
+        own = {name: value for name, value in content.items() if name in _ENTRY}
+        self.entries[release_id] = {**own, "artefact_sha256": None, "published_utc": None}
 
 
 def _compare(what: str, said: Rows, found: Rows) -> None:
@@ -111,3 +180,21 @@ def _compare(what: str, said: Rows, found: Rows) -> None:
     for name, row in said.items():
         if canonical(row) != canonical(found[name]):
             raise LedgerRefusedError(f"the ledger was edited: {what} {name} is not what the chain says")
+
+
+def records_of(connection: Connection, release_id: str) -> list[dict[str, Any]]:
+    """The records that charged and published a release, with what their hashes hang on."""
+    entry = connection.execute(select(entries.c.number, entries.c.artefact_sha256).where(entries.c.release_id == release_id)).one_or_none()
+    if entry is None:
+        return []
+    found = [connection.execute(select(records).where(records.c.sequence == entry.number)).one_or_none()]
+    if entry.artefact_sha256 is not None:  # mostly one of the last
+        asked = select(records).where(records.c.kind == "published", records.c.content.contains(release_id, autoescape=True))
+        found.append(connection.execute(asked.order_by(records.c.sequence.desc()).limit(1)).one_or_none())
+    return [as_receipt(connection, row) for row in found if row is not None]
+
+
+def as_receipt(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    """A record with the hash before it, so that the key tells that it is a true one."""
+    before = hash_at(connection, row.sequence - 1) or ""
+    return {"sequence": row.sequence, "before": before, "kind": row.kind, "content": row.content, "hash": row.hash}

@@ -1,6 +1,6 @@
 """One change of the ledger: a durable transaction, its records, and the anchor after it.
 
-Locks are always taken in this order: a row of an account or entry, then the end of the chain.
+One lock serialises all changes: the end of the chain.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from dpicl.accounting.ledger import chain
+from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
 from dpicl.accounting.ledger.database import Database
 
@@ -20,22 +20,32 @@ class Change:
     """A transaction that may add to the chain."""
 
     def __init__(self, connection: Connection, key: bytes, anchor: Anchor) -> None:
-        self.connection, self._key, self._anchor = connection, key, anchor
+        self.connection, self.key, self._anchor = connection, key, anchor
         self.end, self.appended = Head(), False
 
-    def lock(self) -> Head:
-        """The end of the chain, checked against the anchor; nobody else moves it until the transaction ends.
+    def lock(self, *release_ids: str) -> Head:
+        """The end of the chain, checked against the anchor, the key, the accounts and these releases; nobody moves it until the transaction ends.
+
+        Call it before anything is read that a change hangs on.
 
         Raises:
-            LedgerRefusedError: the ledger was rolled back.
+            LedgerRefusedError: the ledger was rolled back or edited.
         """
-        self.end = chain.read_head(self.connection, lock=True)
-        check_seen(self._anchor.read(), self.end, lambda sequence: chain.hash_at(self.connection, sequence))
+        last = self.lock_chain()
+        chain.check_state(self.connection, self.end, last)
+        seals.check(self.connection, *release_ids)
         return self.end
 
-    def append(self, kind: chain.Kind, content: Mapping[str, Any]) -> None:
-        """Add a record; the chain is locked."""
-        self.end = chain.append(self.connection, self._key, self.end, kind, content)
+    def lock_chain(self) -> dict[str, Any]:
+        """The same, without the accounts; gives the content of the last record."""
+        self.end = chain.read_head(self.connection, lock=True)
+        check_seen(self._anchor.read(), self.end, lambda sequence: chain.hash_at(self.connection, sequence))
+        return chain.check_end(self.connection, self.key, self.end)
+
+    def append(self, kind: chain.Kind, content: Mapping[str, Any], *release_ids: str) -> None:
+        """Add a record, and seal the rows of these releases, which have changed; the chain is locked."""
+        seals.seal(self.connection, *release_ids)
+        self.end = chain.append(self.connection, self.key, self.end, kind, content)
         self.appended = True
 
 

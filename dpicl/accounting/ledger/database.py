@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from dpicl.accounting.ledger.models import SCHEMA
@@ -35,13 +35,14 @@ class Database:
     the database's locks, so the child is refused and opens its own.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str | URL) -> None:
         try:
             address = make_url(url)
         except ArgumentError:
             raise LedgerRefusedError("the ledger's address is no database URL; expected sqlite:///FILE or postgresql://…") from None
         backend = address.get_backend_name()
-        self.name, self._process = address.render_as_string(hide_password=True), os.getpid()
+        # an option may hold a password too
+        self.name, self._process = address.set(query={}).render_as_string(hide_password=True), os.getpid()
         if backend == "sqlite" and address.database not in (None, "", ":memory:"):
             self._engine = _sqlite(Path(str(address.database)))
         elif backend == "postgresql":
@@ -119,7 +120,7 @@ def _sqlite(path: Path) -> Engine:
         path.chmod(0o600)
     except OSError as error:
         raise LedgerError(f"{path}: {error.strerror}; expected a file that the ledger can own") from None
-    engine = create_engine(f"sqlite:///{path}", pool_timeout=_WAIT_SECONDS, connect_args={"timeout": _WAIT_SECONDS})
+    engine = create_engine(URL.create("sqlite", database=str(path)), pool_timeout=_WAIT_SECONDS, connect_args={"timeout": _WAIT_SECONDS})
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine

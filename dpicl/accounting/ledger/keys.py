@@ -107,15 +107,31 @@ def release_id(
     key: bytes,
     *,
     account: str,
+    mechanism: str,
+    mechanism_version: int | str,
+    parameters: Mapping[str, Any],
+    contract_digest: str,
+    neighbours: Neighbours,
+    period: str,
+) -> str:
+    """The name of a release: the same for ever, whoever asks and whatever the rows; a new `period` is a new release."""
+    described = canonical(parameters)
+    version = str(mechanism_version)
+    return keyed_hash(key, "release by period", account, mechanism, version, described, contract_digest, neighbours.value, period)
+
+
+def earlier_release_id(
+    key: bytes,
+    *,
+    account: str,
     content_version: str,
     mechanism: str,
     mechanism_version: int | str,
     parameters: Mapping[str, Any],
     contract_digest: str,
     neighbours: Neighbours,
-    period: str = "",
 ) -> str:
-    """The name of a release: the same for ever, whoever asks; a new `period` is a new release."""
+    """What a release was called when its name held a version of the rows: those that were made then are found by it."""
     described = canonical(parameters)
     version = str(mechanism_version)
-    return keyed_hash(key, "release", account, content_version, mechanism, version, described, contract_digest, neighbours.value, period)
+    return keyed_hash(key, "release", account, content_version, mechanism, version, described, contract_digest, neighbours.value, "")

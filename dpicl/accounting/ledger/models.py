@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
 
-SCHEMA = "0002"
+SCHEMA = "0003"
 """The newest migration, which this code needs."""
 
 metadata = MetaData()
@@ -42,6 +42,28 @@ entries = Table(
     Index("entries_by_cost", "account", "delta", "epsilon"),
 )
 
+assets = Table(
+    "assets",
+    metadata,
+    Column("address", String(1000), primary_key=True),
+    Column("account", String(200), ForeignKey("accounts.name"), nullable=False),
+)
+"""Which account pays for the rows at a public address; `account:NAME` is an account of before that another one has taken in."""
+
+totals = Table(
+    "totals",
+    metadata,
+    Column("account", String(200), ForeignKey("accounts.name"), primary_key=True),
+    Column("spent", Text, nullable=False),
+)
+"""What an account with a cap has spent, as its privacy filter adds it up: `filters.Spent` as JSON."""
+
+drawings = Table("drawings", metadata, Column("release_id", String(64), primary_key=True))
+"""Releases whose mechanism has begun to read rows: another one can no longer be made for their cost."""
+
+seals = Table("seals", metadata, Column("prefix", String(8), primary_key=True), Column("digest", String(64), nullable=False))
+"""Digests of entries and begun releases; `seals.py` says of which."""
+
 records = Table(
     "records",
     metadata,
@@ -49,6 +71,7 @@ records = Table(
     Column("kind", String(20), nullable=False),
     Column("content", Text, nullable=False),
     Column("hash", String(64), nullable=False),
+    Index("records_by_kind", "kind", "sequence"),
 )
 
 head = Table(

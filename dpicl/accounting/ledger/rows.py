@@ -13,9 +13,9 @@ from sqlalchemy import Connection, Row, select
 from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.accounting.ledger.models import accounts, entries, records
+from dpicl.accounting.ledger.models import accounts, drawings, entries
 from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation, State
-from dpicl.errors import LedgerError, LedgerRefusedError, PrivacyError
+from dpicl.errors import LedgerError, PrivacyError
 
 
 def now() -> str:
@@ -53,49 +53,27 @@ def check_same(stored: Account, asked: Account, *, but: Sequence[str] = ()) -> N
     """
     for name, value in asdict(asked).items():
         if name not in but and (found := getattr(stored, name)) != value:
-            raise PrivacyError(f"account {asked.name!r} is open with {name}={found}, not {value}; {_way_out(stored, asked)}")
+            raise PrivacyError(f"account {stored.name!r} is open with {name}={found}, not {value}; {_way_out(stored, asked)}")
 
 
 def _way_out(stored: Account, asked: Account) -> str:
     """A benchmark has no cap to change; as nothing is at stake there, another account may be opened for the same rows."""
     if stored.benchmark and asked.benchmark:
         return "nothing of a benchmark's account changes; expected what it was opened with in the contract, or a contract of another name"
-    return f"a cap changes by `dpicl budget {asked.name} --cap`, the rest never"
+    if stored.benchmark:
+        return "expected a contract of another name for rows that are not public"
+    return (
+        f"all contracts on the same rows share one account, one unit and one relation; a cap changes by `dpicl budget {stored.name} --cap`"
+    )
 
 
-def is_decided(connection: Connection, name: str) -> bool:
-    """Whether somebody has changed an account's caps on purpose: then the ledger says what they are, and no contract."""
-    changes = connection.execute(select(records.c.content).where(records.c.kind == "cap")).scalars()
-    return any(change["account"] == name and not change.get("unused") for change in map(json.loads, changes))
-
-
-def contract_caps(connection: Connection, name: str) -> tuple[float | None, float]:
-    """The caps that an account last took from its contract: when it was opened, or after that while nothing was charged.
-
-    Raises:
-        LedgerRefusedError: no record says that it was opened.
-    """
-    asked = select(records.c.content).where(records.c.kind.in_(("opened", "cap"))).order_by(records.c.sequence)
-    changes = map(json.loads, connection.execute(asked).scalars())
-    taken = [change for change in changes if change.get("name") == name or (change.get("account") == name and change.get("unused"))]
-    if not taken:
-        raise LedgerRefusedError(f"the ledger was edited: no record opens account {name!r}")
-    return taken[-1]["epsilon_cap"], taken[-1]["delta_cap"]
-
-
-def is_unused(connection: Connection, name: str) -> bool:
-    """Whether nothing was ever charged to an account."""
-    return connection.execute(select(entries.c.number).where(entries.c.account == name).limit(1)).first() is None
-
-
-def find_account(connection: Connection, name: str, *, lock: bool = False) -> Account:
-    """An open account; `lock` keeps other spenders away until the transaction ends.
+def find_account(connection: Connection, name: str) -> Account:
+    """An open account.
 
     Raises:
         LedgerError: there is none of this name.
     """
-    asked = select(accounts).where(accounts.c.name == name)
-    row = connection.execute(asked.with_for_update() if lock else asked).one_or_none()
+    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
     if row is None:
         raise LedgerError(f"account {name!r} is not open in this ledger")
     return account_value(row)
@@ -119,14 +97,13 @@ def entry_value(row: Row[Any]) -> Entry:
     """The entry of a row."""
     guarantee = guarantee_from_json(json.loads(row.guarantee))
     parameters = json.loads(row.parameters)
-    release = Release(row.release_id, row.account, row.content_version, row.mechanism, parameters, guarantee)
+    release = Release(row.release_id, row.account, row.mechanism, parameters, guarantee, row.content_version)
     return Entry(release, row.reserved_utc, row.artefact_sha256, row.published_utc)
 
 
-def find_entry(connection: Connection, release_id: str, *, lock: bool = False) -> Row[Any] | None:
-    """The row of a release; `lock` keeps other publishers away until the transaction ends."""
-    asked = select(entries).where(entries.c.release_id == release_id)
-    return connection.execute(asked.with_for_update() if lock else asked).one_or_none()
+def find_entry(connection: Connection, release_id: str) -> Row[Any] | None:
+    """The row of a release."""
+    return connection.execute(select(entries).where(entries.c.release_id == release_id)).one_or_none()
 
 
 def reserved_before(known: Row[Any], asked: Mapping[str, Any]) -> Reservation:
@@ -135,8 +112,29 @@ def reserved_before(known: Row[Any], asked: Mapping[str, Any]) -> Reservation:
     Raises:
         PrivacyError: it was charged for something else.
     """
-    different = [name for name, value in asked.items() if known._mapping[name] != value]
+    different = [name for name, value in asked.items() if name != "content_version" and known._mapping[name] != value]
     if different:
         raise PrivacyError(f"release {known.release_id} is charged already with another {' and '.join(different)}; one id is one release")
     state: State = "reserved" if known.artefact_sha256 is None else "published"
     return Reservation(state, known.artefact_sha256, is_new=False)
+
+
+def find_idle(connection: Connection, release: Release, differing: Sequence[str]) -> str | None:
+    """A charged release of the same cost and parameters but for some, of which nothing was ever drawn; None where there is none.
+
+    Of releases whose names hold a version of the rows nobody noted whether they had begun.
+    """
+    asked = (
+        select(entries.c.release_id, entries.c.parameters)
+        .outerjoin(drawings, drawings.c.release_id == entries.c.release_id)
+        .where(entries.c.account == release.account, entries.c.mechanism == release.mechanism, entries.c.artefact_sha256.is_(None))
+        .where(drawings.c.release_id.is_(None), entries.c.guarantee == canonical(guarantee_as_json(release.guarantee)))
+        .where(entries.c.content_version == "")
+        .order_by(entries.c.number)
+    )
+
+    def but(parameters: Mapping[str, Any]) -> str:
+        return canonical({name: value for name, value in parameters.items() if name not in differing})
+
+    mine = but(release.parameters)
+    return next((row.release_id for row in connection.execute(asked) if but(json.loads(row.parameters)) == mine), None)

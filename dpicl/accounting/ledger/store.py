@@ -12,29 +12,26 @@ Not covered whoever holds the key, or replaces anchor and database together.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
-from dpicl.accounting.accountant import Cost
-from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import budget, chain, rows
+from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seals, state
 from dpicl.accounting.ledger.anchor import Anchor, check_seen
 from dpicl.accounting.ledger.change import Change, changing
 from dpicl.accounting.ledger.database import Database
-from dpicl.accounting.ledger.models import accounts, entries
+from dpicl.accounting.ledger.models import drawings, entries
+from dpicl.accounting.ledger.reading import Readings
 from dpicl.accounting.ledger.schema import downgrade
-from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation, check_caps
-from dpicl.errors import LedgerError, ParameterError, PrivacyError
+from dpicl.accounting.ledger.settle import settle
+from dpicl.accounting.ledger.values import Account, Release, Reservation, check_caps
+from dpicl.errors import LedgerError, LedgerRefusedError, ParameterError, PrivacyError
 
-CAPS = ("epsilon_cap", "delta_cap")
 
-
-class Ledger:
+class Ledger(Readings):
     """The ledger at `url`, made there on first use; `anchor_file` lies outside the database.
 
     Threads may share one; a forked process opens its own.
@@ -44,18 +41,22 @@ class Ledger:
             another key, or was made by a newer version.
     """
 
-    def __init__(self, url: str, key: bytes, anchor_file: Path) -> None:
-        self._key, self._anchor, self._database = key, Anchor(anchor_file), Database(url)
+    def __init__(self, url: str | URL, key: bytes, anchor_file: Path) -> None:
+        super().__init__(Database(url), key, Anchor(anchor_file))
         seen = self._anchor.read()
         with self._database.reading() as connection:
             end = chain.read_head(connection)
             check_seen(seen, end, lambda sequence: chain.hash_at(connection, sequence))
-            chain.check_end(connection, key, end)
+            last = chain.check_end(connection, key, end)
+            settled = not end.sequence or "state" in last
         self._anchor.advance(end)
+        if not settled:
+            with self._changing() as change:
+                settle(change)
 
     @classmethod
     @contextmanager
-    def open(cls, url: str, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
+    def open(cls, url: str | URL, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
         """A ledger for the length of a block."""
         ledger = cls(url, key, anchor_file)
         try:
@@ -63,51 +64,71 @@ class Ledger:
         finally:
             ledger.close()
 
-    @property
-    def schema(self) -> str | None:
-        """The form of its tables, as migrations name it."""
-        return self._database.schema
+    @classmethod
+    def adopt(
+        cls,
+        url: str | URL,
+        key: bytes,
+        anchor_file: Path,
+        standing: Iterable[adopting.Standing],
+        addresses: Mapping[str, Sequence[str]],
+        *,
+        seen: int,
+    ) -> adopting.Rebuilt:
+        """Make a lost ledger anew from what stands; arguments as `adopting.rebuilt` has them.
+
+        Raises:
+            LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
+        """
+        made = adopting.rebuilt(key, standing, addresses, seen=seen)
+        database, anchor = Database(url), Anchor(anchor_file)
+        try:
+            with database.writing() as connection:
+                end = chain.read_head(connection, lock=True)
+                if end.sequence:
+                    raise LedgerRefusedError(f"{database.name}: this ledger holds {end.sequence} records; only an empty one is made anew")
+                adopting.write(connection, key, made, max(made.last, seen, anchor.read().sequence) + 1)
+                end = chain.read_head(connection)
+            anchor.advance(end)
+        finally:
+            database.close()
+        return made
 
     def close(self) -> None:
         """Let go of the database."""
         self._database.close()
 
-    def ensure_account(self, account: Account) -> None:
-        """Open an account, or check that the open one is the same.
+    def ensure_account(self, asked: Account, addresses: Sequence[str] = (), *, named: bool = False) -> Account:
+        """The account that pays for the rows at these addresses; opened, and bound to them, where none is.
 
-        Caps that `set_cap` has changed stay as they are, whatever is asked; those of an account that
-        nothing was charged to follow what is asked.
+        Caps are the ledger's: a contract's lower one lowers them, and a higher one counts only where nothing was charged yet.
+
+        Args:
+            asked: what a contract says of the account.
+            addresses: canonical public addresses of its rows; of a benchmark they are only looked up.
+            named: whether the contract names the account, in place of taking the one that is there.
 
         Raises:
-            PrivacyError: it protects something else, or has other caps that nobody decided on.
+            PrivacyError: the rows belong to another account, or the account protects something else.
         """
         with self._changing() as change:
-            asked = select(accounts).where(accounts.c.name == account.name).with_for_update()
-            stored = change.connection.execute(asked).one_or_none()
-            if stored is None:
-                change.lock()
-                stored = change.connection.execute(asked).one_or_none()  # somebody may have been faster
-            if stored is None:
-                row = rows.account_row(account)
-                change.connection.execute(insert(accounts).values(row))
-                change.append("opened", row)
-            else:
-                self._agree(change, rows.account_value(stored), account)
+            stored, missing = opening.find(change.connection, asked, addresses, named=named)
+            if stored is not None and not missing and opening.agrees(change.connection, self._key, stored, asked):
+                return stored
+            change.lock()
+            stored, missing = opening.find(change.connection, asked, addresses, named=named)  # somebody may have been faster
+            account = opening.opened(change, asked) if stored is None else opening.agreed(change, stored, asked)
+            if missing:
+                opening.bind(change, account.name, missing)
+            return account
 
-    def _agree(self, change: Change, stored: Account, asked: Account) -> None:
-        """Caps are the ledger's once decided there; before the first charge they follow the contract."""
-        rows.check_same(stored, asked, but=CAPS)
-        if (stored.epsilon_cap, stored.delta_cap) == (asked.epsilon_cap, asked.delta_cap) or rows.is_decided(change.connection, asked.name):
-            return
-        if not rows.is_unused(change.connection, asked.name):
-            rows.check_same(stored, asked)
-        self._put_caps(change, asked.name, {"epsilon_cap": asked.epsilon_cap, "delta_cap": asked.delta_cap}, {"unused": True})
-
-    @staticmethod
-    def _put_caps(change: Change, name: str, caps: dict[str, float | None], note: dict[str, bool]) -> None:
-        change.connection.execute(update(accounts).where(accounts.c.name == name).values(caps))
-        change.lock()
-        change.append("cap", {"account": name, **caps, **note, "changed_utc": rows.now()})
+    def bind(self, name: str, addresses: Sequence[str]) -> None:
+        """Bind an open account to addresses that no account is bound to yet, and change nothing else of it."""
+        with self._changing() as change:
+            change.lock()
+            free = [address for address in addresses if not state.payers_at(change.connection, [address])]
+            if free:
+                opening.bind(change, rows.find_account(change.connection, name).name, free)
 
     def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
         """Change the caps of an account; the chain keeps the old ones.
@@ -119,39 +140,70 @@ class Ledger:
         check_caps(epsilon_cap, delta_cap)
         caps: dict[str, float | None] = {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}
         with self._changing() as change:
-            if rows.find_account(change.connection, name, lock=True).benchmark:
+            change.lock()
+            if rows.find_account(change.connection, name).benchmark:
                 raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
-            self._put_caps(change, name, caps, {})
-
-    def unheeded(self, asked: Account) -> Account | None:
-        """The open account, where caps decided in the ledger hold and those asked for are new since then; None where all is as known."""
-        with self._database.reading() as connection:
-            stored = rows.find_account(connection, asked.name)
-            known = (stored.epsilon_cap, stored.delta_cap), rows.contract_caps(connection, asked.name)
-            is_new = (asked.epsilon_cap, asked.delta_cap) not in known
-            return stored if is_new and rows.is_decided(connection, asked.name) else None
+            opening.put(change, name, caps, {})
 
     def reserve(self, release: Release) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
+
+        Head, anchor and the last record, and what it says of all accounts and totals and of this release, are checked in the
+        transaction that spends.
 
         Raises:
             BudgetError: the account's total would exceed its cap.
             PrivacyError: the id is charged for something else, the guarantee protects something
                 else than the account, or states less than its event costs.
-            LedgerError: there is no such account, or the ledger was rolled back.
+            LedgerError: there is no such account, or the ledger was edited or rolled back.
         """
         accountant.check(release.guarantee)
         row = rows.release_row(release)
         with self._changing() as change:
-            account = rows.find_account(change.connection, release.account, lock=True)
+            number = change.lock(release.release_id).sequence + 1
+            account = rows.find_account(change.connection, release.account)
             known = rows.find_entry(change.connection, release.release_id)
             if known is not None:
                 return rows.reserved_before(known, row)
-            budget.check_cap(change.connection, account, release.guarantee)
-            row |= {"number": change.lock().sequence + 1, "reserved_utc": rows.now()}
+            spent = budget.check_cap(change.connection, account, release.guarantee)
+            row |= {"number": number, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
-            change.append("reserved", row)
+            written = None if spent is None else state.write_spent(change.connection, account.name, spent)
+            terms = opening.terms(change.connection, account.name)
+            change.append("reserved", {**row, "spent": written, **terms}, release.release_id)
         return Reservation("reserved", None, is_new=True)
+
+    def begin_drawing(self, release_id: str) -> None:
+        """Note, durably, that a release's mechanism is about to read rows; from then on nothing else can be made for its cost.
+
+        Raises:
+            LedgerError: it is not charged, or another one was made for its cost.
+        """
+        with self._changing() as change:
+            change.lock(release_id)
+            if rows.find_entry(change.connection, release_id) is None:
+                raise LedgerError(f"release {release_id} is not charged; expected reserve before a row is read")
+            if change.connection.execute(select(drawings).where(drawings.c.release_id == release_id)).first() is None:
+                change.connection.execute(insert(drawings).values(release_id=release_id))
+                change.append("drawing", {"release_id": release_id}, release_id)
+
+    def take_up(self, release: Release, *, differing: Sequence[str]) -> bool:
+        """Let a release stand in the place of one whose mechanism never read a row, as its model failed first; whether there was one.
+
+        Args:
+            differing: names of the parameters that the two may differ in.
+        """
+        row = rows.release_row(release)
+        with self._changing() as change:
+            change.lock(release.release_id)
+            idle = rows.find_idle(change.connection, release, differing)
+            if idle is None or rows.find_entry(change.connection, release.release_id) is not None:
+                return False
+            seals.check(change.connection, idle)
+            row |= {"number": change.end.sequence + 1, "reserved_utc": rows.now()}
+            change.connection.execute(update(entries).where(entries.c.release_id == idle).values(row))
+            change.append("taken_up", {**row, "in_place_of": idle}, idle, release.release_id)
+        return True
 
     def publish(self, release_id: str, artefact_sha256: str) -> str:
         """Make an artefact the release, unless one is; gives the hash of the winner.
@@ -162,69 +214,16 @@ class Ledger:
         if not re.fullmatch("[0-9a-f]{64}", artefact_sha256):
             raise ParameterError("artefact_sha256", artefact_sha256, "64 hexadecimal digits")
         with self._changing() as change:
-            known = rows.find_entry(change.connection, release_id, lock=True)
+            change.lock(release_id)
+            known = rows.find_entry(change.connection, release_id)
             if known is None:
                 raise LedgerError(f"release {release_id} was never reserved; expected reserve before publish")
             if known.artefact_sha256 is not None:
                 return str(known.artefact_sha256)
             won = {"artefact_sha256": artefact_sha256, "published_utc": rows.now()}
-            change.lock()
             change.connection.execute(update(entries).where(entries.c.release_id == release_id).values(won))
-            change.append("published", {"release_id": release_id, **won})
+            change.append("published", {"release_id": release_id, **won}, release_id)
         return artefact_sha256
-
-    def published(self, release_id: str) -> str | None:
-        """The hash of the artefact that is this release; None before one has won."""
-        with self._database.reading() as connection:
-            known = rows.find_entry(connection, release_id)
-        return None if known is None else known.artefact_sha256
-
-    def dry_run(self, name: str, guarantees: Sequence[Guarantee]) -> Quote:
-        """What these would cost now, and what would be left; changes nothing."""
-        with self._database.reading() as connection:
-            return budget.quote(connection, rows.find_account(connection, name), guarantees)
-
-    def spent(self, name: str) -> Cost:
-        """The cost of all entries of an account, published or not."""
-        with self._database.reading() as connection:
-            return budget.total(connection, rows.find_account(connection, name))
-
-    def accounts(self) -> list[Account]:
-        """Every account, by name."""
-        with self._database.reading() as connection:
-            return [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
-
-    def entries(self, name: str) -> list[Entry]:
-        """What an account has bought, in the order of its reservations."""
-        with self._database.reading() as connection:
-            rows.find_account(connection, name)
-            asked = select(entries).where(entries.c.account == name).order_by(entries.c.number)
-            return [rows.entry_value(row) for row in connection.execute(asked)]
-
-    def odometer(self, name: str) -> list[Reading]:
-        """The running total of an account after each of its entries; composes once per entry."""
-        with self._database.reading() as connection:
-            delta = rows.find_account(connection, name).delta_cap
-        counts: Counter[Guarantee] = Counter()
-        readings = []
-        for entry in self.entries(name):
-            counts[entry.release.guarantee] += 1
-            readings.append(Reading(entry, accountant.compose_checked(counts, delta=delta)))
-        return readings
-
-    def verify(self) -> int:
-        """Check every record, row and the anchor; gives the number of records. Nobody waits meanwhile, and reading is enough.
-
-        Raises:
-            LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
-        """
-        seen = self._anchor.read()
-        with self._database.snapshot() as connection:
-            end = chain.read_head(connection)
-            check_seen(seen, end, lambda sequence: chain.hash_at(connection, sequence))
-            chain.verify(connection, self._key, end)
-        self._anchor.advance(end)
-        return end.sequence
 
     def take_back(self, revision: str) -> None:
         """Give the tables an older form, for an older program; this one makes them new when it opens them again.
@@ -239,7 +238,8 @@ class Ledger:
             check_seen(self._anchor.read(), end, lambda sequence: chain.hash_at(connection, sequence))
             chain.verify(connection, self._key, end)
             downgrade(connection, revision, self._database.name)
-            chain.verify(connection, self._key, chain.read_head(connection))
+            if end.sequence:
+                chain.verify(connection, self._key, chain.read_head(connection))
 
     def _changing(self) -> AbstractContextManager[Change]:
         return changing(self._database, self._key, self._anchor)

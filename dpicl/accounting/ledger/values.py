@@ -52,17 +52,17 @@ def check_caps(epsilon_cap: float | None, delta_cap: float) -> None:
 
 @dataclass(frozen=True)
 class Release:
-    """One output to be: its name, what it is drawn from and by what, and its guarantee.
+    """One output to be: its name, who pays, what it is drawn by, and its guarantee.
 
-    `parameters` are public and plain JSON.
+    `parameters` are public and plain JSON. `content_version` is of releases of before, whose names held it.
     """
 
     release_id: str
     account: str
-    content_version: str
     mechanism: str
     parameters: Mapping[str, Any]
     guarantee: Guarantee
+    content_version: str = ""
 
 
 @dataclass(frozen=True)

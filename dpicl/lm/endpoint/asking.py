@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.labels import Answer, echoed_score, echoed_tokens, fixed, parsed_answer, top_answer
 from dpicl.lm.endpoint.protocol import Reply, request_body
-from dpicl.lm.endpoint.questioner import Questioner, T
+from dpicl.lm.endpoint.questioner import Questioner, T, lesson
 
 
 @dataclass
@@ -20,18 +20,24 @@ class Asker(Questioner):
     """Tokens of every label after a prompt's last word."""
 
     async def learn(self, prompts: Iterable[str]) -> None:
-        """Find out how labels are cut into tokens after these prompts' endings; only an echo has to know.
+        """Find out how labels are cut into tokens after these prompts' endings, which are public; only an echo has to know.
 
         Raises:
             ModelError: a label and what stands before it share a token.
         """
         if self.manner.mode == "echo":
             for ending in sorted({_ending(prompt) for prompt in prompts} - set(self._tokens)):
-                self._tokens[ending] = tuple([await self._label_tokens(ending, label) for label in self.labels])
+                self._tokens[ending] = tuple([await self.publicly(self._label_tokens(ending, label)) for label in self.labels])
 
     async def answer(self, prompt: str) -> Answer:
         """Scores of the labels after a prompt whose ending was learnt, or the fixed answer; for errors see `answered`."""
         return await self.answered(prompt, self._scored(prompt), lambda outcome: fixed(outcome, len(self.labels)))
+
+    async def question(self) -> None:
+        """See `Questioner.question`."""
+        asked = lesson(self.labels)
+        await self.learn([asked])
+        await self._scored(asked)
 
     async def _scored(self, prompt: str) -> Answer:
         if self.manner.mode == "echo":

@@ -21,7 +21,7 @@ from dpicl.errors import ModelError
 from dpicl.lm.endpoint.failures import GaveUpError, Transient, Unanswered, backoff, judge
 from dpicl.lm.endpoint.gate import Gate
 from dpicl.lm.endpoint.lanes import Lanes
-from dpicl.lm.endpoint.protocol import GarbledError, Reply, read_reply
+from dpicl.lm.endpoint.protocol import MOST_TOKENS, GarbledError, Reply, read_reply
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -124,7 +124,7 @@ class Client:
             attempt, counted = attempt + 1, counted + (not put_off)
             self.spending.lost_answers += problem.lost
             if self.gate.failed(era, congested=problem.congested, alive=put_off):
-                raise self._gave_up(f"the last {self.gate.failures} calls failed ({problem})", problem.status)
+                raise self._gave_up(f"the last {self.gate.failures} calls failed ({problem})", problem.status, of_all=True)
             if counted >= attempts:
                 raise self._gave_up(f"one call failed {counted} times ({problem})", problem.status)
             wait = backoff(attempt, problem.retry_after)
@@ -153,11 +153,12 @@ class Client:
         usage = content.get("usage") if isinstance(content, dict) else None
         for name in ("prompt_tokens", "completion_tokens"):
             count = usage.get(name) if isinstance(usage, dict) else None
-            setattr(self.spending, name, getattr(self.spending, name) + (count if isinstance(count, int) else 0))
+            is_count = isinstance(count, int) and 0 <= count <= MOST_TOKENS
+            setattr(self.spending, name, getattr(self.spending, name) + (count if is_count else 0))
 
-    def _gave_up(self, why: str, status: int = 0) -> GaveUpError:
+    def _gave_up(self, why: str, status: int = 0, *, of_all: bool = False) -> GaveUpError:
         error = GaveUpError(f"model {self.server.name!r}: {why}; {RESUME}")
-        error.status = status
+        error.status, error.of_all = status, of_all
         return error
 
 

@@ -48,9 +48,10 @@ class Unanswered(Exception):
 
 
 class GaveUpError(ModelError):
-    """The server failed too often, or for too long; `status` as in `Transient`."""
+    """The server failed too often, or for too long; `status` as in `Transient`, `of_all` where all calls' failures were counted together."""
 
     status = 0
+    of_all = False
 
 
 class StopError(ModelError):

@@ -11,7 +11,7 @@ Not covered a server that cuts long prompts silently and does not say its contex
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -21,6 +21,7 @@ from dpicl.lm.endpoint.client import Client
 from dpicl.lm.endpoint.failures import GaveUpError, StopError, Unanswered
 from dpicl.lm.endpoint.labels import Outcome
 from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Api, Manner, Mode
+from dpicl.lm.endpoint.questioner import lesson
 from dpicl.lm.endpoint.texts import TextAsker, Wish
 from dpicl.lm.layout import CONTINUATIONS
 
@@ -115,7 +116,7 @@ async def _first(
 
 
 async def _tried_scores(asker: Asker) -> str:
-    prompt = _lesson(asker.labels)
+    prompt = lesson(asker.labels)
     await asker.learn([prompt])
     answers = [await asker.answer(prompt) for _ in range(REPEATS)]
     _check(answers[0].outcome)
@@ -124,16 +125,11 @@ async def _tried_scores(asker: Asker) -> str:
 
 
 async def _tried_texts(asker: TextAsker) -> str:
-    wish = Wish(_lesson(CONTINUATIONS), GENERATED_TOKENS, stop=("Answer:",), seed=0)
+    wish = Wish(lesson(CONTINUATIONS), GENERATED_TOKENS, stop=("Answer:",), seed=0)
     texts = [await asker.answer(wish) for _ in range(REPEATS)]
     _check(texts[0].outcome)
     agreed = "repeats agree" if len(set(texts)) == 1 else "repeats differ"
     return agreed + ("; neither seed nor stop strings are sent" if asker.manner.mode == "bare-text" else "")
-
-
-def _lesson(labels: Sequence[str]) -> str:
-    """A public prompt that every model can go on with."""
-    return "\n".join(f"Answer:{label}" for label in (*labels[::-1], ""))
 
 
 def _check(outcome: Outcome) -> None:

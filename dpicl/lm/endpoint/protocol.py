@@ -17,6 +17,10 @@ Mode = Literal["echo", "top-logprobs", "generated", "text", "bare-text"]
 PATHS: dict[Api, str] = {"completions": "/completions", "chat": "/chat/completions"}
 GENERATED_TOKENS = 8
 """How much of an answer is read where it has to be parsed."""
+MOST_TOKENS = 1 << 32
+"""No prompt and no answer has more; a server that counts more does not count."""
+_ROUNDING = 1e-3
+"""A log-probability may be so far above 0 by what rounding does, and is taken as 0 then."""
 
 
 class GarbledError(Exception):
@@ -80,7 +84,7 @@ def read_reply(content: Any) -> Reply:
         message = choice.get("message") or {}
         usage = content.get("usage") or {}
         tokens, logprobs, tops = _logprobs(choice.get("logprobs") or {})
-        prompt_tokens, completion_tokens = (int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
+        prompt_tokens, completion_tokens = (_token_count(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
         return Reply(
             text=str(choice.get("text") or message.get("content") or ""),
             finish_reason=str(choice.get("finish_reason") or ""),
@@ -110,12 +114,19 @@ def _logprobs(given: Any) -> tuple[tuple[str, ...], tuple[float | None, ...], tu
     if len(tokens) != len(logprobs):
         raise ValueError
     likely += zip(tokens[:1], logprobs[:1], strict=True)  # what was chosen need not be among the likeliest
-    top = {str(token): float(logprob) for token, logprob in likely if logprob is not None and math.isfinite(logprob)}
-    return tuple(map(str, tokens)), tuple(None if value is None else _finite(value) for value in logprobs), tuple(top.items())
+    top = {str(token): _logprob(logprob) for token, logprob in likely if logprob is not None and math.isfinite(logprob)}
+    return tuple(map(str, tokens)), tuple(None if value is None else _logprob(value) for value in logprobs), tuple(top.items())
 
 
-def _finite(value: Any) -> float:
+def _logprob(value: Any) -> float:
     number = float(value)
-    if not math.isfinite(number):
+    if not (math.isfinite(number) and number <= _ROUNDING):
         raise ValueError
-    return number
+    return min(number, 0.0)
+
+
+def _token_count(value: Any) -> int:
+    count = int(value)
+    if not 0 <= count <= MOST_TOKENS:
+        raise ValueError
+    return count

@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import asdict
 from threading import Lock
 from typing import Any, Literal, TypeVar
@@ -58,6 +59,8 @@ class EndpointScorer:
         self._turn, self._start = Lock(), float(START)
         self._answers: dict[Key, Answer] = {}
         self._texts: dict[TextKey, Text] = {}
+        self._failed: dict[Key | TextKey, ModelError] = {}
+        """What gets no answer although others do, and why: it is not asked again."""
         self._told: dict[bytes, list[Outcome]] = {}
         """By prompt, how its texts came about in the last call that held it."""
         self._spending = Spending()
@@ -86,7 +89,8 @@ class EndpointScorer:
         labels = tuple(continuations)
         keys = [_key_of(prompt, labels) for prompt in prompts]
         with self._turn:
-            missing = sorted({prompt for prompt, key in zip(prompts, keys, strict=True) if key not in self._answers})
+            known = self._answers.keys() | self._failed.keys()
+            missing = sorted({prompt for prompt, key in zip(prompts, keys, strict=True) if key not in known})
             copies = Counter(prompts)
             done = len(prompts) - sum(copies[prompt] for prompt in missing)
 
@@ -98,7 +102,9 @@ class EndpointScorer:
                     progress(done)
 
             if missing:
-                self._score_all(missing, labels, keep)
+                failed = self._score_all(missing, labels, keep)
+                self._failed |= {_key_of(prompt, labels): problem for prompt, problem in failed.items()}
+            self._raise_first(keys)
             scores = [self._answers[key].scores for key in keys]
         return np.array(scores, dtype=np.float64).reshape(len(prompts), len(labels))
 
@@ -115,14 +121,22 @@ class EndpointScorer:
         """
         wanted = wishes(prompts, new_tokens=new_tokens, stop=stop, temperature=temperature, seed=seed)
         with self._turn:
-            missing = sorted({wish for wish in wanted if wish.key not in self._texts}, key=lambda wish: (wish.prompt, wish.seed or 0))
+            known = self._texts.keys() | self._failed.keys()
+            missing = sorted({wish for wish in wanted if wish.key not in known}, key=lambda wish: (wish.prompt, wish.seed or 0))
             if missing:
-                self._write_all(missing)
+                self._failed |= {wish.key: problem for wish, problem in self._write_all(missing).items()}
+            self._raise_first([wish.key for wish in wanted])
             told: dict[bytes, list[Outcome]] = {}
             for wish in wanted:
                 told.setdefault(wish.digest, []).append(self._texts[wish.key].outcome)
             self._told |= told
             return [self._texts[wish.key].text for wish in wanted]
+
+    def _raise_first(self, keys: Sequence[Key | TextKey]) -> None:
+        """A failure of one of these, the first in their order."""
+        for key in keys:
+            if key in self._failed:
+                raise copy(self._failed[key])
 
     def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
         """See `Tallying.tally`: prompts by outcome, and what was asked of the server since the last tally."""
@@ -151,27 +165,29 @@ class EndpointScorer:
             return probe_text(client, self._model, self._spec.api)
         return probe(client, self._model, CONTINUATIONS, self._spec.api, fallback=self._spec.allow_fallback)
 
-    def _score_all(self, prompts: Sequence[str], labels: tuple[str, ...], keep: Callable[[str, Answer], None]) -> None:
+    def _score_all(self, prompts: Sequence[str], labels: tuple[str, ...], keep: Callable[[str, Answer], None]) -> dict[str, ModelError]:
         can = self._can("scores")
 
-        async def work(client: Client) -> None:
+        async def work(client: Client) -> dict[str, ModelError]:
             asker = Asker(client, self._model, can.manner, labels, context=can.context)
             await asker.learn(prompts)
-            await ask_all(asker.answer, prompts, keep, at_once=self._server.max_connections)
+            return await ask_all(asker, asker.answer, prompts, keep, at_once=self._server.max_connections)
 
-        _finished(self._with_client(work))
+        found: dict[str, ModelError] = _finished(self._with_client(work))
+        return found
 
-    def _write_all(self, missing: Sequence[Wish]) -> None:
+    def _write_all(self, missing: Sequence[Wish]) -> dict[Wish, ModelError]:
         can = self._can("text")
 
         def keep(wish: Wish, text: Text) -> None:
             self._texts[wish.key] = text
 
-        async def work(client: Client) -> None:
+        async def work(client: Client) -> dict[Wish, ModelError]:
             asker = TextAsker(client, self._model, can.manner, context=can.context)
-            await ask_all(asker.answer, missing, keep, at_once=self._server.max_connections)
+            return await ask_all(asker, asker.answer, missing, keep, at_once=self._server.max_connections)
 
-        _finished(self._with_client(work))
+        found: dict[Wish, ModelError] = _finished(self._with_client(work))
+        return found
 
     async def _with_client(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Work with connections that are closed after it; how many calls the server bears is remembered."""

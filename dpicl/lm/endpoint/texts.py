@@ -16,8 +16,9 @@ from typing import Any
 
 from dpicl.errors import TooLongError
 from dpicl.lm.endpoint.labels import Outcome
-from dpicl.lm.endpoint.protocol import Api, GarbledError, Manner, Reply
-from dpicl.lm.endpoint.questioner import Questioner
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Api, GarbledError, Manner, Reply
+from dpicl.lm.endpoint.questioner import Questioner, lesson
+from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.requests import ScoreRequest, before_stop
 
 MOST_STOPS = 4
@@ -73,6 +74,11 @@ class TextAsker(Questioner):
         return await self.answered(
             wish.prompt, self.ask(text_body(self.manner, self.model, wish), lambda reply: self._text(reply, wish)), lambda no: Text("", no)
         )
+
+    async def question(self) -> None:
+        """See `Questioner.question`."""
+        asked = Wish(lesson(CONTINUATIONS), GENERATED_TOKENS)
+        await self.ask(text_body(self.manner, self.model, asked), lambda reply: self._text(reply, asked))
 
     def _text(self, reply: Reply, wish: Wish) -> Text:
         if self.context is not None and reply.prompt_tokens + wish.new_tokens > self.context:

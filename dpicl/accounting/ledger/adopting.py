@@ -1,0 +1,162 @@
+"""A lost ledger, made anew from the receipts of the releases that stand.
+
+A receipt is a record of the lost chain with the hash before it, so that the key tells a true one. The newest receipt of
+an account says its caps, its addresses and all that it had spent by then, releases without a receipt of their own
+included. What was charged after the newest receipt was never drawn: receipts are written first.
+
+Guarantee   never a larger budget than before: an account that something speaks of and no receipt is exhausted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, insert, update
+
+from dpicl.accounting.events import guarantee_from_json
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.ledger import chain, seals
+from dpicl.accounting.ledger.anchor import Head
+from dpicl.accounting.ledger.models import drawings, entries, head
+from dpicl.accounting.ledger.rows import account_row, now
+from dpicl.accounting.ledger.state import State, write_state
+from dpicl.accounting.ledger.values import Account
+from dpicl.errors import LedgerRefusedError
+
+_RECEIPTS = ("reserved", "taken_up", "published")
+_COLUMNS = tuple(column.name for column in entries.c)
+Records = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What stands of a release: its account and name by where it lies, its receipt, and the hash of the artefact that was or will be read."""
+
+    account: str
+    release_id: str
+    receipt: Records
+    artefact_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A ledger to be: its state, its entries, the number that its first record has at least, and accounts that are exhausted."""
+
+    state: State
+    entries: list[dict[str, Any]]
+    last: int
+    exhausted: list[str]
+
+
+def rebuilt(key: bytes, standing: Iterable[Standing], addresses: Mapping[str, Sequence[str]], *, seen: int) -> Rebuilt:
+    """What the receipts prove.
+
+    Args:
+        standing: every release that stands in any form.
+        addresses: where the rows of accounts are, as far as contracts say so: for those that no receipt speaks of.
+        seen: the newest record that any receipt was written for; where it is not among them, nothing is proved.
+
+    Raises:
+        LedgerRefusedError: no receipt was written under this key.
+    """
+    newest: dict[str, tuple[int, dict[str, Any]]] = {}
+    found: dict[str, dict[str, Any]] = {}
+    unproved, replaced, last = set(), set(), 0
+    for one in standing:
+        charged = _charged(key, one)
+        if charged is None:
+            unproved |= {one.account, *_accounts_named(one.receipt)}
+            continue
+        sequence, content = charged
+        last = max(last, *(int(record["sequence"]) for record in one.receipt))
+        replaced.add(content.get("in_place_of"))
+        found[one.release_id] = _row(one, content)
+        if "account_row" in content and newest.get(content["account"], (0, {}))[0] < sequence:
+            newest[content["account"]] = (sequence, content)
+    if not found:
+        raise LedgerRefusedError(
+            "no receipt was written under this installation's key; expected released/ and keys/ of the same installation"
+        )
+    unproved |= {row["account"] for row in found.values()} - newest.keys()
+    state: State = {"accounts": [], "assets": [], "totals": []}
+    for _, content in newest.values():
+        state["accounts"].append(dict(content["account_row"]))
+        state["assets"] += [{"address": address, "account": content["account"]} for address in content["addresses"]]
+        if content["spent"]:
+            state["totals"].append({"account": content["account"], "spent": content["spent"]})
+    if seen > last:
+        unproved |= newest.keys()
+    _exhaust(state, unproved, addresses, {row["account"]: row for row in found.values()})
+    return Rebuilt(state, [row for name, row in found.items() if name not in replaced], last, sorted(unproved))
+
+
+def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> None:
+    """Fill an empty ledger; its chain begins at record `first`, so that its number says what is lost.
+
+    All releases count as begun: whether their mechanisms have read rows was noted in what is lost.
+    """
+    write_state(connection, made.state)
+    if made.entries:
+        connection.execute(insert(entries), made.entries)
+        connection.execute(insert(drawings), [{"release_id": row["release_id"]} for row in made.entries])
+    seals.seal_all(connection)
+    connection.execute(update(head).values(sequence=first - 1, hash=""))
+    chain.append(connection, key, Head(first - 1), "adopted", {**made.state, "entries": made.entries, "adopted_utc": now()})
+
+
+def _charged(key: bytes, one: Standing) -> tuple[int, dict[str, Any]] | None:
+    """The record that charged a release, if its receipt is of this release and all its records are true ones."""
+    charged = None
+    for record in one.receipt:
+        try:
+            before = Head(int(record["sequence"]) - 1, record["before"])
+            is_true = chain.link(key, before, record["kind"], record["content"]).hash == record["hash"]
+            content = json.loads(record["content"])
+            is_true = is_true and content["release_id"] == one.release_id
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+        if not is_true or record["kind"] not in _RECEIPTS:
+            return None
+        if record["kind"] != "published":
+            charged = int(record["sequence"]), content
+    return charged if charged and charged[1]["account"] == one.account else None
+
+
+def _row(one: Standing, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of an entry; what stands without a record that published it is published by this."""
+    row: dict[str, Any] = {name: content.get(name) for name in _COLUMNS}
+    for record in one.receipt:
+        if record["kind"] == "published":
+            published = json.loads(record["content"])
+            return row | {"artefact_sha256": published["artefact_sha256"], "published_utc": published["published_utc"]}
+    return row | ({"artefact_sha256": one.artefact_sha256, "published_utc": now()} if one.artefact_sha256 else {})
+
+
+def _accounts_named(receipt: Records) -> list[str]:
+    """Whose budget a receipt that is not true speaks of."""
+    found = []
+    for record in receipt:
+        try:
+            found.append(str(json.loads(record["content"])["account"]))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue
+    return found
+
+
+def _exhaust(state: State, names: Iterable[str], addresses: Mapping[str, Sequence[str]], examples: Mapping[str, Mapping[str, Any]]) -> None:
+    """Let nothing more be charged to these accounts, nor to others for their rows."""
+    known = {row["name"]: row for row in state["accounts"]}
+    bound = {row["address"] for row in state["assets"]}
+    for name in sorted(names):
+        if name not in known:
+            stated = guarantee_from_json(json.loads(examples[name]["guarantee"])) if name in examples else None
+            unit, neighbours = (stated.unit, stated.neighbours) if stated else ("row", Neighbours.ADD_OR_REMOVE_ONE)
+            known[name] = account_row(Account(name, unit, neighbours, 0.0))
+            state["accounts"].append(known[name])
+            state["assets"] += [{"address": address, "account": name} for address in addresses.get(name, ()) if address not in bound]
+            bound |= set(addresses.get(name, ()))
+        if not known[name]["benchmark"]:
+            known[name]["epsilon_cap"] = 0.0

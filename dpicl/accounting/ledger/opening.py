@@ -1,0 +1,159 @@
+"""Opening accounts: which one pays for the rows at an address, and what a contract may say of it.
+
+Unit        one per account, set at its first charge; an account of clients only takes its contract's.
+Neighbours  one relation per account, set at its first charge.
+Guarantee   one account per data asset: an address that is bound to an account pays there, whoever names it
+            otherwise. A contract lowers a cap and never raises one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.ledger import caps, chain, rows
+from dpicl.accounting.ledger.budget import CLIENT
+from dpicl.accounting.ledger.change import Change
+from dpicl.accounting.ledger.models import accounts, assets
+from dpicl.accounting.ledger.state import members_of, payer_of, payers_at
+from dpicl.accounting.ledger.values import Account
+from dpicl.errors import PrivacyError
+
+_CAPS = ("epsilon_cap", "delta_cap")
+
+
+def find(connection: Connection, asked: Account, addresses: Sequence[str], *, named: bool) -> tuple[Account | None, list[str]]:
+    """The account that is open for these rows, None where none is; and the addresses that are not bound to it yet.
+
+    Raises:
+        PrivacyError: the rows belong to several accounts, to another than the one that is named, or to one that a benchmark cannot have.
+    """
+    payers = payers_at(connection, addresses)
+    if asked.benchmark:
+        _check_never_charged(connection, asked, payers)
+        return _stored(connection, asked.name), []
+    own = payer_of(connection, asked.name)
+    if named and payers - {own}:
+        raise PrivacyError(
+            f"account {own!r}: its rows belong to account {min(payers - {own})!r}; expected `account: {min(payers - {own})}`"
+        )
+    if not named and own not in payers and payers and _is_charged(connection, own):
+        payers |= {own}  # an account of before, whose rows another contract has named first
+    if len(payers) > 1:
+        found = ", ".join(sorted(payers))
+        raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {found}; expected the rows of one")
+    name = next(iter(payers), own)
+    stored = _stored(connection, name)
+    known = set(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
+    return stored, [address for address in dict.fromkeys(addresses) if address not in known]
+
+
+def _is_charged(connection: Connection, name: str) -> bool:
+    """Whether there is such an account with a cap, and something was charged to it."""
+    stored = _stored(connection, name)
+    return stored is not None and not stored.benchmark and not caps.is_unused(connection, members_of(connection, name))
+
+
+def _stored(connection: Connection, name: str) -> Account | None:
+    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
+    return None if row is None else rows.account_value(row)
+
+
+def _check_never_charged(connection: Connection, asked: Account, payers: set[str]) -> None:
+    charged = sorted(name for name in payers if not caps.is_unused(connection, members_of(connection, name)))
+    if charged:
+        raise PrivacyError(
+            f"{asked.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
+            f"expected `budget: {{epsilon: CAP}}` in place of `benchmark: true`"
+        )
+
+
+def agrees(connection: Connection, key: bytes, stored: Account, asked: Account) -> bool:
+    """Whether nothing is to be changed; refuses what cannot be.
+
+    Raises:
+        PrivacyError: the account protects something else.
+    """
+    return _wanted(connection, key, stored, asked) == stored
+
+
+def agreed(change: Change, stored: Account, asked: Account) -> Account:
+    """The account as a contract may have it; the chain is locked."""
+    wanted = _wanted(change.connection, change.key, stored, asked)
+    if wanted != stored:
+        chain.verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
+        put(
+            change,
+            stored.name,
+            {name: value for name, value in asdict(wanted).items() if value != getattr(stored, name)},
+            {"by": caps.CONTRACT},
+        )
+    return wanted
+
+
+def _wanted(connection: Connection, key: bytes, stored: Account, asked: Account) -> Account:
+    asked = replace(asked, name=stored.name)
+    if asked.benchmark != stored.benchmark:
+        rows.check_same(stored, asked, but=_CAPS)
+    if caps.is_unused(connection, members_of(connection, stored.name)):
+        if not caps.is_decided(connection, key, stored.name):
+            return asked
+        return replace(asked, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
+    if stored.unit == CLIENT and asked.unit != CLIENT and asked.neighbours is Neighbours.REPLACE_ONE:
+        stored = replace(stored, unit=asked.unit)
+    rows.check_same(stored, asked, but=_CAPS)
+    if stored.benchmark:
+        rows.check_same(stored, asked)
+        return stored
+    if caps.is_known(connection, key, stored.name, (asked.epsilon_cap, asked.delta_cap)):
+        return stored
+    return _lowered(stored, asked)
+
+
+def _lowered(stored: Account, asked: Account) -> Account:
+    """The smaller of both caps; a delta of 0 in a contract says nothing of it."""
+    assert stored.epsilon_cap is not None and asked.epsilon_cap is not None
+    deltas = [delta for delta in (stored.delta_cap, asked.delta_cap) if delta]
+    return replace(
+        stored,
+        epsilon_cap=min(stored.epsilon_cap, asked.epsilon_cap),
+        delta_cap=min(deltas) if stored.delta_cap else 0.0,
+    )
+
+
+def opened(change: Change, asked: Account) -> Account:
+    """A new account; the chain is locked."""
+    row = rows.account_row(asked)
+    change.connection.execute(insert(accounts).values(row))
+    change.append("opened", row)
+    return asked
+
+
+def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
+    """Let an account pay for the rows at these addresses from now on; the chain is locked."""
+    change.connection.execute(insert(assets), [{"address": address, "account": name} for address in addresses])
+    change.append("bound", {"account": name, "addresses": list(addresses)})
+
+
+def put(change: Change, name: str, terms: Mapping[str, Any], note: Mapping[str, Any]) -> None:
+    """Change what is agreed on an account; the chain is locked, and keeps what was."""
+    change.connection.execute(update(accounts).where(accounts.c.name == name).values(terms))
+    now = change.connection.execute(select(accounts.c.epsilon_cap, accounts.c.delta_cap).where(accounts.c.name == name)).one()
+    change.append(
+        "cap", {"account": name, **terms, "epsilon_cap": now.epsilon_cap, "delta_cap": now.delta_cap, **note, "changed_utc": rows.now()}
+    )
+
+
+def addresses(connection: Connection, name: str) -> list[str]:
+    """What is bound to an account, in order."""
+    return sorted(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
+
+
+def terms(connection: Connection, name: str) -> dict[str, Any]:
+    """What a receipt says of its account: the row, and the addresses."""
+    row = connection.execute(select(accounts).where(accounts.c.name == name)).one()
+    return {"account_row": dict(row._mapping), "addresses": addresses(connection, name)}

@@ -1,0 +1,154 @@
+"""What the ledger answers: accounts, entries, totals and receipts, and whether all of it fits together.
+
+Trust       reading changes nothing; what is about to be spent is checked again where it is spent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import select
+
+from dpicl.accounting import accountant
+from dpicl.accounting.accountant import Cost
+from dpicl.accounting.filters import Spent
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.ledger import budget, caps, chain, opening, rows, state
+from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
+from dpicl.accounting.ledger.database import Database
+from dpicl.accounting.ledger.models import accounts, assets, entries
+from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading
+
+
+class Readings:
+    """Questions to an open ledger."""
+
+    def __init__(self, database: Database, key: bytes, anchor: Anchor) -> None:
+        self._database, self._key, self._anchor = database, key, anchor
+
+    @property
+    def place(self) -> str:
+        """The path of its file, or its database without a password."""
+        return self._database.name.removeprefix("sqlite:///")
+
+    @property
+    def schema(self) -> str | None:
+        """The form of its tables, as migrations name it."""
+        return self._database.schema
+
+    def unheeded(self, asked: Account) -> Account | None:
+        """The open account, where its caps are not those asked for, which are new since the ledger's were decided; None where all is as known.
+
+        Args:
+            asked: what a contract says, under the account's own name.
+        """
+        with self._database.reading() as connection:
+            stored = rows.find_account(connection, asked.name)
+            mine = (asked.epsilon_cap, asked.delta_cap)
+            is_known = caps.is_known(connection, self._key, asked.name, mine)
+            return None if is_known or mine == (stored.epsilon_cap, stored.delta_cap) else stored
+
+    def published(self, release_id: str) -> str | None:
+        """The hash of the artefact that is this release; None before one has won."""
+        with self._database.reading() as connection:
+            known = rows.find_entry(connection, release_id)
+        return None if known is None else known.artefact_sha256
+
+    def dry_run(self, name: str, guarantees: Sequence[Guarantee]) -> Quote:
+        """What these would cost now, and what would be left; changes nothing."""
+        with self._database.reading() as connection:
+            return budget.quote(connection, rows.find_account(connection, name), guarantees)
+
+    def spent(self, name: str) -> Cost:
+        """The cost of all entries of an account, published or not."""
+        with self._database.reading() as connection:
+            return budget.total(connection, rows.find_account(connection, name))
+
+    def accounts(self) -> list[Account]:
+        """Every account that pays, by name; those that another one has taken in pay no more."""
+        with self._database.reading() as connection:
+            found = [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
+            return [account for account in found if state.payer_of(connection, account.name) == account.name]
+
+    def payer(self, name: str) -> str:
+        """The account that pays under this name: itself, or the one that has taken it in."""
+        with self._database.reading() as connection:
+            return state.payer_of(connection, name)
+
+    def addresses(self, name: str) -> list[str]:
+        """Where the rows are that an account pays for."""
+        with self._database.reading() as connection:
+            return opening.addresses(connection, name)
+
+    def unplaced(self) -> dict[str, list[str]]:
+        """Accounts with a cap that are bound to no address, of before accounts belonged to data assets; each with those it has taken in."""
+        with self._database.reading() as connection:
+            placed = select(assets.c.account).where(assets.c.address.notlike(state.JOINED + "%"))
+            asked = select(accounts.c.name).where(accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed)).order_by(accounts.c.name)
+            names = [name for name in connection.execute(asked).scalars() if state.payer_of(connection, name) == name]
+            return {name: state.members_of(connection, name) for name in names}
+
+    def check_seen(self, seen: Head) -> None:
+        """Refuse a ledger that does not hold a record that somebody has seen in it.
+
+        Raises:
+            LedgerRefusedError: it ends before that one, or holds another one there.
+        """
+        with self._database.reading() as connection:
+            check_seen(seen, chain.read_head(connection), lambda sequence: chain.hash_at(connection, sequence))
+
+    def entries(self, name: str) -> list[Entry]:
+        """What an account was charged for, in the order of its reservations; also what accounts were that it has taken in."""
+        with self._database.reading() as connection:
+            rows.find_account(connection, name)
+            asked = select(entries).where(entries.c.account.in_(state.members_of(connection, name))).order_by(entries.c.number)
+            return [rows.entry_value(row) for row in connection.execute(asked)]
+
+    def find(self, release_id: str) -> Entry | None:
+        """The entry of a release; None where it is not charged."""
+        with self._database.reading() as connection:
+            known = rows.find_entry(connection, release_id)
+        return None if known is None else rows.entry_value(known)
+
+    def records_of(self, release_id: str) -> list[dict[str, Any]]:
+        """The records that charged and published a release, each with the hash before it: whoever has the key can check them without a ledger."""
+        with self._database.reading() as connection:
+            return chain.records_of(connection, release_id)
+
+    @property
+    def end(self) -> Head:
+        """The end of the chain."""
+        with self._database.reading() as connection:
+            return chain.read_head(connection)
+
+    def odometer(self, name: str) -> list[Reading]:
+        """The running total of an account after each of its entries."""
+        with self._database.reading() as connection:
+            account = rows.find_account(connection, name)
+        counts: Counter[Guarantee] = Counter()
+        spent, readings = Spent.nothing(), []
+        for entry in self.entries(name):
+            if account.benchmark:
+                counts[entry.release.guarantee] += 1
+                total = accountant.compose_checked(counts, delta=account.delta_cap)
+            else:
+                spent = spent.plus(budget.as_paid(entry.release.guarantee, account))
+                total = spent.cost(account.delta_cap)
+            readings.append(Reading(entry, total))
+        return readings
+
+    def verify(self) -> int:
+        """Check every record, row and the anchor; gives the number of records. Nobody waits meanwhile, and reading is enough.
+
+        Raises:
+            LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
+        """
+        seen = self._anchor.read()
+        with self._database.snapshot() as connection:
+            end = chain.read_head(connection)
+            check_seen(seen, end, lambda sequence: chain.hash_at(connection, sequence))
+            chain.verify(connection, self._key, end)
+        self._anchor.advance(end)
+        return end.sequence

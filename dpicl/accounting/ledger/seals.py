@@ -1,0 +1,120 @@
+"""Seals: a tree of digests over all entries, whose root every record of the chain commits to.
+
+Whoever is about to trust a release's row (that it is charged, not published, not begun, or not there at all) compares
+it with the root, in a time that does not grow with the entries: a row put back as it was earlier is found as well.
+
+    leaf   digest of the rows whose release ids begin with the same three digits
+    node   digest of up to sixteen nodes below it
+    root   prefix ""
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, delete, insert, select
+from sqlalchemy.sql.expression import ColumnClause
+
+from dpicl.accounting.ledger.keys import canonical
+from dpicl.accounting.ledger.models import drawings, entries, seals
+from dpicl.errors import LedgerRefusedError
+
+_DIGITS = "0123456789abcdef"
+_DEPTH = 3
+_AFTER = "g"
+"""Comes after every digit."""
+
+
+def check(connection: Connection, *release_ids: str) -> None:
+    """Compare releases' rows, or that there are none, with the root; the caller has compared that with the chain.
+
+    Raises:
+        LedgerRefusedError: they were edited.
+    """
+    root = connection.execute(select(seals.c.digest).where(seals.c.prefix == "")).scalar() or ""
+    for release_id in release_ids:
+        leaf = release_id[:_DEPTH]
+        if _path(connection, leaf, _leaf(_rows_below(connection, leaf)))[""] != root:
+            raise LedgerRefusedError(f"the ledger was edited: release {release_id}, or one stored beside it, is not what the chain says")
+
+
+def seal(connection: Connection, *release_ids: str) -> None:
+    """Bring the tree up to date after these releases' rows have changed; they were compared before."""
+    for leaf in dict.fromkeys(release_id[:_DEPTH] for release_id in release_ids):
+        nodes = _path(connection, leaf, _leaf(_rows_below(connection, leaf)))
+        connection.execute(delete(seals).where(seals.c.prefix.in_(list(nodes))))
+        _write(connection, nodes)
+
+
+def seal_all(connection: Connection) -> None:
+    """Make the tree anew from all rows, which the caller has compared with the chain."""
+    connection.execute(delete(seals))
+    _write(connection, expected(connection))
+
+
+def expected(connection: Connection) -> dict[str, str]:
+    """All digests by prefix, from the rows that are there."""
+    nodes = {leaf: _leaf(rows) for leaf, rows in _rows_by_leaf(connection).items()}
+    for depth in range(_DEPTH - 1, -1, -1):
+        children: dict[str, dict[str, str]] = defaultdict(dict)
+        for prefix, digest in nodes.items():
+            if len(prefix) == depth + 1:
+                children[prefix[:depth]][prefix] = digest
+        nodes |= {parent: _node(below) for parent, below in children.items()}
+    return nodes
+
+
+def stored(connection: Connection) -> dict[str, str]:
+    """All digests by prefix, as they are stored."""
+    return {row.prefix: row.digest for row in connection.execute(select(seals))}
+
+
+def _write(connection: Connection, nodes: Mapping[str, str]) -> None:
+    if rows := [{"prefix": prefix, "digest": digest} for prefix, digest in nodes.items() if digest]:
+        connection.execute(insert(seals), rows)
+
+
+def _path(connection: Connection, leaf: str, digest: str) -> dict[str, str]:
+    """The digests from a leaf up to the root, if the leaf's is this one."""
+    beside = [leaf[:depth] + digit for depth in range(_DEPTH) for digit in _DIGITS]
+    found = {row.prefix: row.digest for row in connection.execute(select(seals).where(seals.c.prefix.in_(beside)))}
+    nodes = {leaf: digest}
+    for depth in range(_DEPTH - 1, -1, -1):
+        below = {prefix: known for prefix, known in found.items() if len(prefix) == depth + 1} | {
+            leaf[: depth + 1]: nodes[leaf[: depth + 1]]
+        }
+        nodes[leaf[:depth]] = _node(below)
+    return nodes
+
+
+def _rows_below(connection: Connection, leaf: str) -> list[Any]:
+    def below(column: ColumnClause[Any]) -> ColumnElement[bool]:
+        return (column >= leaf) & (column < leaf + _AFTER)
+
+    charged = connection.execute(select(entries).where(below(entries.c.release_id)))
+    begun = connection.execute(select(drawings.c.release_id).where(below(drawings.c.release_id)))
+    return [*(dict(row._mapping) for row in charged), *begun.scalars()]
+
+
+def _rows_by_leaf(connection: Connection) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = defaultdict(list)
+    for row in connection.execute(select(entries).execution_options(yield_per=1000)):
+        found[row.release_id[:_DEPTH]].append(dict(row._mapping))
+    for release_id in connection.execute(select(drawings.c.release_id)).scalars():
+        found[release_id[:_DEPTH]].append(release_id)
+    return found
+
+
+def _leaf(rows: Iterable[Any]) -> str:
+    return _digest(sorted(map(canonical, rows)))
+
+
+def _node(below: Mapping[str, str]) -> str:
+    return _digest([[prefix, digest] for prefix, digest in sorted(below.items()) if digest])
+
+
+def _digest(content: list[Any]) -> str:
+    return hashlib.sha256(canonical(content).encode()).hexdigest() if content else ""

@@ -1,0 +1,108 @@
+"""What a method's models are asked before anything is charged: public questions, in the way in which the run will ask.
+
+Guarantee   none spent: no row is read. Whatever fails here fails for every table alike, and costs nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpicl.contract.text import Classification, TextContract
+from dpicl.errors import ModelError
+from dpicl.lm.apart import publicly
+from dpicl.lm.embedding import Embedder
+from dpicl.lm.requests import Scorer
+from dpicl.lm.voting import Ballot, Votes, Writer
+from dpicl.methods.ensemble_answers import write_candidates
+from dpicl.methods.ensemble_voting import Voters
+from dpicl.methods.few_shot_plan import Shape
+from dpicl.methods.few_shot_voting import Prompts, rule_of
+from dpicl.pipeline import Unit
+from dpicl.text.prompts import PUBLIC_TEXT
+
+IN_PROCESS = ("bundled", "tiny", "transformers")
+"""Kinds of models whose scores are exact up to rounding; servers and stand-ins are taken as they are."""
+
+LABELS = 4
+"""As many labels are written for; the longest of all is looked at too."""
+
+
+def check_scores(model: Scorer, alone: np.ndarray, together: np.ndarray, *, tolerance: float) -> None:
+    """Whether scores of public prompts can be used at all.
+
+    Args:
+        alone, together: of the same prompts, shape (prompts, labels), asked one by one and at once.
+        tolerance: in nats, what rounding may do.
+
+    Raises:
+        ModelError: they are not finite, follow from what is asked beside, or do not tell the labels apart.
+    """
+    name = model.description.name
+    if alone.shape != together.shape or not (np.isfinite(alone).all() and np.isfinite(together).all()):
+        raise ModelError(f"model {name!r} answers a public question with numbers that are not finite; expected log-probabilities")
+    if model.description.kind not in IN_PROCESS:
+        return
+    apart = float(np.abs(alone - together).max())
+    if apart > tolerance:
+        raise ModelError(
+            f"model {name!r} scores a prompt by {apart:.2g} nats differently beside others; expected a model whose attention can be padded"
+        )
+    if alone.shape[1] > 1 and (alone == alone[:, :1]).all():
+        raise ModelError(f"model {name!r} scores all labels alike; expected a tokenizer that tells them apart")
+
+
+def check_ensemble(contract: TextContract, model: Scorer, embedder: Embedder | None) -> None:
+    """Ask as the voters of DP-ICL are asked, and where answers are texts for candidates and where these lie.
+
+    Raises:
+        DpiclError: the model, or the embedder, does not answer.
+    """
+    Voters(contract, model).check()
+    if isinstance(contract.task, Classification) or embedder is None:
+        return
+
+    def placed() -> np.ndarray:
+        (texts,) = write_candidates([PUBLIC_TEXT], contract, 0, model).values()
+        return embedder.embed(texts)
+
+    if not np.isfinite(publicly(model.description.name, placed)).all():
+        raise ModelError(f"model {model.description.name!r} writes texts that lie nowhere; expected texts that can be compared")
+
+
+def check_writer(contract: TextContract, unit: Unit, writer: Writer) -> None:
+    """Let made-up voters vote on two tokens of every label's text, and where batches are fixed from what is kept too.
+
+    Raises:
+        DpiclError: the writer does not answer, or its context is too small.
+    """
+    shapes = dict.fromkeys(Shape.of(contract, unit, system) for system in unit.systems if system != "random-rows")
+    for shape in shapes:
+        publicly(writer.description.name, lambda shape=shape: _write(Prompts(contract, writer, shape), shape))  # type: ignore[misc]
+
+
+def _write(prompts: Prompts, shape: Shape) -> None:
+    contract, writer, rule = prompts.contract, prompts.writer, rule_of(shape)
+    ballots = [_ballot(prompts, label) for label in contract.demonstrated[:LABELS]]
+    tokens = [_token(writer, votes) for votes in writer.vote(ballots, rule)]
+    begun = [Ballot(one.public, one.voters, (token,)) for one, token in zip(ballots, tokens, strict=True)]
+    votes: list[Votes | None] = [*writer.vote(begun, rule)]
+    if shape.fixed:
+        session = writer.session(ballots, rule)
+        votes += [*session.vote([()] * len(ballots)), *session.vote([(token,) for token in tokens])]
+    for one in votes:
+        _token(writer, one)
+
+
+def _ballot(prompts: Prompts, label: str) -> Ballot:
+    """A made-up example votes, and a prompt without one."""
+    public, text = prompts.public(label), prompts.contract.label_text(label)
+    return Ballot(public, (prompts.voter(label, [prompts.example(PUBLIC_TEXT, text)]), public), ())
+
+
+def _token(writer: Writer, votes: Votes | None) -> int:
+    """The likeliest candidate, which has a text."""
+    if votes is None or not len(votes.candidates) or not np.asarray(votes.sums).any():
+        raise ModelError(f"model {writer.description.name!r} votes for no token; expected votes of a public prompt")
+    token = int(votes.candidates[0])
+    writer.decode((token,))
+    return token

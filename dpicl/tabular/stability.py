@@ -1,0 +1,48 @@
+"""How many rows of a step's output one row of its input moves: every step between a source and a mechanism.
+
+Guarantee   none spent. Where every step has stability 1, neighbouring sources reach a mechanism as
+            neighbouring tables, and what its sensitivity says of rows is true of rows of the source.
+Paper       [MS09] McSherry 2009 (PINQ): stability of transformations.
+
+    (1)  |T(D) - T(D')| <= c |D - D'|,  differences counted as multisets;  c the step's stability
+
+A step that places a row by what other rows there are (a permutation, a rank, a quantile, "the first n")
+has no bound, and is used on public benchmarks only. Where a row is replaced, it goes and another comes:
+both are moved by (1), so that a split may lose a row on one side and gain one on the other.
+
+Not covered what an SQL statement does inside the database: neighbours are those of the rows that it gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+CITATIONS = ("mcsherry2009privacy",)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step; `unit` is what it moves at most `stability` of where one of the same comes or goes."""
+
+    name: str
+    stability: int
+    unit: Literal["row", "row or person"]
+    why: str
+
+
+STEPS = (
+    Step("read", 1, "row or person", "every row is typed on its own; canonical order is an order of the same multiset"),
+    Step("drop", 1, "row or person", "a row is dropped for the `missing` marker, and a text for having no answer, by its own content"),
+    Step("hold out", 1, "row or person", "a row goes by a keyed hash of its content and ordinal among equals, a person by that of the id"),
+    Step("hold out in batches", 1, "row", "a row of a folder or query goes by a keyed hash of its content: ordinals would need all rows"),
+    Step("hold out by column", 1, "row or person", "a row goes by its own value of the contract's column"),
+    Step("hold out by file", 1, "row or person", "texts are held out by the file that they stand in"),
+    Step("bound contributions", 1, "row or person", "a person's rows are drawn by that person's own randomness"),
+    Step("subsample", 1, "row or person", "a row enters by a coin of its own"),
+    Step("batch", 1, "row", "sums and counts of batches add up to those of the table, wherever it is cut"),
+    Step(
+        "ask", 2, "row or person", "of held-out rows, by a keyed hash of each; of at most N the N lowest, so that one comes as another goes"
+    ),
+)
+"""In the order in which a source passes them."""

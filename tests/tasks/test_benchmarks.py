@@ -1,0 +1,192 @@
+"""`benchmark: true` holds for content that is published, and for nothing that only says so: whatever reads it, and however it was changed."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from dpicl.contract import Contract, load_contract
+from dpicl.errors import DpiclError, PrivacyError
+from dpicl.tabular.batches import Facts, prepare
+from tasks.benchmarks import (
+    REGISTRY,
+    SHIPPED,
+    Content,
+    _comes_with_a_package,
+    check_published,
+    content_digest,
+    declare,
+    known_when_read,
+    read_content,
+    shipped,
+)
+from tasks.ingest import ingest
+from tasks.plan import make_plan
+from tasks.releases import open_ledger
+from tasks.settings import Settings
+from tasks.split import split
+from tests.harness import Place, call_main, complaint, install, install_texts, letters, new_place, publish, said, shop, shop_rows
+from tests.library.examples import private_contract, random_table, small_contract
+from tests.library.text_contracts import lines, records
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTRACT = small_contract()
+REFUSED = "says `benchmark: true` of rows that are not published; expected `budget: {epsilon: CAP}`, or, if anyone may learn them, `dpicl data publish"
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A table and a set of texts that say they are benchmarks, which nobody has published."""
+    place = new_place(tmp_path / "place")
+    install(place, shop(), shop_rows(60))
+    install_texts(place, letters(), lines(records(40)), lines(records(4)))
+    (place.home / REGISTRY).unlink()
+    for name, value in place.environment.items():
+        monkeypatch.setenv(name, value)
+    return place
+
+
+def _charged(place: Place) -> int:
+    with open_ledger(Settings.from_environment()) as ledger:
+        return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
+
+
+def _protect(place: Place, capture: Capture) -> tuple[int, str]:
+    out = place.root / "demos.jsonl"
+    out.unlink(missing_ok=True)
+    return call_main(("protect", "shop", "--shots", "2", "--out", str(out)), capture)
+
+
+def test_a_table_is_protected_as_a_benchmark_only_while_it_is_the_published_one(place: Place, capsys: Capture) -> None:
+    assert complaint(_protect(place, capsys)) == f"shop: {REFUSED} shop`"
+    assert _charged(place) == 0 and not (place.home / "released").exists() and not (place.root / "demos.jsonl").exists()
+    assert "60 rows" in said(capsys, "data", "publish", "shop", "--yes")
+    assert _protect(place, capsys)[0] == 0
+    before = _charged(place)
+    rows = place.root / "data" / "shop.csv"
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-1]))
+    assert REFUSED in complaint(_protect(place, capsys))
+    assert _charged(place) == before
+
+
+def test_texts_that_are_not_published_answer_nothing(place: Place, capsys: Capture) -> None:
+    asking = ("ask", "a query", "--account", "letters", "--model", "fake", "--count", "4")
+    assert complaint(call_main(asking, capsys)) == f"letters: {REFUSED} letters`"
+    assert _charged(place) == 0
+    publish(place, "letters")
+    assert call_main(asking, capsys)[0] == 0
+
+
+@pytest.mark.parametrize(("dataset", "pipeline"), [("shop", "demo"), ("letters", "few-shot-generation")])
+def test_a_run_stops_before_its_split_is_written(place: Place, dataset: str, pipeline: str) -> None:
+    changes = {"datasets": [dataset], "model": "fake", "epsilons": ["1"], "shots": [2], "seeds": [0]}
+    run = str(make_plan(pipeline, changes, "r"))
+    ingest.fn(run, dataset)
+    with pytest.raises(PrivacyError, match="not published"):
+        split.fn(run, dataset)
+    assert [path.name for path in (place.home / "private" / dataset / "r").iterdir()] == ["private_table.parquet"]
+    publish(place, dataset)
+    split.fn(run, dataset)
+
+
+def test_the_command_asks_and_changes_nothing_without_an_answer(place: Place, capsys: Capture) -> None:
+    sentence = complaint(call_main(("data", "publish", "shop"), capsys))
+    assert sentence == "shop: nothing is published, as nobody can be asked here; expected --yes"
+    assert not (place.home / REGISTRY).exists()
+    for name in ("shop", "letters"):
+        said(capsys, "data", "publish", name, "--yes")
+    assert stat.S_IMODE((place.home / REGISTRY).stat().st_mode) == 0o600
+    assert set(json.loads((place.home / REGISTRY).read_text())) == {"shop", "letters"}
+
+
+def test_a_table_with_a_budget_is_not_published(place: Place, capsys: Capture) -> None:
+    install(place, shop("till", private=True), "this is no table: whoever reads it fails")
+    sentence = complaint(call_main(("data", "publish", "till", "--yes"), capsys))
+    assert sentence.startswith("till.yaml: privacy.budget: is of rows with something at stake; expected `benchmark: true`")
+
+
+def test_a_dry_run_says_that_it_cannot_know(place: Place, capsys: Capture) -> None:
+    asked = ("run", "demo", "--model", "fake", "--dry-run", "--datasets")
+    assert "shop: whether the rows are published is known once they are read" in said(capsys, *asked, "shop")
+    assert "published" not in said(capsys, *asked, "breast_cancer")
+
+
+def test_content_decides_and_not_the_name(place: Place) -> None:
+    settings = Settings.from_environment()
+    table, copy = random_table(CONTRACT, 30, 0), small_contract(lambda content: content.update(name="copied"))
+    declare("shop", Content(content_digest(CONTRACT, table), 30), settings)
+    check_published(copy, lambda: content_digest(copy, table.take(list(range(29, -1, -1)))), settings)
+    with pytest.raises(PrivacyError, match="^copied: says"):
+        check_published(copy, lambda: content_digest(copy, table.slice(1)), settings)
+
+
+def test_a_table_with_a_budget_is_not_even_digested(place: Place) -> None:
+    def digest() -> str:
+        raise AssertionError("digested")
+
+    check_published(private_contract(), digest, Settings.from_environment())
+
+
+DAMAGES: dict[str, str] = {"cut": '{"shop": ', "a list": "[]", "no digest": '{"shop": {}}', "text": '{"shop": "all"}'}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_registry_publishes_nothing(place: Place, damage: str) -> None:
+    (place.home / REGISTRY).write_text(DAMAGES[damage])
+    with pytest.raises(DpiclError, match=r"benchmarks\.json: is damaged"):
+        check_published(CONTRACT, lambda: "all", Settings.from_environment())
+
+
+CHANGES: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "a row less": lambda table: table.slice(1),
+    "a row twice": lambda table: pa.concat_tables([table, table.slice(0, 1)]),
+    "no row at all": lambda table: table.slice(0, 0),
+    "a value": lambda table: table.set_column(0, "age", pa.array([19, *table.column("age").to_pylist()[1:]], pa.int64())),
+    "two values change places": lambda table: table.set_column(0, "age", pa.array(table.column("age").to_pylist()[::-1], pa.int64())),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_any_change_of_a_row_to_protect_or_to_ask_is_another_digest(change: str) -> None:
+    table = random_table(CONTRACT, 40, 0)
+    assert content_digest(CONTRACT, CHANGES[change](table)) != content_digest(CONTRACT, table)
+
+
+def test_batches_have_the_digest_of_the_whole_table_however_they_are_cut() -> None:
+    table = random_table(CONTRACT, 40, 0)
+    for size in (1, 7, 40):
+        facts = Facts.added(prepare(table.slice(start, size), CONTRACT).facts for start in range(0, 40, size))
+        assert facts.rows == 40 and facts.train_rows < 40
+        assert facts.whole_digest(CONTRACT) == content_digest(CONTRACT, table)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "data_contracts").rglob("*.yaml")), ids=lambda path: str(path.stem))
+def test_what_is_shipped_is_what_is_published(path: Path, data_folder: Path, tmp_path: Path) -> None:
+    contract, known = load_contract(path), json.loads(SHIPPED.read_text("utf-8"))
+    assert contract.privacy.budget.benchmark and (contract.name in known) != (contract.source.bundled is not None)
+    if contract.name in known:
+        settings = Settings(tmp_path, data_folder, ROOT / "data_contracts", tmp_path)
+        assert read_content(contract, settings).digest == known[contract.name]
+
+
+def test_the_file_of_digests_is_what_the_module_writes(place: Place) -> None:
+    settings = Settings.from_environment()
+    for path in [*settings.contracts.glob("*.yaml"), *settings.contracts.glob("texts/*.yaml")]:
+        if path.stem not in ("shop", "letters", "breast_cancer", "docstrings"):
+            path.unlink()
+    assert set(shipped(settings)) == {"shop", "letters"}
+
+
+def test_rows_come_with_a_package_only_where_nothing_else_is_read() -> None:
+    bundled = load_contract(ROOT / "data_contracts" / "breast_cancer.yaml")
+    assert isinstance(bundled, Contract) and _comes_with_a_package(bundled) and known_when_read([bundled]) == []
+    for file in ("own.csv", "own.parquet", "s3://bucket/own.parquet"):
+        mixed = bundled.model_copy(update={"source": bundled.source.model_copy(update={"file": file})})
+        assert not _comes_with_a_package(mixed), "its rows may be those of the file"
+        assert known_when_read([mixed]) == ["breast_cancer"]

@@ -1,0 +1,127 @@
+"""What leaves of rows that answers are measured on: of public ones everything, of held-out private ones noisy counts, of others nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpicl.errors import BudgetError, PrivacyError
+from tasks.artefacts import remove_private
+from tasks.settings import Settings
+from tests.harness import Place, content, install, install_texts, letters, new_place, rows, shop, shop_rows
+from tests.library.text_contracts import lines, records
+from tests.tasks.stages import make_plan, steps
+
+METHODS = ("gdp_tabicl", "mst_tabicl")
+GRID = {"datasets": ["shop"], "seeds": [0], "model": "fake", "epsilons": ["5"], "shots": [1, 2], "baselines": False}
+CHARGED = {"test_fraction": 0.5, "evaluation_epsilon": 3}
+
+
+def contract(split: dict[str, Any] | None, **changes: Any) -> dict[str, Any]:
+    made = {**shop(private=True), **changes}
+    del made["queries"]
+    return made if split is None else {**made, "split": split}
+
+
+def run_of(place: Place, method: str, run_id: str = "r", *, keep: bool = False) -> Path:
+    """A run's stages; its private files go at its end."""
+    with place.entered():
+        run = make_plan("private", {**GRID, "methods": [method]}, run_id)
+        for stage, references in steps(str(run)):
+            stage.fn(*references)
+        if not keep:
+            remove_private(run, Settings.from_environment())
+    return run
+
+
+def spent(place: Place) -> dict[str, list[float]]:
+    from tasks.releases import open_ledger
+
+    with place.entered(), open_ledger(Settings.from_environment()) as ledger:
+        return {account.name: [ledger.spent(account.name).epsilon] for account in ledger.accounts()}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_of_held_out_private_rows_noisy_counts_leave_and_are_charged_once(tmp_path: Path, method: str) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, contract(CHARGED), shop_rows(90))
+    run = run_of(place, method, keep=True)
+    private = place.home / "private" / "shop" / "r"
+    assert {path.stat().st_mode & 0o777 for path in private.rglob("*") if path.is_file()} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in [private, *private.rglob("*")] if path.is_dir()} == {0o700}
+    assert list(private.rglob("prompts.parquet")) and list(private.rglob("scored/*.npz"))
+
+    unit = run / "units" / f"{method}__shop__seed0"
+    assert not (unit / "predictions.parquet").exists() and not (unit / "scored").exists()
+    found = rows(run / "results.csv")
+    assert {row["system"] for row in found} == {"zero-shot", "icl"} and len(found) == 3
+    assert {row["auc"] for row in found} == {row["balanced_accuracy"] for row in found} == {""}
+    first, paid = found, spent(place)
+    assert "noise of standard deviation" in (run / "report.html").read_text() and "majority" not in json.dumps(found)
+
+    with place.entered():
+        remove_private(run, Settings.from_environment())
+    assert rows(run_of(place, method, "again") / "results.csv") == first and spent(place) == paid
+
+
+def test_an_evaluation_costs_what_the_contract_says_in_the_same_account(tmp_path: Path) -> None:
+    paid = []
+    for name, split in (("one", CHARGED), ("other", {"test_fraction": 0.5})):
+        place = new_place(tmp_path / name)
+        install(place, contract(split), shop_rows(90))
+        run_of(place, "mst_tabicl")
+        paid.append(spent(place)["shop"][0])
+    assert paid[0] - paid[1] == pytest.approx(3)
+
+
+def test_an_evaluation_beyond_the_cap_is_refused_and_reads_nothing(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    made = contract(CHARGED)
+    made["privacy"]["budget"] = {"epsilon": 6}
+    install(place, made, shop_rows(90))
+    with pytest.raises(BudgetError):
+        run_of(place, "mst_tabicl")
+    assert not list(place.home.glob("runs/r/units/*/results.json"))
+
+
+@pytest.mark.parametrize("split", [None, {"test_fraction": 0.5}])
+@pytest.mark.parametrize("method", METHODS)
+def test_without_a_charge_no_row_is_asked_and_the_report_says_so(tmp_path: Path, method: str, split: Any) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, contract(split), shop_rows(90))
+    run = run_of(place, method, keep=True)
+    assert rows(run / "results.csv") == []
+    assert not list(place.home.rglob("scored/*")) and not list(place.home.rglob("predictions.parquet"))
+    for report in ("report.html", "report.md"):
+        assert "Nothing was measured on shop" in (run / report).read_text()
+    demonstrations = json.loads((run / "units" / f"{method}__shop__seed0" / "demonstrations.json").read_text())
+    assert len(demonstrations) == 2 and all(demonstrations.values())
+
+
+def test_public_queries_are_asked_and_measured_exactly(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, shop(private=True), shop_rows(90))
+    run = run_of(place, "gdp_tabicl")
+    assert {row["query_count"] for row in rows(run / "results.csv")} == {"12"}
+    assert "units/gdp_tabicl__shop__seed0/predictions.parquet" in content(run)
+
+
+def test_a_run_of_ensembles_needs_public_queries_before_anything_is_charged(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    made = letters(private=True)
+    made["source"]["test"] = made["source"].pop("queries")
+    install_texts(place, made, lines(records(40)), lines(records(4)))
+    grid = {**GRID, "datasets": ["letters"], "methods": ["dp_icl"]}
+    with place.entered(), pytest.raises(PrivacyError, match="letters: a run of dp_icl answers queries"):
+        make_plan("private", grid, "r")
+    assert not (place.home / "ledger.db").exists()
+
+
+def test_private_rows_that_report_themselves_are_not_split(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, contract(CHARGED), shop_rows(90))
+    with place.entered(), pytest.raises(PrivacyError, match="shop: ldp_tabicl shows how many rows report, and `split` lets"):
+        make_plan("private", {**GRID, "methods": ["ldp_tabicl"]}, "r")

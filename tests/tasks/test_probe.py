@@ -1,0 +1,185 @@
+"""A model that cannot answer costs nothing: it is opened and asked publicly before anything is charged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from transformers import GPT2Config, Lfm2Config
+
+from dpicl.errors import ModelError, ModelRefusedError
+from dpicl.lm.models import ModelSpec
+from tasks.charge import charge
+from tasks.desk import Desk
+from tasks.files import read_json
+from tasks.plan import draft_plan
+from tasks.probe import PROBE, probe
+from tasks.releases import open_ledger
+from tasks.run_folder import read_plan
+from tasks.settings import Settings
+from tests.harness import Place, complaint, install, install_texts, letters, new_place, shop, shop_rows
+from tests.library.endpoint_server import Habits, serving
+from tests.library.text_contracts import as_free_text, lines, records
+from tests.library.vote_models import SMALL, made, tiny_model
+from tests.tasks.stages import make_plan, steps
+from tests.tasks.test_asking import wish
+
+TABLES = {"methods": ["gdp_tabicl"], "datasets": ["shop"], "epsilons": ["5"], "shots": [2], "seeds": [0]}
+WRITTEN = {**TABLES, "methods": ["few_shot_generation"], "datasets": ["letters"]}
+ASKED = {**TABLES, "methods": ["dp_icl"], "datasets": ["letters"]}
+NOBODY = ("--model", "nosuch/model-7b")
+HYBRID = {**SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "layer_types": ["conv", "full_attention"]}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = new_place(tmp_path / "place")
+    install(place, shop(private=True), shop_rows(60))
+    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    with place.entered():
+        yield place
+
+
+def reserved() -> list[str]:
+    with open_ledger(Settings.from_environment()) as ledger:
+        return [entry.release.release_id for account in ledger.accounts() for entry in ledger.entries(account.name)]
+
+
+def planned(changes: dict[str, Any], run_id: str = "a", pipeline: str = "private") -> str:
+    return str(make_plan(pipeline, changes, run_id))
+
+
+def refused(changes: dict[str, Any]) -> str:
+    """Why the models of a run are refused, with no release reserved, and within seconds."""
+    begun = time.monotonic()
+    with pytest.raises(ModelError) as told:
+        probe.fn(planned(changes))
+    assert reserved() == [] and time.monotonic() - begun < 30
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+@pytest.mark.parametrize("grid", [TABLES, WRITTEN, ASKED])
+def test_a_model_that_the_hub_does_not_have_is_refused(place: Place, grid: dict[str, Any]) -> None:
+    assert "model 'nosuch/model-7b'" in refused({**grid, "model": "nosuch/model-7b", "writer": "fake"})
+
+
+@pytest.mark.parametrize("grid", [TABLES, WRITTEN, ASKED])
+def test_a_server_that_gives_no_log_probabilities_is_refused(place: Place, grid: dict[str, Any]) -> None:
+    with serving(Habits(logprobs="none")) as server:
+        assert "expected a server that gives log-probabilities" in refused({**grid, "model": f"{server.url}#m", "writer": "fake"})
+
+
+def test_a_server_that_is_not_there_is_refused(place: Place) -> None:
+    with serving(Habits()) as server:
+        url = server.url
+    assert "(no connection)" in refused({**TABLES, "model": f"{url}#m"})
+
+
+@pytest.mark.parametrize("grid", [WRITTEN, ASKED])
+def test_a_reader_is_asked_as_well_as_the_model_that_answers(place: Place, grid: dict[str, Any], tmp_path: Path) -> None:
+    short = made(
+        tiny_model(tmp_path),
+        tmp_path / "short",
+        lambda vocabulary: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=12),
+    )
+    told = refused({**grid, "model": "fake", "writer": str(short)})
+    assert "reads 12 tokens" in told or "reads at most 12" in told
+
+
+@pytest.mark.parametrize("batches", ["fresh", "fixed"])
+def test_a_hybrid_model_votes_and_is_charged_after_that(place: Place, tmp_path: Path, batches: str) -> None:
+    hybrid = made(tiny_model(tmp_path), tmp_path / "hybrid", lambda vocabulary: Lfm2Config(**HYBRID, vocab_size=vocabulary))
+    options = {"few_shot_generation": {"batches": batches, "mechanism": "gaussian"}}
+    run = planned({**WRITTEN, "model": str(hybrid), "options": options})
+    for stage, references in steps(run):
+        if stage is charge:
+            assert reserved() == []
+        stage.fn(*references)
+    with open_ledger(Settings.from_environment()) as ledger:
+        assert [entry.state for entry in ledger.entries("letters")] == ["published"]
+
+
+def test_what_was_answered_is_kept_and_not_asked_again(place: Place) -> None:
+    with serving(Habits()) as server:
+        run = planned({**TABLES, "model": f"{server.url}#m"})
+        assert probe.fn(run) == "1 model answers" and reserved() == []
+        asked = len(server.requests)
+        assert probe.fn(run) == "already answered" and len(server.requests) == asked
+    assert (Path(run) / PROBE).exists() and read_plan(Path(run)).model.name == "m"
+
+
+def test_nothing_that_stands_in_a_row_is_asked(place: Place) -> None:
+    with serving(Habits()) as server:
+        probe.fn(planned({**WRITTEN, "model": f"{server.url}#m", "writer": "fake"}))
+        assert server.requests and not any("ann" in str(asked) for asked in server.requests)
+
+
+@pytest.mark.parametrize("habits", [Habits(logprobs="none"), Habits(model="other"), Habits(key="k")])
+def test_asking_refuses_a_model_before_its_release_is_opened(place: Place, habits: Habits) -> None:
+    with serving(habits) as server:
+        spec = ModelSpec.model_validate({"name": "far", "kind": "endpoint", "id": "m", "url": server.url, "trust": "local"})
+        asked = wish()
+        with pytest.raises(ModelError):
+            list(Desk(type(asked)(asked.contract, asked.cell, spec, asked.options), Settings.from_environment()).answer(["one"]))
+    assert reserved() == [] and not list((place.home / "private").rglob("opened.json"))
+
+
+def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
+    content = letters("written", private=True)
+    as_free_text(content)
+    install_texts(place, content, lines(records(40)), lines(records(4)))
+    with serving(Habits(apis=("chat",), logprobs="none", writes=True)) as server:
+        fine = {**ASKED, "datasets": ["written"], "writer": "fake"}
+        assert probe.fn(planned({**fine, "model": f"{server.url}#m"})) == "2 models answer"
+        server.habits = Habits(apis=())
+        with pytest.raises(ModelError, match="cannot write"):
+            probe.fn(planned({**fine, "model": f"{server.url}/#m"}, "b"))
+
+
+@pytest.mark.parametrize("grid", [WRITTEN, ASKED])
+def test_texts_under_a_cap_are_answered_by_a_model_that_was_named(place: Place, grid: dict[str, Any]) -> None:
+    settings = Settings.from_environment()
+    unnamed = "few-shot-demo" if grid is WRITTEN else "dp-icl-demo"
+    with pytest.raises(ModelRefusedError, match="letters: no model is named, .* expected --model NAME"):
+        draft_plan(unnamed, {"datasets": ["letters"]}, settings)
+    assert draft_plan(unnamed, {"datasets": ["letters"], "model": "tiny"}, settings).model.kind == "tiny"
+    assert draft_plan(unnamed, {}, settings).model.kind == "tiny", "a benchmark's budget is nobody's"
+    assert reserved() == []
+
+
+def test_the_command_line_refuses_in_one_sentence_and_the_dry_run_says_what_it_left_out(place: Place) -> None:
+    assert "no model is named" in complaint(place.dpicl("ask", "--account", "letters", "hello"))
+    dry = place.dpicl(
+        "run", "private", "--datasets", "shop", "--methods", "gdp_tabicl", "--epsilons", "1", "--shots", "2", *NOBODY, "--dry-run"
+    )
+    assert dry.returncode == 0 and "no model was opened: a run asks it public questions before it charges" in dry.stdout
+    for dry_run in ((), ("--dry-run",)):
+        told = complaint(
+            place.dpicl("run", "few-shot-demo", "--datasets", "letters", "--epsilons", "1", "--model", "http://127.0.0.1:1/v1#m", *dry_run)
+        )
+        assert "raw rows stay local" in told
+
+
+def test_what_a_server_counted_of_private_prompts_is_in_no_public_count(place: Place) -> None:
+    install_texts(
+        place,
+        letters("longer", private=True),
+        lines([{**one, "body": one["body"] + " of bob" * 5} for one in records(43)]),
+        lines(records(4)),
+    )
+    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
+    counts = []
+    with serving(Habits(echo="ignores")) as server:
+        pipelines["models"]["far"] = {"kind": "endpoint", "id": "m", "url": server.url, "trust": "local"}
+        (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
+        for dataset in ("letters", "letters", "longer"):
+            run = planned({**ASKED, "datasets": [dataset], "model": "far", "seeds": [len(counts)]}, f"{dataset}{len(counts)}")
+            for stage, references in steps(run):
+                stage.fn(*references)
+            counts.append([read_json(path) for path in sorted(Path(run).glob("units/*/scored/*.json"))])
+    assert counts[1] == counts[2] and counts[1]
