@@ -128,14 +128,15 @@ class Readings:
         with self._database.reading() as connection:
             account = rows.find_account(connection, name)
         counts: Counter[Guarantee] = Counter()
-        spent, readings = Spent.nothing(), []
+        spent: Spent | None = Spent.nothing()
+        readings = []
         for entry in self.entries(name):
             if account.benchmark:
                 counts[entry.release.guarantee] += 1
                 total = accountant.compose_checked(counts, delta=account.delta_cap)
             else:
-                spent = spent.plus(budget.as_paid(entry.release.guarantee, account))
-                total = spent.cost(account.delta_cap)
+                spent = budget.with_entry(spent, entry.release.guarantee, account)
+                total = budget.NO_TOTAL if spent is None else spent.cost(account.delta_cap)
             readings.append(Reading(entry, total))
         return readings
 

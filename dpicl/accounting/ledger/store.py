@@ -165,6 +165,7 @@ class Ledger(Readings):
             known = rows.find_entry(change.connection, release.release_id)
             if known is not None:
                 return rows.reserved_before(known, row)
+            opening.check_pays(change.connection, account.name)
             spent = budget.check_cap(change.connection, account, release.guarantee)
             row |= {"number": number, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
