@@ -1,0 +1,194 @@
+"""A world: an installation of its own with one contract and one source, that the commands of this process are pointed to.
+
+Two worlds of a pair stand at the same place, one after the other, and share the installation's
+secret keys: whatever differs between what they show is owed to their rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import yaml
+
+Row = Mapping[str, Any]
+Kind = Literal["csv", "folder", "batches", "query", "texts"]
+KINDS: tuple[Kind, ...] = ("csv", "folder", "batches", "query", "texts")
+"""Every kind of source; `batches` is a folder whose rows are too many to be read whole."""
+Measured = Literal["not at all", "public queries", "held-out rows"]
+"""What a run's answers are compared with."""
+NAME, URL = "shop", "DPICL_AUDITED_DATABASE"
+CATEGORIES: Mapping[str, Sequence[str]] = {"city": ("north", "south"), "member": ("no", "yes")}
+MISSING = "?"
+MOST_ROWS = 2
+"""Of a person that may enter a release."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a world's contract says beyond its columns."""
+
+    kind: Kind = "csv"
+    neighbours: str = "add-or-remove-one"
+    person: bool = False
+    measured: Measured = "not at all"
+    cap: float = 1000.0
+
+    def contract(self) -> dict[str, Any]:
+        """The contract as YAML holds it."""
+        content = self._texts() if self.kind == "texts" else self._table()
+        content["privacy"] |= {"neighbours": self.neighbours, "budget": {"epsilon": self.cap, "delta": 0.01}}
+        if self.person:
+            content["privacy"] |= {"unit": "person", "person": {"id_column": "person", "max_rows": MOST_ROWS}}
+        return content
+
+    def _table(self) -> dict[str, Any]:
+        places: dict[Kind, dict[str, Any]] = {
+            "csv": {"file": f"{NAME}.csv"},
+            "query": {"query": {"url_env": URL, "sql": f"SELECT * FROM {NAME}"}},
+        }
+        asked: dict[Measured, dict[str, Any]] = {
+            "public queries": {"queries": {"file": "public.csv"}},
+            "held-out rows": {"split": {"test_fraction": 0.2, "evaluation_epsilon": 1}},
+        }
+        missing = (
+            {} if self.neighbours == "replace-one" else {"missing": MISSING}
+        )  # there the number of rows is public, and none is dropped
+        halves = {name: {"column": name, "parts": [[one], [other]]} for name, (one, other) in CATEGORIES.items()}
+        return {
+            "version": 1,
+            "name": NAME,
+            "description": "Made-up customers.",
+            "source": {"title": "t", "licence": "l", "citation": "c", **missing, **places.get(self.kind, {"folder": NAME})},
+            "privacy": {"sampling_rate": "1"},
+            **asked.get(self.measured, {}),
+            "columns": {
+                "spent": {"type": "integer", "bounds": [0, 100]},
+                **{name: {"type": "category", "categories": list(values)} for name, values in CATEGORIES.items()},
+            },
+            "label": {**halves["member"], "question": "Are they a member?"},
+            "groups": {2: ["label"]},
+            "local": [{"name": "city", **halves["city"], "texts": list(CATEGORIES["city"])}],
+            "prompts": {"local": {"text": "From the {city}."}, "central": {"text": "From the {city}, spends {spent}."}},
+        }
+
+    def _texts(self) -> dict[str, Any]:
+        files = {part: {"file": f"{NAME}/{part}.jsonl"} for part in ("train", "queries")}
+        labels = {name: {"text": name.capitalize(), "rows": 2} for name in CATEGORIES["city"]}
+        return {
+            "version": 1,
+            "kind": "text",
+            "name": NAME,
+            "description": "Made-up letters.",
+            "source": {"title": "t", "licence": "l", "citation": "c", **files},
+            "privacy": {},
+            "text": "{body}",
+            "max_characters": 60,
+            "task": {"kind": "classification", "field": "city", "labels": labels},
+            "query_count": 1,
+            "prompts": {
+                "generation": {"instruction": "Write a letter.", "label": "Kind", "text": "Letter"},
+                "asking": {"instruction": "Where is it from?", "text": "Letter", "answer": "Kind"},
+            },
+            "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 2, "delta": "1/100"},
+            "ensemble": {"subsets": 2, "delta": "1/100"},
+        }
+
+
+@dataclass(frozen=True)
+class World:
+    """An installation below one folder."""
+
+    root: Path
+
+    @property
+    def home(self) -> Path:
+        """State of the installation."""
+        return self.root / "home"
+
+    @property
+    def data(self) -> Path:
+        """What contracts name."""
+        return self.root / "data"
+
+    def declare(self, declaration: Declaration) -> None:
+        """Write the contract, and a pipelines.yaml whose models cost nothing."""
+        texts = self.root / "contracts" / "texts"
+        texts.mkdir(parents=True, exist_ok=True)
+        folder = texts if declaration.kind == "texts" else texts.parent
+        (folder / f"{NAME}.yaml").write_text(yaml.safe_dump(declaration.contract(), sort_keys=False))
+        grid = {"model": "fake", "methods": ["gdp_tabicl"], "datasets": [NAME], "epsilons": [1], "shots": [1], "baselines": False}
+        pipelines = {"version": 1, "models": {"fake": {"kind": "fake"}}, "pipelines": {"audited": {"title": "audited", **grid}}}
+        (self.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
+
+    def put(self, rows: Sequence[Row], kind: Kind) -> None:
+        """Write the source's rows anew."""
+        self.data.mkdir(exist_ok=True)
+        (self.data / "public.csv").write_text("spent,city,member\n10,north,no\n20,south,yes\n")
+        table, place = pa.Table.from_pylist([dict(row) for row in rows]), self.data / NAME
+        if kind == "csv":
+            pa_csv.write_csv(table, place.with_suffix(".csv"), pa_csv.WriteOptions(quoting_style="none"))
+        elif kind == "query":
+            _fill(place.with_suffix(".db"), table)
+        elif kind == "texts":
+            place.mkdir(exist_ok=True)
+            asked = [{"city": "north", "body": "who is there?"}]
+            for part, records in (("train", rows), ("queries", asked)):
+                (place / f"{part}.jsonl").write_text("".join(json.dumps(dict(one)) + "\n" for one in records))
+        else:
+            place.mkdir(exist_ok=True)
+            pq.write_table(table, place / "rows.parquet")
+
+    def forget(self) -> None:
+        """Remove all state but the secret keys, so that another world may stand here with the same ones."""
+        for path in self.home.iterdir() if self.home.exists() else ():
+            if path.name != "keys":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Point this process's commands here, with nothing of the caller's own settings."""
+        before, folder = dict(os.environ), Path.cwd()
+        for name in [name for name in before if name.startswith("DPICL_")]:
+            del os.environ[name]
+        places = {"HOME": self.home, "CONTRACTS": self.root / "contracts", "PIPELINES": self.root / "pipelines.yaml", "DATA": self.data}
+        os.environ.update({f"DPICL_{name}": str(path) for name, path in places.items()})
+        os.environ[URL] = f"sqlite:///{self.data / NAME}.db"
+        os.chdir(self.root)
+        try:
+            yield
+        finally:
+            os.chdir(folder)
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def _fill(path: Path, table: pa.Table) -> None:
+    path.unlink(missing_ok=True)
+    with sqlite3.connect(path) as database:
+        database.execute(f"CREATE TABLE {NAME} ({', '.join(table.column_names)})")
+        places = ", ".join("?" * table.num_columns)
+        database.executemany(f"INSERT INTO {NAME} VALUES ({places})", [tuple(row.values()) for row in table.to_pylist()])
+    database.close()
+
+
+@contextmanager
+def new_world(declaration: Declaration) -> Iterator[World]:
+    """A world in memory where there is such a place, gone at the end."""
+    memory = "/dev/shm"  # noqa: S108 - a folder of its own is made there
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="dpicl-audit-", dir=place) as folder:
+        world = World(Path(folder))
+        world.declare(declaration)
+        yield world
