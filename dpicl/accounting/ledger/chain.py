@@ -198,6 +198,13 @@ def records_of(connection: Connection, release_id: str) -> list[dict[str, Any]]:
     return [as_receipt(connection, row) for row in found if row is not None]
 
 
+def cap_record_of(connection: Connection, account: str) -> dict[str, Any] | None:
+    """The last record that changed an account's caps, with what its hash hangs on."""
+    asked = select(records).where(records.c.kind == "cap").order_by(records.c.sequence.desc())
+    found = (row for row in connection.execute(asked) if json.loads(row.content)["account"] == account)
+    return next((as_receipt(connection, row) for row in found), None)
+
+
 def as_receipt(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     """A record with the hash before it, so that the key tells that it is a true one."""
     before = hash_at(connection, row.sequence - 1) or ""
