@@ -17,7 +17,6 @@ from benchmarks.random_llama import random_llama
 from dpicl.lm.tiny import build_tiny_model
 from dpicl.lm.transformers_backend import TransformersScorer
 from tasks.corpus import public_corpus
-from tasks.settings import Settings
 
 QUERIES, PROMPTS, NEW_TOKENS, ROUNDS = 2, 10, 60, 3
 GOAL = 10 if torch.cuda.is_available() else 3
@@ -54,7 +53,7 @@ def _prompts(seed: int) -> list[str]:
 
 def _saved(folder: Path) -> str:
     """Random weights behind the tiny model's tokenizer."""
-    tiny = build_tiny_model(folder, public_corpus(Settings.from_environment()))
+    tiny = build_tiny_model(folder, public_corpus())
     target = folder / "random"
     random_llama().save_pretrained(target)
     for path in tiny.glob("token*"):

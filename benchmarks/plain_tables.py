@@ -76,7 +76,7 @@ def plain_tables(figures: Figures) -> None:
         return
     differing, largest, count = 0, 0.0, 0
     with tempfile.TemporaryDirectory() as home:
-        folder = build_tiny_model(Path(home), public_corpus(settings))
+        folder = build_tiny_model(Path(home), public_corpus())
         engine, plain = TransformersScorer(str(folder), device="cpu"), Plain(folder)
         for name in EIGHT:
             contract = settings.contract(name)

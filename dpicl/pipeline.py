@@ -100,8 +100,8 @@ class Pipeline(Frozen):
     """Each on every data set and seed; of a grid one at least."""
     datasets: Annotated[tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")], ...], Field(min_length=1)]
     """Names of contracts."""
-    epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1)]
-    """What a release may cost, in nats; `inf` is without noise, on benchmarks only."""
+    epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=100)]
+    """What a release may cost, in nats, 100 values at most; `inf` is without noise, on benchmarks only."""
     shots: tuple[Annotated[int, Field(ge=1, le=64)], ...] = ()
     """Numbers of demonstrations; of a grid one at least."""
     seeds: tuple[Seed, ...] = (0,)

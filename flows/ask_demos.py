@@ -77,7 +77,7 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings, *, an
     prompts = [prompt(shown.texts, query) for query in _asked(queries, contract, shown.method)]
     if spec.trust != "local":
         told.print(f"the rows asked about go to {spec.name} as they are: queries are not protected", highlight=False, soft_wrap=True)
-    scorer = open_scorer(spec, models_folder=settings.models, corpus=public_corpus(settings))
+    scorer = open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
     for start in range(0, len(prompts), AT_ONCE):
         part = prompts[start : start + AT_ONCE]
         for row in _rows(ask(scorer, prompts_of(part, contract, shown.cell), CONTINUATIONS)):

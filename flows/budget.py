@@ -16,6 +16,7 @@ from tasks.benchmarks import known_when_read
 from tasks.forecast import forecast
 from tasks.plan import check_units, draft_plan
 from tasks.quote import accounts_of, payer, quote_plan, unheeded_caps
+from tasks.receipts import keep_cap
 from tasks.releases import open_ledger
 from tasks.settings import Settings
 
@@ -119,9 +120,11 @@ def change_cap(name: str, epsilon: float, delta: float | None, console: Console)
         LedgerError: there is no such account.
         PrivacyError: it is a public benchmark's.
     """
-    with open_ledger(Settings.from_environment()) as ledger:
+    settings = Settings.from_environment()
+    with open_ledger(settings) as ledger:
         before = next((account for account in ledger.accounts() if account.name == name), None)
         ledger.set_cap(name, epsilon, before.delta_cap if delta is None and before else delta or 0.0)
+        keep_cap(ledger, name, settings)
         spent = ledger.spent(name).epsilon
     told = "nothing more can be bought" if spent >= epsilon else f"left {_number(epsilon - spent)}"
     was = "" if before is None or before.epsilon_cap is None else f" (was {_number(before.epsilon_cap)})"

@@ -26,3 +26,7 @@ def main() -> None:
             raise
         sys.stderr.write(f'dpicl: {missing} is not installed; expected the extras, by `pip install "dpicl[pipeline,local]"`\n')
         sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

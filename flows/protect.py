@@ -6,13 +6,16 @@ the same release is the same bytes and costs nothing.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from rich.console import Console
@@ -27,6 +30,7 @@ from dpicl.pipeline import Cell, Pipeline, read_epsilon
 from dpicl.snapshots import is_free, locked
 from dpicl.yaml_file import validate as validate_yaml
 from flows.budget import print_unheeded
+from flows.run_facts import ONE_RELEASE, ONE_RELEASE_TITLE
 from flows.wiring import RELEASE
 from tasks.artefacts import finite, remove_private
 from tasks.batches import parts_of
@@ -45,7 +49,7 @@ from tasks.split import split
 from tasks.validate import validate
 
 TABULAR = tuple(name for name, method in METHODS.items() if method.DATA == "table")
-_PREFIX, _LOCK = "protect-", "lock"
+_PREFIX, _LOCK = f"{ONE_RELEASE}-", "lock"
 _SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can take it away. Not a release."
 _HELD_OUT = "Rows that the contract's split holds out were not used."
 
@@ -80,17 +84,19 @@ def protect(dataset: str, method: str, *, epsilon: str, shots: int, period: str 
         try:
             for stage, arguments in _stages(str(run), dataset, key, method):
                 stage.fn(*arguments)
-            return _found(run, key, Cell("icl", read_epsilon(epsilon), shots), settings)
+            found = _found(run, key, Cell("icl", read_epsilon(epsilon), shots), settings)
         finally:
             remove_private(run, settings)
+    shutil.rmtree(run, ignore_errors=True)  # the release stands elsewhere, and nothing goes on with this folder
+    return found
 
 
 def _plan(dataset: str, method: str, epsilon: str, shots: int, periods: dict[str, str]) -> Plan:
     """A grid of one release, whatever pipelines.yaml says; its name is nobody else's."""
     grid = {"datasets": [dataset], "methods": [method], "epsilons": [epsilon], "shots": [shots], "queries": 1, "baselines": False}
-    pipeline = validate_yaml(Pipeline, {"title": "Demonstrations without a model", **grid}, "command line")
+    pipeline = validate_yaml(Pipeline, {"title": ONE_RELEASE_TITLE, **grid}, "command line")
     run_id = f"{_PREFIX}{dataset}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
-    return Plan(run_id, "protect", pipeline, ModelSpec(name="tiny", kind="tiny"), periods=periods)
+    return Plan(run_id, ONE_RELEASE, pipeline, ModelSpec(name="tiny", kind="tiny"), periods=periods)
 
 
 def _sweep(settings: Settings) -> None:
@@ -139,9 +145,9 @@ def print_protected(
     """
     if form not in _FORMS:
         raise ParameterError("as", form, f"one of {', '.join(_FORMS)}")
-    with _new_file(out):
-        found = protect(dataset, method, epsilon=epsilon, shots=shots, period=period)
-        publish(out, lambda file: file.write("".join(f"{line}\n" for line in _FORMS[form](found)).encode()), replace=True)
+    _check_new(out)
+    found = protect(dataset, method, epsilon=epsilon, shots=shots, period=period)
+    _publish_new(out, "".join(f"{line}\n" for line in _FORMS[form](found)).encode())
     told = f"{out.name}: {len(found.demonstrations)} demonstrations"
     for sentence in (told, found.statement, *found.spent, *found.caveats):
         console.print(sentence, highlight=False, soft_wrap=True)
@@ -149,18 +155,22 @@ def print_protected(
     print_unheeded(accounts_of([(dataset, method)], settings), settings, console)
 
 
-@contextmanager
-def _new_file(out: Path) -> Iterator[None]:
-    """Make an empty file before anything is charged, which goes again if there is nothing to write."""
+def _check_new(out: Path) -> None:
+    """Before anything is charged; nothing is left there, so that a command that is killed can be typed again."""
     try:
-        out.touch(exist_ok=False)
+        if os.path.lexists(out):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        with TemporaryFile(dir=out.parent):
+            pass
     except OSError as error:
         raise ParameterError("out", out.name, f"a new file in a folder that can be written ({error.strerror})") from None
-    try:
-        yield
-    except BaseException:
-        out.unlink(missing_ok=True)
-        raise
+
+
+def _publish_new(out: Path, content: bytes) -> None:
+    """Whole or not at all; what somebody else has put there meanwhile stays."""
+    publish(out, lambda file: file.write(content))
+    if out.read_bytes() != content:
+        raise ParameterError("out", out.name, "a new file: there is one since; typed again with another, it costs nothing more")
 
 
 def _jsonl(found: Protected) -> list[str]:

@@ -25,6 +25,8 @@ from tasks.run_folder import read_plan
 from tasks.settings import Settings
 
 REPORT = "report.html"
+ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
+"""Of the plan of a command that is no pipeline."""
 TOKENS = ("prompt", "completion")
 
 
@@ -73,6 +75,8 @@ class RunReader:
             except Exception:  # noqa: BLE001 - whatever is wrong with one folder, the others are told
                 unreadable += 1
                 continue
+            if facts is None:
+                continue
             found.append(facts)
             if facts.finished is not None:
                 kept[folder] = (stamp, facts)
@@ -95,8 +99,11 @@ def _stamp(folder: Path) -> object:
         return None
 
 
-def _facts(folder: Path, home: Path) -> RunFacts:
+def _facts(folder: Path, home: Path) -> RunFacts | None:
+    """None of a `dpicl protect` that was killed: it is typed again, and goes on in a folder of its own."""
     plan = read_plan(folder)
+    if (plan.pipeline_name, plan.pipeline.title) == (ONE_RELEASE, ONE_RELEASE_TITLE):
+        return None
     units = plan.units
     done = sum((folder / "units" / key / RESULTS).exists() for key in units)
     ended = done == len(units) and _stamp(folder) is not None

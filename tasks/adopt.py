@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from dpicl.accounting.ledger import Ledger
-from dpicl.accounting.ledger.adopting import Standing
-from dpicl.errors import DpiclError
+from dpicl.accounting.ledger.adopting import Found, Standing
+from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError
 from tasks.accounts import addresses_of
-from tasks.receipts import DRAFT, SUFFIX, artefacts, newest, read, receipt_of, released_folder
+from tasks.receipts import (
+    DRAFT,
+    SUFFIX,
+    adopted_of,
+    artefacts,
+    cap_of,
+    keep_adopted,
+    newest,
+    read,
+    read_record,
+    receipt_of,
+    released_folder,
+)
 from tasks.releases import address_of, ledger_key
 from tasks.settings import Settings
 
@@ -22,13 +35,35 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
     Raises:
         LedgerRefusedError: there is a ledger with records, or there are no receipts of this installation's key.
     """
-    url, key, anchor = address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json"
+    url, key, anchor, folder = address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json", released_folder(settings)
+    if not folder.is_dir():
+        raise LedgerRefusedError("nothing stands in released/; expected the folder of the installation whose ledger was lost")
+    if done := _left_half(settings):
+        return done
     standing = list(_standing(settings))
-    addresses = {one.account: _addresses(settings, one.account) for one in standing}
-    made = Ledger.adopt(url, key, anchor, standing, addresses, seen=newest(settings).read().sequence)
+    caps = {path.name: cap_of(settings, path.name) for path in sorted(folder.iterdir())}
+    found = Found(
+        standing,
+        {one.account: _addresses(settings, one.account) for one in standing},
+        {name: read_record(path) for name, path in caps.items() if path.exists()},
+        read_record(adopted_of(settings)),
+        newest(settings).read().sequence,
+    )
+    made = Ledger.adopt(url, key, anchor, found)
     with Ledger.open(url, key, anchor) as ledger:
-        newest(settings).advance(ledger.end)
+        keep_adopted(ledger, settings)
     return len(made.entries), made.exhausted
+
+
+def _left_half(settings: Settings) -> tuple[int, list[str]] | None:
+    """Finish what was killed after the ledger was made and before that was written down; None where there is nothing of the kind."""
+    with suppress(LedgerError), Ledger.open(address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
+        record = ledger.adopted_record()
+        if record and record["sequence"] > newest(settings).read().sequence:
+            keep_adopted(ledger, settings)
+            content = json.loads(record["content"])
+            return len(content["entries"]), sorted(row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0)
+    return None
 
 
 def _standing(settings: Settings) -> Iterator[Standing]:

@@ -160,7 +160,7 @@ class Desk:
         wanted, settings = dp_icl.answers.wanted_of(self._wish.contract), self._settings
         model = publicly(
             self._wish.model.name,
-            lambda: open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(settings), wanted=wanted),
+            lambda: open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted),
         )
         check_reader(self._wish.contract, model, self._wish.model)
         return model

@@ -24,7 +24,7 @@ def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Score
     Raises:
         RunError: it would answer in another manner than it has done so far in this run.
     """
-    scorer = open_scorer(read_plan(run).model, models_folder=settings.models, corpus=public_corpus(settings), wanted=wanted)
+    scorer = open_scorer(read_plan(run).model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
     mode = read_json(write_json(run / TOLD[wanted], asdict(scorer.description))).get("mode", "")
     if mode != scorer.description.mode:
         raise RunError(f"run {run.name}: its model answered by {mode} and now by {scorer.description.mode}; start a new run")
@@ -33,14 +33,14 @@ def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Score
 
 def reader_of(run: Path, settings: Settings, wanted: Wanted) -> Scorer:
     """The run's model that is asked with private rows; it may see them."""
-    return open_scorer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus(settings), wanted=wanted)
+    return open_scorer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
 
 
 def writer_of(run: Path, settings: Settings) -> Writer:
     """The run's model that reads private texts; it is on this machine."""
-    return open_writer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus(settings))
+    return open_writer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus())
 
 
 def fingerprint(spec: ModelSpec, settings: Settings) -> str:
     """What names this model's weights in a release; found without loading it."""
-    return fingerprint_of(spec, corpus=public_corpus(settings))
+    return fingerprint_of(spec, corpus=public_corpus())

@@ -6,6 +6,8 @@ then. A ledger that is shorter than the newest receipt is not the one that these
 
     released/<account>/<release_id>           the artefact
     released/<account>/<release_id>.receipt   its records
+    released/<account>/cap.json               the record of the last cap that somebody decided on by a command
+    released/adopted.json                     the first record of a ledger that was made anew
     released/newest.json                      the end of the chain when the last of them was written
 """
 
@@ -23,7 +25,8 @@ from dpicl.errors import LedgerRefusedError
 from tasks.files import PRIVATE_MODE, write_json
 from tasks.settings import Settings
 
-SUFFIX, DRAFT, _NEWEST = ".receipt", ".draft", "newest.json"
+SUFFIX, DRAFT, _NEWEST, _CAP = ".receipt", ".draft", "newest.json", "cap.json"
+_ADOPTED = "adopted.json"
 
 
 def released_folder(settings: Settings) -> Path:
@@ -56,6 +59,38 @@ def keep(ledger: Ledger, release: Release, settings: Settings) -> None:
         newest(settings).advance(Head(missing[-1]["sequence"], missing[-1]["hash"]))
 
 
+def keep_cap(ledger: Ledger, account: str, settings: Settings) -> None:
+    """Write down the last cap of an account that somebody decided on."""
+    if record := ledger.cap_record(account):
+        write_json(cap_of(settings, account), record, mode=PRIVATE_MODE, replace=True)
+        newest(settings).advance(Head(record["sequence"], record["hash"]))
+
+
+def cap_of(settings: Settings, account: str) -> Path:
+    """Where the record of an account's last cap lies, or will."""
+    return released_folder(settings) / account / _CAP
+
+
+def keep_adopted(ledger: Ledger, settings: Settings) -> None:
+    """Write down the first record of a ledger that was made anew."""
+    write_json(adopted_of(settings), ledger.adopted_record(), mode=PRIVATE_MODE, replace=True)
+    newest(settings).advance(ledger.end)
+
+
+def adopted_of(settings: Settings) -> Path:
+    """Where the first record of a ledger that was made anew lies."""
+    return released_folder(settings) / _ADOPTED
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """One record; nothing where there is none."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 def receipt_of(settings: Settings, account: str, release_id: str) -> Path:
     """Where a release's receipt lies, or will."""
     return released_folder(settings) / account / (release_id + SUFFIX)
@@ -75,7 +110,7 @@ def artefacts(settings: Settings) -> Iterator[Path]:
     folder = released_folder(settings)
     for account in sorted(folder.iterdir()) if folder.is_dir() else ():
         if account.is_dir():
-            yield from (path for path in sorted(account.iterdir()) if path.suffix != SUFFIX and not path.name.startswith("."))
+            yield from (path for path in sorted(account.iterdir()) if path.suffix != SUFFIX and path.name != _CAP and path.name[0] != ".")
 
 
 def check_not_lost(settings: Settings) -> None:

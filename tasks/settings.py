@@ -8,6 +8,7 @@ DPICL_PIPELINES   pipelines.yaml                                    default ./pi
 DPICL_LEDGER      the ledger's database, `postgresql://…` for several hosts default `ledger.db` in DPICL_HOME
 DPICL_POWER_WATTS power that running time is turned into energy with  default 100
 DPICL_LOG_FORMAT  `json`: a run's log as JSON lines on standard error default text
+DPICL_QUERY_SECONDS how long a contract's query may take, rows read   default 3600
 """
 
 from __future__ import annotations

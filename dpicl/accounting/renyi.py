@@ -125,6 +125,8 @@ def _approximate(event: Event, neighbours: Neighbours, rate: float = 1.0) -> Cur
 def _sampled(event: Event, neighbours: Neighbours) -> Curve:
     """Equations (3), (4), (5) and (7)."""
     rate, (part,) = sampling_rate(event), event.parts
+    if rate == 1:
+        return _of_leaf(part, neighbours)
     if part.kind in ("gaussian", KIND):
         ratio = _ratio(as_gaussian(part, ADD) if part.kind == KIND else part)
         pairs = _pairs(ratio, float(rate), neighbours)
@@ -171,7 +173,8 @@ def _unknown(event: Event, neighbours: Neighbours) -> PrivacyError:
 
 
 def _at_orders(bound: Callable[[float], float]) -> Curve:
-    return Curve(tuple(bound(order) * (1 + _ROUNDING) for order in ORDERS))
+    bounds = tuple(bound(order) * (1 + _ROUNDING) for order in ORDERS)
+    return Curve(tuple(math.inf if math.isnan(one) else one for one in bounds))
 
 
 def _ratio(event: Event) -> float:
@@ -207,19 +210,16 @@ def _pairs(ratio: float, rate: float, neighbours: Neighbours) -> list[tuple[_Mix
 def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
     """An upper bound of ln E_Q[(P / Q)^order] for mixtures P and Q whose ratio rises along the line."""
     upper, lower = _present(upper), _present(lower)
-    shift, last, beyond = max(mean for _, mean in upper), math.inf, -math.inf
-    weight = min(weight for weight, _ in (*upper, *lower))
-    depth = _NEGLIGIBLE - 2 * math.log(weight)
-    if shift > 0:
-        last, beyond = _tail(order, upper, lower, shift)
-    first = min(mean for _, mean in lower) - math.sqrt(2 * depth)
-    end = last if shift > 0 else math.sqrt(2 * depth)
+    low, high = (_loss_at(side, upper, lower) for side in (-1, 1))
+    depth = _NEGLIGIBLE - 2 * math.log(min(weight for weight, _ in (*upper, *lower)))
+    first, last, beyond = min(mean for _, mean in lower) - math.sqrt(2 * depth), math.sqrt(2 * depth), -math.inf
+    if math.isinf(high):
+        last, beyond = _tail(order, upper, lower)
     step = min(_STEP, 2 * _STEP / (order * max(abs(mean) for _, mean in (*upper, *lower))))
-    edges = np.linspace(first, end, 2 + min(_MOST_CELLS, max(1, math.ceil((end - first) / step))))
-    places = np.concatenate([[-math.inf], edges, [] if shift > 0 else [math.inf]])
-    losses = np.concatenate(
-        [[_loss_at(-1, upper, lower)], _log_ratio(edges, upper, lower), [] if shift > 0 else [_loss_at(1, upper, lower)]]
-    )
+    edges = np.linspace(first, last, 2 + min(_MOST_CELLS, max(1, math.ceil((last - first) / step))))
+    ends = [] if math.isinf(high) else [math.inf]
+    places = np.concatenate([[-math.inf], edges, ends])
+    losses = np.concatenate([[low], _log_ratio(edges, upper, lower), [high] if ends else []])
     parts = _chords(order, losses, _log_masses(places, upper), _log_masses(places, lower))
     return float(np.logaddexp.reduce(np.concatenate([[0.0, beyond], parts])))
 
@@ -244,9 +244,9 @@ def _log_convex(order: float, losses: np.ndarray) -> np.ndarray:
     return np.where(np.abs(order * losses) < _SMALL, near, np.where(order * losses > 30, far, middle))
 
 
-def _tail(order: float, upper: _Mixture, lower: _Mixture, shift: float) -> tuple[float, float]:
-    """Where the grid ends, and ln of a bound of E_Q[r^a] beyond: there P is below N(shift), and Q above each of its parts."""
-    weight = min(weight for weight, _ in upper)
+def _tail(order: float, upper: _Mixture, lower: _Mixture) -> tuple[float, float]:
+    """Where the grid ends, and ln of a bound of E_Q[r^a] beyond: there P is below its farthest part, and Q above each of its own."""
+    weight, shift = min(weight for weight, _ in upper), max(mean for _, mean in upper)
     centres = [order * shift + (1 - order) * mean for _, mean in lower]
     depths = [_NEGLIGIBLE - order * math.log(weight) - (order - 1) * math.log(share) for share, _ in lower]
     last = max(shift, min(centre + math.sqrt(2 * depth) for centre, depth in zip(centres, depths, strict=True)))

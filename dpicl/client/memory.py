@@ -1,10 +1,13 @@
-"""A client's memory: which report it gave to which collection. Asked again it gives the same, and spends nothing.
+"""A client's wallet: what its reports may cost in all, and which report it gave to which collection.
 
-A fresh draw for every question would wear the noise off. So a report is durable before it is
-sent, the first one stands, and a record that has changed meanwhile still gets the old one: a
-new answer would tell of the change. All collections in one memory add up to no more than the cap.
+Asked again it gives the same report, and spends nothing: a fresh draw for every question would wear
+the noise off. So a report is durable before it is sent, the first one stands, and a record that has
+changed meanwhile still gets the old one: a new answer would tell of the change.
 
-State       one file, mode 0600, of JSON lines: a collection with its cost, or a report with a hash of whose it is
+The cap belongs to the holder. It is set at first use and raised by the holder's own command alone; a
+contract comes from the collector, whom local privacy does not trust, and can only lower what it is given.
+
+State       one file, mode 0600, of JSON lines: a cap, a collection with its cost, or a report with a hash of whose it is
 """
 
 from __future__ import annotations
@@ -20,39 +23,80 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.client.reports import Report
-from dpicl.errors import BudgetError, DataError
+from dpicl.errors import BudgetError, DataError, ParameterError
 from dpicl.files.durable import sync_folder
 
-_BEGINNING = b'{"collection": "'
+DEFAULT_CAP = 4.0
+"""In nats, of a holder who names no cap: all reports together make no guess about a record more than e^4 = 55 times as likely."""
+_BEGINNINGS = (b'{"collection": "', b'{"cap": ')
 
 
 class Memory:
-    """The reports of one data holder's clients, by collection."""
+    """The reports of one data holder's clients, by collection, and what they may cost."""
 
     def __init__(self, lines: list[dict[str, Any]], file: int) -> None:
         self._file = file
         self._costs = {str(line["collection"]): float(line["epsilon"]) for line in lines if "epsilon" in line}
+        self._ids = {str(line["collection"]): line["id"] for line in lines if "id" in line}
         self._reports: dict[tuple[str, str], Report] = {
             (line["collection"], line["who"]): line["report"] for line in lines if "report" in line
         }
+        caps = [float(line["cap"]) for line in lines if "cap" in line]
+        # A wallet of before had no cap of its own: what it has spent is all that it is known to have been allowed.
+        self._cap = caps[-1] if caps else self.spent if self._costs else None
 
     @property
     def spent(self) -> float:
         """What all collections cost a client who answered each."""
         return math.fsum(self._costs.values())
 
-    def join(self, collection: str, epsilon: float, cap: float) -> None:
+    @property
+    def cap(self) -> float | None:
+        """What they may cost; None before the first use."""
+        return self._cap
+
+    def join(self, collection: str, epsilon: float, *, wished: float | None, contract_cap: float | None, id_column: str | None) -> None:
         """Take part in a collection.
+
+        Args:
+            wished: what the holder says that all collections may cost: the cap at first use; later a smaller one holds for this report.
+            contract_cap: lowers the cap for this report, and never raises it.
+            id_column: what tells clients apart; by another column, one record would answer one collection twice.
 
         Raises:
             BudgetError: with those before it would cost a client more than the cap.
+            ParameterError: the holder wishes for more than the wallet's cap, or tells clients apart in another way than before.
         """
         if collection in self._costs:
+            if self._ids.get(collection, id_column) != id_column:
+                raise ParameterError("id", id_column, "the same column as when this collection was answered first")
             return
-        if self.spent + epsilon > cap * (1 + 1e-12):
-            raise BudgetError(f"clients: another collection asks epsilon={epsilon:.6g}, and {self.spent:.6g} of cap {cap:.6g} is spent")
-        self._write({"collection": collection, "epsilon": epsilon})
-        self._costs[collection] = epsilon
+        cap = self._cap if self._cap is not None else DEFAULT_CAP if wished is None else wished
+        if wished is not None and wished > cap:
+            raise ParameterError(
+                "cap", wished, f"at most this wallet's, {cap:.6g}, or first `python -m dpicl.client cap WALLET --raise-to {wished:.6g}`"
+            )
+        allowed = min(one for one in (cap, wished, contract_cap) if one is not None)
+        if self.spent + epsilon > allowed * (1 + 1e-12):
+            raise BudgetError(
+                f"clients: another collection asks epsilon={epsilon:.6g}, and {self.spent:.6g} of cap {allowed:.6g} is spent; "
+                f"the wallet's own is {cap:.6g}, which `python -m dpicl.client cap` raises"
+            )
+        if self._cap is None:
+            self._set_cap(cap)
+        self._write({"collection": collection, "epsilon": epsilon, "id": id_column})
+        self._costs[collection], self._ids[collection] = epsilon, id_column
+
+    def raise_cap(self, cap: float) -> None:
+        """What the holder alone may do, and no report.
+
+        Raises:
+            ParameterError: it would be no more than before.
+        """
+        if self._cap is not None and not self._cap < cap:
+            raise ParameterError("raise-to", cap, f"more than the wallet's cap, {self._cap:.6g}")
+        self._set_cap(cap)
+        self.keep()
 
     def report(self, collection: str, who: str, draw: Callable[[], Report]) -> Report:
         """What this client has reported to this collection; drawn and kept now if nothing was."""
@@ -66,6 +110,10 @@ class Memory:
         """Make everything durable: before the first report leaves."""
         os.fsync(self._file)
 
+    def _set_cap(self, cap: float) -> None:
+        self._write({"cap": cap})
+        self._cap = cap
+
     def _write(self, line: dict[str, object]) -> None:
         content = (json.dumps(line) + "\n").encode()
         if os.write(self._file, content) < len(content):  # what is broken off here must not be sent
@@ -73,18 +121,20 @@ class Memory:
 
 
 @contextmanager
-def open_memory(path: Path) -> Iterator[Memory]:
-    """The memory in this file, made if it is not there; others wait until it is closed.
+def open_memory(path: Path, *, may_be_new: bool = True) -> Iterator[Memory]:
+    """The wallet in this file, made if it is not there and may be new; others wait until it is closed.
 
     Raises:
-        DataError: the file is no memory.
+        DataError: the file is no wallet, or is missing and may not be new.
     """
+    if not may_be_new and not path.exists():
+        raise DataError(path.name, "is not there; expected the wallet of a client that has reported")
     path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
+    is_made = not path.exists()
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
-        if is_new:
+        if is_made:
             sync_folder(path.parent)
         yield Memory(_whole_lines(path, file), file)
     finally:
@@ -97,11 +147,15 @@ def _whole_lines(path: Path, file: int) -> list[dict[str, Any]]:
     whole, broken_off = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
     try:
         lines = [json.loads(line) for line in whole.splitlines()]
-        if not all(line["collection"] and float(line.get("epsilon", 0)) >= 0 for line in lines) or not (
-            _BEGINNING.startswith(broken_off) or broken_off.startswith(_BEGINNING)
-        ):
+        if not all(map(_is_line, lines)) or not any(start.startswith(broken_off) or broken_off.startswith(start) for start in _BEGINNINGS):
             raise ValueError
         os.ftruncate(file, len(whole))
         return lines
     except (ValueError, TypeError, KeyError):
         raise DataError(path.name, "is no memory of reports; expected one that this client wrote, or a new name") from None
+
+
+def _is_line(line: dict[str, Any]) -> bool:
+    if "cap" in line:
+        return 0 < float(line["cap"]) < math.inf
+    return bool(line["collection"]) and float(line.get("epsilon", 0)) >= 0

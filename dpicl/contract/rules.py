@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from math import ceil, prod
 
+from dpicl.contract.declared import Declared
 from dpicl.contract.models import (
     Attribute,
     CategoryColumn,
@@ -44,6 +45,8 @@ def check_references(contract: Contract, file: str) -> None:
     if contract.split_column is not None:
         _check_split(contract, file)
     _check_person(contract, file)
+    if contract.source.content_sha256 is not None:
+        check_public_digest(contract, "source.content_sha256", file)
     _check_groups(contract, file)
     _check_attributes(contract, file)
     _check_templates(contract, file)
@@ -138,6 +141,16 @@ def _check_person(contract: Contract, file: str) -> None:
             "is also declared or ignored",
             "a column of the source that stands nowhere else in the contract",
         )
+
+
+def check_public_digest(contract: Declared, key: str, file: str) -> None:
+    """A plain hash of rows stands in a contract of public rows alone.
+
+    Raises:
+        DeclarationError: the contract is no benchmark: whoever knows all rows but one tries guesses of that one against the hash.
+    """
+    if not contract.privacy.budget.benchmark:
+        raise DeclarationError(file, key, "is a hash of private rows, against which guesses can be tried", "no such key but in a benchmark")
 
 
 def _check_groups(contract: Contract, file: str) -> None:

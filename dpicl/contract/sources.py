@@ -79,7 +79,7 @@ class Source(Origin, Grown):
     uci: Remote | None = None
     """Where `dpicl data fetch` gets them from the UCI repository."""
     content_sha256: Sha256 | None = None
-    """Digest of the typed rows in canonical order: the same for every way of getting them."""
+    """Of a benchmark only: digest of the typed rows in canonical order, the same for every way of getting them."""
     ignore: tuple[str, ...] = ()
     """Columns that may stand in the file and are dropped unread."""
     missing: Category | None = None

@@ -45,7 +45,7 @@ class TextFile(Frozen):
     file: FilePath
     """Below the data folder; texts are read from a disk only."""
     sha256: Sha256 | None = None
-    """Digest of the file as it stands there."""
+    """Of public texts only: digest of the file as it stands there."""
 
 
 class TextSource(Origin, Grown):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpicl.contract.rules import check_public_digest
 from dpicl.contract.text import FreeText, Generation, TextContract
 from dpicl.errors import DeclarationError
 
@@ -23,6 +24,9 @@ def check_text_references(contract: TextContract, file: str) -> None:
     if contract.source.bundled and {contract.task.field, *contract.text_fields} != {"label", "text"}:
         raise DeclarationError(file, "source.bundled", "has the fields label and text", '`text: "{text}"` and `field: label`')
     _check_queries(contract, file)
+    for split, source in (("train", contract.source.train), ("test", contract.source.test)):
+        if source is not None and source.sha256 is not None:
+            check_public_digest(contract, f"source.{split}.sha256", file)
     _check_methods(contract, file)
     if contract.generation is not None:
         _check_sizes(contract, contract.generation, file)

@@ -12,6 +12,8 @@ import pyarrow.csv as pa_csv
 from dpicl.errors import DataError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LONGEST_ROW = 1 << 20
+_NO_CSV = "is not well-formed CSV; expected closed quotes and rows under 1 MiB"
 
 
 def read_csv(data: bytes, check: Callable[[list[str]], object], where: str) -> pa.Table:
@@ -43,8 +45,15 @@ def utf8(data: bytes, where: str) -> str:
 
 
 def _header(data: bytes, where: str) -> list[str]:
+    """The names, of the beginning alone: a file that is one long line is refused before it is copied."""
+    beginning = data[:_LONGEST_ROW]
+    if len(data) > _LONGEST_ROW:
+        beginning = beginning[: max(beginning.rfind(b"\n"), beginning.rfind(b"\r")) + 1]
+        if not beginning:
+            raise DataError(where, _NO_CSV)
+    utf8(data, where)
     try:
-        return next(csv.reader(io.StringIO(utf8(data, where), newline=""), strict=True), [])
+        return next(csv.reader(io.StringIO(beginning.decode(), newline=""), strict=True), [])
     except csv.Error:
         raise DataError(where, "has a first line that is not CSV; expected a header") from None
 
@@ -63,7 +72,7 @@ def _columns(data: bytes, names: list[str], where: str) -> pa.Table:
             convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
         )
     except pa.ArrowException:
-        raise DataError(where, "is not well-formed CSV; expected closed quotes and rows under 1 MiB") from None
+        raise DataError(where, _NO_CSV) from None
     if ragged:
         raise DataError(where, f"{len(ragged)} of {len(ragged) + table.num_rows} rows are ragged; expected {len(names)} fields in each")
     return table

@@ -1,4 +1,4 @@
-"""Rows of a database: the contract's query, asked through SQLAlchemy, read batch by batch from a cursor of the server.
+"""Rows of a database: the contract's query, asked of an engine that cannot be written to, read batch by batch.
 
 The address with its password comes from the environment variable that the contract names and
 stands in no message; neither does anything that the database says, which may quote a value.
@@ -7,6 +7,7 @@ stands in no message; neither does anything that the database says, which may qu
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,34 +17,35 @@ import pyarrow as pa
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query
 from dpicl.errors import DataError, SourceError
+from dpicl.tabular.engines import ENGINES, SECONDS_VARIABLE, Answer, Deadline, Sqlite, query_seconds
 from dpicl.tabular.parse import check_columns, typed_rows
 
 WHERE = "query"
-_FETCHED_ROWS = 1 << 14
-_CONNECT_SECONDS = 10
 
 
 def check_address(query: Query, dataset: str) -> None:
-    """The address is set and is one; asks nobody.
+    """The address is set and of an engine that is let in, and so is the time that it may take; asks nobody.
 
     Raises:
         SourceError: it is not.
+        ParameterError: the time is none.
     """
     _address(query, dataset)
+    query_seconds()
 
 
 def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator[pa.Table]:
     """The rows of the query, typed by the contract, in batches of `batch_rows`; the last may be smaller.
 
     Raises:
-        SourceError: no database answers, or it refuses the query.
+        SourceError: no database answers, or it refuses the query, or takes longer than DPICL_QUERY_SECONDS.
         DataError: the rows break the contract.
+        ParameterError: DPICL_QUERY_SECONDS is no number of seconds.
     """
-    with _asked(query, contract.name) as answer:
-        names = list(answer.keys())
+    with _asked(query, contract.name) as (names, answer):
         check_columns(names, contract, WHERE)
         held: list[Any] = []
-        for rows in answer.partitions(_FETCHED_ROWS):
+        for rows in answer:
             held += rows
             while len(held) >= batch_rows:
                 yield _typed(names, held[:batch_rows], contract)
@@ -69,26 +71,37 @@ def _column(values: Sequence[Any], name: str) -> pa.Array:
 
 
 @contextmanager
-def _asked(query: Query, dataset: str) -> Iterator[Any]:
-    """The answer while the connection is open; the database is told that nothing will be written, and keeps the rows."""
-    from sqlalchemy import create_engine
+def _asked(query: Query, dataset: str) -> Iterator[Answer]:
+    """The answer while the connection is open."""
+    address, deadline = _address(query, dataset), Deadline(query_seconds())
     from sqlalchemy.exc import SQLAlchemyError
 
-    address = _address(query, dataset)
-    settings = {"connect_args": {"connect_timeout": _CONNECT_SECONDS}} if address.get_backend_name() == "postgresql" else {}
     try:
-        engine = create_engine(address, **settings)
-        connection = engine.connect()
-    except (SQLAlchemyError, ImportError, TypeError, ValueError) as error:
+        connection = ENGINES[address.drivername](address, deadline)
+    except (SQLAlchemyError, sqlite3.Error, ImportError, TypeError, ValueError) as error:
         raise SourceError(f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)})") from None
     try:
-        options = {"stream_results": True, "max_row_buffer": _FETCHED_ROWS, "no_parameters": True, "postgresql_readonly": True}
-        yield connection.execution_options(**options).exec_driver_sql(query.sql)
-    except SQLAlchemyError as error:
+        names, rows = connection.ask(query.sql)
+        yield Answer(names, _in_time(rows, deadline, dataset))
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        if deadline.has_passed():
+            raise _too_late(deadline, dataset) from None
         raise SourceError(f"{dataset}: the database refuses the contract's query ({_kind(error)})") from None
     finally:
         connection.close()
-        engine.dispose()
+
+
+def _in_time(batches: Iterator[Sequence[Any]], deadline: Deadline, dataset: str) -> Iterator[Sequence[Any]]:
+    """A query without an end gives rows for ever, each of them quickly."""
+    for rows in batches:
+        if deadline.has_passed():
+            raise _too_late(deadline, dataset)
+        yield rows
+
+
+def _too_late(deadline: Deadline, dataset: str) -> SourceError:
+    expected = f"expected its rows by then, or a larger {SECONDS_VARIABLE}"
+    return SourceError(f"{dataset}: the contract's query takes longer than {deadline.seconds} seconds; {expected}")
 
 
 def _address(query: Query, dataset: str) -> Any:
@@ -97,7 +110,7 @@ def _address(query: Query, dataset: str) -> Any:
         from sqlalchemy.exc import ArgumentError
     except ModuleNotFoundError:
         raise SourceError(f"{dataset}: a query needs SQLAlchemy; type `pip install 'dpicl[ledger]'`") from None
-    expected = "expected postgresql://USER:PASSWORD@HOST/DATABASE, or another address of SQLAlchemy's"
+    expected = "expected postgresql://USER:PASSWORD@HOST/DATABASE or sqlite:///FILE"
     text = os.environ.get(query.url_env)
     if not text:
         raise SourceError(f"{dataset}: {query.url_env} is not set; {expected}")
@@ -105,7 +118,11 @@ def _address(query: Query, dataset: str) -> Any:
         address = make_url(text)
     except (ArgumentError, ValueError):
         raise SourceError(f"{dataset}: {query.url_env} is no database address; {expected}") from None
-    return address.set(drivername="postgresql+psycopg") if address.drivername == "postgresql" else address
+    if address.drivername not in ENGINES:
+        raise SourceError(f"{dataset}: {query.url_env} names a database that could be written to by a query; {expected}")
+    if ENGINES[address.drivername] is Sqlite and (address.database in (None, "", ":memory:") or address.query):
+        raise SourceError(f"{dataset}: {query.url_env} names no file alone; {expected}")
+    return address
 
 
 def _kind(error: Exception) -> str:

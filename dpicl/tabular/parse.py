@@ -92,7 +92,7 @@ def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
         DataError: the first broken rule, in the contract's order of columns.
     """
     text = _without_missing(columns, contract, where) if contract.source.missing is not None else columns
-    typed = {name: _typed(text.column(name), column, name, where) for name, column in contract.columns.items()}
+    typed = {name: typed_column(text.column(name), column, name, where) for name, column in contract.columns.items()}
     if contract.privacy.person:
         name = contract.privacy.person.id_column
         typed[name] = _persons(as_text(text.column(name), name, where), name, where)
@@ -105,8 +105,12 @@ def _without_missing(columns: pa.Table, contract: Contract, where: str) -> pa.Ta
     return text.filter(pc.invert(reduce(pc.or_, [pc.equal(column, contract.source.missing) for column in text.columns])))
 
 
-def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
-    """Without a way by text where the values have types that say the same."""
+def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
+    """One column by its rule; without a way by text where the values have types that say the same.
+
+    Raises:
+        DataError: a value breaks the rule.
+    """
     quick = quick_column(values, column, _LONGEST_TEXT)
     return _parse(as_text(values, name, where), column, name, where) if quick is None else quick
 

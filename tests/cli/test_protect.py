@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from dpicl.snapshots import locked
-from tests.harness import Place, call_main, complaint, install, install_texts, letters, said, shop, shop_rows
+from tests.harness import Place, call_main, complaint, install, install_texts, letters, said, shop, shop_rows, until
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
@@ -134,6 +135,35 @@ def test_rows_do_not_outlive_a_failed_or_killed_release(place: Place, capsys: Ca
     with locked(place.run("protect-living") / "lock"):
         said(capsys, "protect", table, "--shots", "2", "--out", str(out))
     assert private_files(place) == [living]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 2.0, 3.0])
+def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_typed_again(
+    place: Place, capsys: Capture, table: str, seconds: float
+) -> None:
+    folder = place.root / "mine"
+    folder.mkdir()
+    options = ("protect", table, "--method", "ldp_tabicl", "--epsilon", "1", "--shots", "2", "--out", str(folder / "demos.jsonl"))
+    process = place.start(*options)
+    until(lambda: process.poll() is not None or any((place.home / "runs").glob("protect-*")), 60, "a release")
+    time.sleep(seconds)
+    process.kill()
+    process.communicate()
+    if not (folder / "demos.jsonl").exists():
+        assert not list(folder.iterdir())
+        assert "1 releases" in said(capsys, *options)
+    assert len((folder / "demos.jsonl").read_text().splitlines()) == 2 and len(list(folder.iterdir())) == 1
+
+
+def test_neither_a_release_that_is_done_nor_one_that_was_killed_is_an_unfinished_run(place: Place, capsys: Capture, table: str) -> None:
+    said(capsys, "protect", table, "--shots", "2", "--out", str(place.root / "demos.jsonl"))
+    assert not list((place.home / "runs").glob("protect-*"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flows.protect._found", lambda *_: 1 / 0)
+        assert call_main(("protect", table, "--shots", "2", "--out", str(place.root / "more.jsonl")), capsys)[0] == 1
+    assert list((place.home / "runs").glob("protect-*"))
+    told = said(capsys, "metrics")
+    assert "dpicl_runs{" not in told and 'dpicl_unreadable{what="run folder"} 0.0' in told
 
 
 def test_an_existing_file_and_texts_are_refused(place: Place, capsys: Capture, table: str) -> None:

@@ -21,7 +21,7 @@ TYPED = {
     "dpicl forecast": ("tests/cli/test_forecast.py", '"forecast"'),
     "dpicl metrics": ("tests/cli/test_metrics.py", '"metrics", "--port"'),
     "dpicl serve": ("tests/cli/test_serve.py", '"serve"'),
-    "dpicl ledger downgrade": ("tests/upgrades/test_old_runs.py", '"downgrade"'),
+    "dpicl ledger move": ("tests/cli/test_state_home.py", '"ledger", "move"'),
     "python -m dpicl.client": ("tests/cli/test_client.py", "dpicl.client"),
     "make demo": (".ci/run", "make demo"),
     "make test": (".ci/run", "make test"),
@@ -39,6 +39,6 @@ NOT_TYPED = {
     "dpicl run beyond": "takes half an hour",
     "dpicl run few-shot-table": "needs data sets and a GPU",
     "dpicl run dp-icl-": "needs data sets and a GPU",
-    "dpicl run gdp-tabicl --datasets <name>": "needs the reader's table; own-table.md is followed",
+    "dpicl run private-table --datasets <name>": "needs the reader's table; own-table.md is followed",
     "dpicl advise": "takes half a minute; its function is tested in tests/library/test_advise.py",
 }

@@ -39,8 +39,8 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
     """Results of every unit of a run's plan, from the library alone."""
     with world.entered():
         settings = Settings.from_environment()
-        scorer = open_scorer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus(settings))
-        writer = open_writer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus(settings))
+        scorer = open_scorer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus())
+        writer = open_writer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus())
         found = {}
         for unit in units_of(read_plan(run).pipeline):
             contract, method = settings.declared(unit.dataset), METHODS[unit.method]

@@ -11,14 +11,21 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import MetaData, create_engine, insert, inspect, make_url
+from sqlalchemy import MetaData, create_engine, insert, inspect, make_url, update
 
 import dpicl
+from dpicl.accounting.ledger import Account, Release
+from dpicl.accounting.ledger.anchor import Head
+from dpicl.accounting.ledger.chain import link
+from dpicl.accounting.ledger.keys import canonical
+from dpicl.accounting.ledger.models import accounts, entries, head, records
+from dpicl.accounting.ledger.rows import account_row, release_row
 from tests.ledger.workload import KEY, Place
 
 DATA = Path(__file__).parent.parent / "upgrades" / "data"
@@ -107,3 +114,30 @@ def by(program: Path, place: Place, statement: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def write_old(place: Place, opened: Sequence[Account], charged: Sequence[tuple[Release, str | None]]) -> None:
+    """A ledger of before with these accounts and releases (each with what was published), in the newest tables: records without a state."""
+    with place.ledger():
+        pass
+    end = Head()
+    with place.behind() as connection:
+
+        def record(kind: str, content: Mapping[str, Any]) -> Head:
+            after = link(KEY, end, kind, canonical(content))
+            connection.execute(insert(records).values(sequence=after.sequence, kind=kind, content=canonical(content), hash=after.hash))
+            return after
+
+        for number, account in enumerate(opened):
+            row = {**account_row(account), "opened_utc": f"2026-01-01T00:00:{number:02}"}
+            connection.execute(insert(accounts).values(row))
+            end = record("opened", row)
+        for release, artefact in charged:
+            row = {**release_row(release), "number": end.sequence + 1, "reserved_utc": "2026-01-02"}
+            connection.execute(insert(entries).values(row))
+            end = record("reserved", row)
+            if artefact:
+                won = {"artefact_sha256": artefact, "published_utc": "2026-01-03"}
+                connection.execute(update(entries).where(entries.c.release_id == release.release_id).values(won))
+                end = record("published", {"release_id": release.release_id, **won})
+        connection.execute(update(head).values(sequence=end.sequence, hash=end.hash))

@@ -23,6 +23,11 @@ def _drop(*path: str | int) -> Callable[[Any], None]:
     return change
 
 
+def _private_digest(content: Any) -> None:
+    content["source"]["content_sha256"] = "0" * 64
+    content["privacy"]["budget"] = {"epsilon": 1}
+
+
 AGE, SPENT, COLOUR, CENTRAL = ("columns", "age"), ("columns", "spent"), ("columns", "colour"), ("prompts", "central")
 BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "unknown key": (put("colums")(1), "colums", "unknown key"),
@@ -99,6 +104,7 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "rate over zero": (put("privacy", "sampling_rate")("1/0"), "privacy.sampling_rate", "expected a number or a fraction"),
     "rate with a huge exponent": (put("privacy", "sampling_rate")("1e999999999"), "privacy.sampling_rate", "expected a number"),
     "rate with a tiny exponent": (put("privacy", "sampling_rate")("1e-999999999"), "privacy.sampling_rate", "expected a rate"),
+    "a plain hash of private rows": (_private_digest, "source.content_sha256", "against which guesses can be tried; expected no such key but"),
     "budget missing": (put("privacy", "budget")({}), "privacy.budget", "expected `benchmark: true` or `epsilon: CAP`"),
     "budget twice": (put("privacy", "budget")({"benchmark": True, "epsilon": 1}), "privacy.budget", "not both"),
     "budget negative": (put("privacy", "budget")({"epsilon": -1}), "privacy.budget.epsilon", "expected greater than 0"),

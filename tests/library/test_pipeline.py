@@ -58,6 +58,7 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
     ("changes", "key", "phrase"),
     [
         ({"epsilons": []}, "epsilons", "expected a list with at least 1 item"),
+        ({"epsilons": list(range(1, 102))}, "epsilons", "at most 100"),
         ({"epsilons": [1, 1.0]}, "", "epsilons lists a value twice; expected distinct values"),
         ({"epsilons": ["inf", "inf"]}, "", "epsilons lists a value twice"),
         ({"seeds": [0, 0]}, "", "seeds lists a value twice"),

@@ -115,6 +115,9 @@ def test_a_bad_query_is_refused_in_one_sentence(name: str) -> None:
     assert expected in refusal(asking(sql))
 
 
+OTHERS = (SECRET, "mysql", "mariadb+pymysql", "mssql", "oracle", "postgresql+psycopg2", "sqlite+pysqlcipher", "sqlite+aiosqlite")
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -122,8 +125,9 @@ def test_a_bad_query_is_refused_in_one_sentence(name: str) -> None:
         ("", "is not set"),
         (SECRET, "people: PEOPLE_DATABASE is no database address"),
         (f"postgresql://dpicl:{SECRET}@127.0.0.1:1/postgres", "no database answers at the address in PEOPLE_DATABASE (OperationalError)"),
-        (f"{SECRET}://x", "no database answers at the address in PEOPLE_DATABASE"),
-        (f"mysql://u:{SECRET}@127.0.0.1/x", "no database answers at the address in PEOPLE_DATABASE (ModuleNotFoundError)"),
+        *((f"{name}://u:{SECRET}@127.0.0.1/x", "PEOPLE_DATABASE names a database that could be written to by a query") for name in OTHERS),
+        *((address, "PEOPLE_DATABASE names no file alone; expected postgresql://") for address in ("sqlite://", "sqlite:///:memory:")),
+        ("sqlite:////tmp/people.db?mode=rwc&uri=true", "PEOPLE_DATABASE names no file alone"),
     ],
 )
 def test_an_address_that_is_none_or_does_not_answer_is_refused_unshown(monkeypatch: pytest.MonkeyPatch, value: str, expected: str) -> None:

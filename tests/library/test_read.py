@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.errors import DataError
+from dpicl.files.csv_text import read_csv
 from dpicl.tabular.parse import typed_table
 from dpicl.tabular.read import canonical_order, read_table, rows_digest
 
@@ -106,8 +108,22 @@ BAD_CSV = [
     ("UTF-16", GOOD_CSV.encode("utf-16"), "is not UTF-8 from line 1 on"),
     ("ragged rows", _csv(ROWS[0], "31,1.75,red", ROWS[1], "31,1.75,red,no,1"), "2 of 4 rows are ragged; expected 4 fields"),
     ("open quote", _csv('31,1.75,"red,no', *ROWS), "1 of 1 rows are ragged"),
+    ("one long line", b"a" * (5 << 20), "is not well-formed CSV; expected closed quotes and rows under 1 MiB"),
+    ("a long line under a header", _csv(ROWS[0], f"31,1.75,red,{'n' * (5 << 20)}"), "is not well-formed CSV"),
+    ("a header without an end", b'"' + b"a\n" * (1 << 20), "has a first line that is not CSV"),
     ("bad header quotes", b'age,"height"x,colour,y\n', "has a first line that is not CSV"),
 ]
+
+
+def test_a_long_line_is_refused_before_it_is_copied() -> None:
+    content = b"a" * (256 << 20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="rows under 1 MiB"):
+            read_csv(content, lambda _: None, "p.csv")
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(("content", "message"), [pytest.param(*case[1:], id=case[0]) for case in BAD_CSV])

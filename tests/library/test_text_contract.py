@@ -62,6 +62,12 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "no source": (put("source", "train")(None), "source", "expected `train` with `test` or `queries`, or `bundled`"),
     "two sources": (put("source", "bundled")("docstrings"), "source", "expected `train` with `test` or `queries`, or `bundled`"),
     "absolute path": (put("source", "train", "file")("/etc/passwd"), "source.train.file", "expected text of the form"),
+    **{
+        f"a plain hash of private texts, {split}": (
+            both(put("source", split, "sha256")("0" * 64), put("privacy", "budget")({"epsilon": 1, "delta": 1e-5})),
+            f"source.{split}.sha256", "against which guesses can be tried; expected no such key but in a benchmark")
+        for split in ("train", "test")
+    },
     "short digest": (put("source", "train", "sha256")("ab"), "source.train.sha256", "expected text of the form"),
     "bundled with other fields": (
         put("source")({"title": "t", "licence": "l", "citation": "c", "bundled": "docstrings"}), "source.bundled", "field: label"),

@@ -223,20 +223,17 @@ def test_a_path_that_leads_out_of_the_data_folder_is_refused(tmp_path: Path) -> 
         find_texts(outside, data_folder=write_files(tmp_path / "data"))
 
 
-@pytest.mark.parametrize("benchmark", [True, False])
-def test_a_file_that_is_not_the_published_one_is_refused_and_its_digest_told_for_benchmarks_only(tmp_path: Path, benchmark: bool) -> None:
+def test_a_file_that_is_not_the_published_one_is_refused(tmp_path: Path) -> None:
     train = lines(records(10))
     actual = hashlib.sha256(train).hexdigest()
 
     def declare(content: dict[str, Any]) -> None:
         content["source"]["train"]["sha256"] = digest
-        content["privacy"]["budget"] = {"benchmark": True} if benchmark else {"epsilon": 5}
 
     digest = actual
-    assert load_texts(text_contract(declare), data_folder=write_files(tmp_path, train)).num_rows == (14 if benchmark else 10)
+    assert load_texts(text_contract(declare), data_folder=write_files(tmp_path, train)).num_rows == 14
     digest = "0" * 64
-    told = refusal(tmp_path, train, text_contract(declare))
-    assert "train.jsonl: the file has sha256" in told and (actual[:12] in told) == benchmark
+    assert f"train.jsonl: the file has sha256 {actual[:12]}, expected {digest[:12]}" in refusal(tmp_path, train, text_contract(declare))
 
 
 def test_the_digest_is_of_the_file_as_it_stands_there(tmp_path: Path) -> None:

@@ -84,6 +84,13 @@ def test_a_package_of_no_extra_that_is_missing_is_shown_as_a_defect() -> None:
     assert done.returncode == 1 and done.stderr.endswith("ModuleNotFoundError: No module named 'pydantic'\n")
 
 
+def test_the_command_line_can_be_run_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.entry", "--help"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0 and "protect" in done.stdout
+
+
 def allowed(module: str) -> set[str]:
     """Packages that a module of the library may need beyond a plain installation."""
     return set[str]().union(

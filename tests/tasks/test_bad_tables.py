@@ -73,7 +73,7 @@ def prepare(place: Place) -> str:
         with pytest.raises(DpiclError) as refused:
             for stage in (ingest, validate, split):
                 stage.fn(str(run), "shop")
-    return str(refused.value)
+    return refused.value.told
 
 
 @pytest.fixture

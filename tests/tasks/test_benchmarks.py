@@ -65,7 +65,7 @@ def _protect(place: Place, capture: Capture) -> tuple[int, str]:
 
 def test_a_table_is_protected_as_a_benchmark_only_while_it_is_the_published_one(place: Place, capsys: Capture) -> None:
     assert complaint(_protect(place, capsys)) == f"shop: {REFUSED} shop`"
-    assert _charged(place) == 0 and not (place.home / "released").exists() and not (place.root / "demos.jsonl").exists()
+    assert _charged(place) == 0 and not list((place.home / "released").glob("*/*")) and not (place.root / "demos.jsonl").exists()
     assert "60 rows" in said(capsys, "data", "publish", "shop", "--yes")
     assert _protect(place, capsys)[0] == 0
     before = _charged(place)
@@ -171,7 +171,7 @@ def test_what_is_shipped_is_what_is_published(path: Path, data_folder: Path, tmp
     contract, known = load_contract(path), json.loads(SHIPPED.read_text("utf-8"))
     assert contract.privacy.budget.benchmark and (contract.name in known) != (contract.source.bundled is not None)
     if contract.name in known:
-        settings = Settings(tmp_path, data_folder, ROOT / "data_contracts", tmp_path)
+        settings = Settings(tmp_path, data_folder, ROOT / "data_contracts", tmp_path, tmp_path)
         assert read_content(contract, settings).digest == known[contract.name]
 
 

@@ -40,7 +40,7 @@ def messages(root: Path, privacy: dict[str, Any], *, texts: bool = False) -> tup
         ids = [f"{header},member_id", *(f"{row},{number}" for number, row in enumerate(rows))]
         install(place, contract, "\n".join(ids if "person" in privacy else [header, *rows]))
     name = contract["name"]
-    methods = ["dp_icl"] if texts else ["mst_tabicl"]
+    methods = ["few_shot_generation"] if texts else ["mst_tabicl"]
     with place.entered():
         run = str(make_plan("private", {**SMALL, "datasets": [name], "methods": methods, "epsilons": ["1"], "shots": [2]}, "r"))
         said = [stage.fn(run, name) for stage in (ingest, validate, split)]

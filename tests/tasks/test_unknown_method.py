@@ -49,7 +49,7 @@ def _unit(baselines: bool = False) -> Unit:
 
 
 def _folder(tmp_path: Path) -> UnitFolder:
-    return UnitFolder(tmp_path, _unit(), small_contract(), Settings(tmp_path, None, tmp_path, tmp_path))
+    return UnitFolder(tmp_path, _unit(), small_contract(), Settings(tmp_path, None, tmp_path, tmp_path, tmp_path))
 
 
 class NoBatches(SimpleNamespace):

@@ -38,10 +38,10 @@ def test_an_old_run_is_reported_and_its_budget_shown(tmp_path: Path, capsys: Cap
     with place.entered():
         said(capsys, "report", name)
         told = said(capsys, "budget")
-        assert "14 records, chain intact" in told and re.search(r"breast_cancer-clients .* 2 *$", told, re.MULTILINE)
+        assert "15 records, chain intact" in told and re.search(r"breast_cancer-clients .* 2 *$", told, re.MULTILINE)
         assert "published" in said(capsys, "budget", "breast_cancer")
-        assert f"schema {SCHEMA}, 14 records" in said(capsys, "ledger", "upgrade")
-        assert "schema 0001, 14 records" in said(capsys, "ledger", "downgrade", "0001")
+        assert f"schema {SCHEMA}, 15 records" in said(capsys, "ledger", "upgrade")
+        assert "belong to data assets" in complaint(call_main(("ledger", "downgrade", "0001"), capsys))
     page = (place.run(name) / "report.html").read_text()
     accuracies = {row["accuracy"] for row in rows(place.run(name) / "results.csv") if row["system"] == "icl"}
     assert len(accuracies) > 1 and all(f"{float(accuracy):.3f}" in page for accuracy in accuracies)

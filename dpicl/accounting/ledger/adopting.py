@@ -28,6 +28,8 @@ from dpicl.errors import LedgerRefusedError
 
 _RECEIPTS = ("reserved", "taken_up", "published")
 _COLUMNS = tuple(column.name for column in entries.c)
+Newest = dict[str, tuple[int, dict[str, Any]]]
+"""By account, what the newest record says of it, and its number."""
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -42,6 +44,25 @@ class Standing:
 
 
 @dataclass(frozen=True)
+class Found:
+    """What is left of an installation whose ledger was lost.
+
+    Attributes:
+        standing: Every release that stands in any form.
+        addresses: Where the rows of accounts are, as far as contracts say so: for those that no receipt speaks of.
+        caps: By account, the record of its last cap that somebody decided on.
+        adopted: The first record of the lost ledger, if it was itself made anew.
+        seen: Number of the newest record that a receipt was written for; where it is not among them, nothing is proved.
+    """
+
+    standing: Sequence[Standing]
+    addresses: Mapping[str, Sequence[str]]
+    caps: Mapping[str, Mapping[str, Any]]
+    adopted: Mapping[str, Any]
+    seen: int
+
+
+@dataclass(frozen=True)
 class Rebuilt:
     """A ledger to be: its state, its entries, the number that its first record has at least, and accounts that are exhausted."""
 
@@ -51,21 +72,18 @@ class Rebuilt:
     exhausted: list[str]
 
 
-def rebuilt(key: bytes, standing: Iterable[Standing], addresses: Mapping[str, Sequence[str]], *, seen: int) -> Rebuilt:
+def rebuilt(key: bytes, found: Found) -> Rebuilt:
     """What the receipts prove.
-
-    Args:
-        standing: every release that stands in any form.
-        addresses: where the rows of accounts are, as far as contracts say so: for those that no receipt speaks of.
-        seen: the newest record that any receipt was written for; where it is not among them, nothing is proved.
 
     Raises:
         LedgerRefusedError: no receipt was written under this key.
     """
-    newest: dict[str, tuple[int, dict[str, Any]]] = {}
-    found: dict[str, dict[str, Any]] = {}
-    unproved, replaced, last = set(), set(), 0
-    for one in standing:
+    newest: Newest = {}
+    unproved: set[str] = set()
+    last = _take_adopted(key, found.adopted, newest)
+    rows: dict[str, dict[str, Any]] = {}
+    replaced = set()
+    for one in found.standing:
         charged = _charged(key, one)
         if charged is None:
             unproved |= {one.account, *_accounts_named(one.receipt)}
@@ -73,24 +91,52 @@ def rebuilt(key: bytes, standing: Iterable[Standing], addresses: Mapping[str, Se
         sequence, content = charged
         last = max(last, *(int(record["sequence"]) for record in one.receipt))
         replaced.add(content.get("in_place_of"))
-        found[one.release_id] = _row(one, content)
+        rows[one.release_id] = _row(one, content)
         if "account_row" in content and newest.get(content["account"], (0, {}))[0] < sequence:
             newest[content["account"]] = (sequence, content)
-    if not found:
+    if not rows:
         raise LedgerRefusedError(
             "no receipt was written under this installation's key; expected released/ and keys/ of the same installation"
         )
-    unproved |= {row["account"] for row in found.values()} - newest.keys()
-    state: State = {"accounts": [], "assets": [], "totals": []}
-    for _, content in newest.values():
-        state["accounts"].append(dict(content["account_row"]))
-        state["assets"] += [{"address": address, "account": content["account"]} for address in content["addresses"]]
-        if content["spent"]:
-            state["totals"].append({"account": content["account"], "spent": content["spent"]})
-    if seen > last:
+    last = max(last, _take_caps(key, found.caps, newest, unproved))
+    unproved |= {row["account"] for row in rows.values()} - newest.keys()
+    if found.seen > last:
         unproved |= newest.keys()
-    _exhaust(state, unproved, addresses, {row["account"]: row for row in found.values()})
-    return Rebuilt(state, [row for name, row in found.items() if name not in replaced], last, sorted(unproved))
+    state: State = {"accounts": [], "assets": [], "totals": []}
+    for name, (_, content) in newest.items():
+        state["accounts"].append(dict(content["account_row"]))
+        state["assets"] += [{"address": address, "account": name} for address in content["addresses"]]
+        if content["spent"]:
+            state["totals"].append({"account": name, "spent": content["spent"]})
+    _exhaust(state, unproved, found.addresses, {row["account"]: row for row in rows.values()})
+    return Rebuilt(state, [row for name, row in rows.items() if name not in replaced], last, sorted(unproved))
+
+
+def _take_adopted(key: bytes, record: Mapping[str, Any], newest: Newest) -> int:
+    """What a ledger that was lost before said when it was made anew; gives its number, 0 where there was none or it is no true record."""
+    content = _true_content(key, record)
+    if content is None or record["kind"] != "adopted":
+        return 0
+    spent = {row["account"]: row["spent"] for row in content["totals"]}
+    for row in content["accounts"]:
+        bound = [asset["address"] for asset in content["assets"] if asset["account"] == row["name"]]
+        newest[row["name"]] = (int(record["sequence"]), {"account_row": row, "addresses": bound, "spent": spent.get(row["name"])})
+    return int(record["sequence"])
+
+
+def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], newest: Newest, unproved: set[str]) -> int:
+    """Caps that somebody decided on since an account's newest receipt; gives the last record's number."""
+    last = 0
+    for name, record in caps.items():
+        decided = _true_content(key, record)
+        if decided is None or record["kind"] != "cap" or decided["account"] != name or name not in newest:
+            unproved.add(name)  # of one that nothing was charged to, nothing else is known
+            continue
+        last = max(last, int(record["sequence"]))
+        sequence, content = newest[name]
+        if sequence < int(record["sequence"]):
+            content["account_row"] |= {term: decided[term] for term in ("epsilon_cap", "delta_cap")}
+    return last
 
 
 def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> None:
@@ -107,18 +153,23 @@ def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> None
     chain.append(connection, key, Head(first - 1), "adopted", {**made.state, "entries": made.entries, "adopted_utc": now()})
 
 
+def _true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a record says, if the key tells that it is a true one."""
+    try:
+        before = Head(int(record["sequence"]) - 1, record["before"])
+        is_true = chain.link(key, before, record["kind"], record["content"]).hash == record["hash"]
+        content = json.loads(record["content"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return content if is_true and isinstance(content, dict) else None
+
+
 def _charged(key: bytes, one: Standing) -> tuple[int, dict[str, Any]] | None:
     """The record that charged a release, if its receipt is of this release and all its records are true ones."""
     charged = None
     for record in one.receipt:
-        try:
-            before = Head(int(record["sequence"]) - 1, record["before"])
-            is_true = chain.link(key, before, record["kind"], record["content"]).hash == record["hash"]
-            content = json.loads(record["content"])
-            is_true = is_true and content["release_id"] == one.release_id
-        except (AttributeError, KeyError, TypeError, ValueError):
-            return None
-        if not is_true or record["kind"] not in _RECEIPTS:
+        content = _true_content(key, record)
+        if content is None or record["kind"] not in _RECEIPTS or content["release_id"] != one.release_id:
             return None
         if record["kind"] != "published":
             charged = int(record["sequence"]), content

@@ -9,6 +9,7 @@ Guarantee   the caller's transaction decides what is seen; `reserve` composes un
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from dpicl.accounting.ledger.state import spent_of
 from dpicl.accounting.ledger.values import Account, Quote
 from dpicl.errors import BudgetError, PrivacyError
 
+NO_TOTAL = Cost(math.inf, 0.0, "no total under one unit and one relation")
 CLIENT = "client"
 """Unit of local releases: whoever reports owns the row, or is the person of it."""
 
@@ -38,6 +40,14 @@ def as_paid(guarantee: Guarantee, account: Account) -> Guarantee:
     paid = to_replace_one(same_unit) if account.neighbours is Neighbours.REPLACE_ONE else same_unit
     check_relation(account, paid)
     return paid
+
+
+def with_entry(spent: Spent | None, guarantee: Guarantee, account: Account) -> Spent | None:
+    """A total with one entry more; None where there is none under one unit and one relation, as in an exhausted account of before."""
+    try:
+        return None if spent is None else spent.plus(as_paid(guarantee, account))
+    except PrivacyError:
+        return None
 
 
 def check_relation(account: Account, guarantee: Guarantee) -> None:

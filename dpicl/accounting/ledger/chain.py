@@ -153,6 +153,7 @@ class Said:
             self.accounts[content["name"]] = {name: value for name, value in content.items() if name != "state"}
         elif kind == "cap":
             self.accounts[content["account"]] |= {name: content[name] for name in _TERMS if name in content}
+            self._replay_spent(content)
         elif kind == "bound":
             self.assets |= {address: {"address": address, "account": content["account"]} for address in content["addresses"]}
         elif kind == "drawing":
@@ -167,10 +168,13 @@ class Said:
             return
         if kind == "taken_up":
             del self.entries[content["in_place_of"]]
-        elif content.get("spent"):
-            self.totals[content["account"]] = {"account": content["account"], "spent": content["spent"]}
+        self._replay_spent(content)
         own = {name: value for name, value in content.items() if name in _ENTRY}
         self.entries[release_id] = {**own, "artefact_sha256": None, "published_utc": None}
+
+    def _replay_spent(self, content: dict[str, Any]) -> None:
+        if content.get("spent"):
+            self.totals[content["account"]] = {"account": content["account"], "spent": content["spent"]}
 
 
 def _compare(what: str, said: Rows, found: Rows) -> None:
@@ -192,6 +196,13 @@ def records_of(connection: Connection, release_id: str) -> list[dict[str, Any]]:
         asked = select(records).where(records.c.kind == "published", records.c.content.contains(release_id, autoescape=True))
         found.append(connection.execute(asked.order_by(records.c.sequence.desc()).limit(1)).one_or_none())
     return [as_receipt(connection, row) for row in found if row is not None]
+
+
+def cap_record_of(connection: Connection, account: str) -> dict[str, Any] | None:
+    """The last record that changed an account's caps, with what its hash hangs on."""
+    asked = select(records).where(records.c.kind == "cap").order_by(records.c.sequence.desc())
+    found = (row for row in connection.execute(asked) if json.loads(row.content)["account"] == account)
+    return next((as_receipt(connection, row) for row in found), None)
 
 
 def as_receipt(connection: Connection, row: Row[Any]) -> dict[str, Any]:

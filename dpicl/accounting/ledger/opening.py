@@ -19,7 +19,7 @@ from dpicl.accounting.ledger import caps, chain, rows
 from dpicl.accounting.ledger.budget import CLIENT
 from dpicl.accounting.ledger.change import Change
 from dpicl.accounting.ledger.models import accounts, assets
-from dpicl.accounting.ledger.state import members_of, payer_of, payers_at
+from dpicl.accounting.ledger.state import members_of, payer_of, payers_at, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import PrivacyError
 
@@ -86,12 +86,12 @@ def agreed(change: Change, stored: Account, asked: Account) -> Account:
     wanted = _wanted(change.connection, change.key, stored, asked)
     if wanted != stored:
         chain.verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
-        put(
-            change,
-            stored.name,
-            {name: value for name, value in asdict(wanted).items() if value != getattr(stored, name)},
-            {"by": caps.CONTRACT},
-        )
+        changed = {name: value for name, value in asdict(wanted).items() if value != getattr(stored, name)}
+        note = {"by": caps.CONTRACT}
+        if "unit" in changed and not caps.is_unused(change.connection, members_of(change.connection, stored.name)):
+            spent = replace(spent_of(change.connection, stored.name), relation=(wanted.neighbours, wanted.unit))
+            note["spent"] = write_spent(change.connection, stored.name, spent)
+        put(change, stored.name, changed, note)
     return wanted
 
 
@@ -123,6 +123,16 @@ def _lowered(stored: Account, asked: Account) -> Account:
         epsilon_cap=min(stored.epsilon_cap, asked.epsilon_cap),
         delta_cap=min(deltas) if stored.delta_cap else 0.0,
     )
+
+
+def check_pays(connection: Connection, name: str) -> None:
+    """Refuse to charge an account that another one has taken in.
+
+    Raises:
+        PrivacyError: naming the one that pays.
+    """
+    if (payer := payer_of(connection, name)) != name:
+        raise PrivacyError(f"account {name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
 
 
 def opened(change: Change, asked: Account) -> Account:

@@ -18,7 +18,7 @@ from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import budget, caps, chain, opening, rows, state
 from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
 from dpicl.accounting.ledger.database import Database
-from dpicl.accounting.ledger.models import accounts, assets, entries
+from dpicl.accounting.ledger.models import accounts, assets, entries, records
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading
 
 
@@ -117,6 +117,17 @@ class Readings:
         with self._database.reading() as connection:
             return chain.records_of(connection, release_id)
 
+    def cap_record(self, account: str) -> dict[str, Any] | None:
+        """The last record that changed an account's caps, as `records_of` has them; None where there is none."""
+        with self._database.reading() as connection:
+            return chain.cap_record_of(connection, account)
+
+    def adopted_record(self) -> dict[str, Any]:
+        """The first record of a ledger that was made anew, as `records_of` has them; empty of another one."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(records).where(records.c.kind == "adopted")).one_or_none()
+            return {} if row is None else chain.as_receipt(connection, row)
+
     @property
     def end(self) -> Head:
         """The end of the chain."""
@@ -128,14 +139,15 @@ class Readings:
         with self._database.reading() as connection:
             account = rows.find_account(connection, name)
         counts: Counter[Guarantee] = Counter()
-        spent, readings = Spent.nothing(), []
+        spent: Spent | None = Spent.nothing()
+        readings = []
         for entry in self.entries(name):
             if account.benchmark:
                 counts[entry.release.guarantee] += 1
                 total = accountant.compose_checked(counts, delta=account.delta_cap)
             else:
-                spent = spent.plus(budget.as_paid(entry.release.guarantee, account))
-                total = spent.cost(account.delta_cap)
+                spent = budget.with_entry(spent, entry.release.guarantee, account)
+                total = budget.NO_TOTAL if spent is None else spent.cost(account.delta_cap)
             readings.append(Reading(entry, total))
         return readings
 

@@ -12,7 +12,7 @@ Not covered whoever holds the key, or replaces anchor and database together.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -65,29 +65,20 @@ class Ledger(Readings):
             ledger.close()
 
     @classmethod
-    def adopt(
-        cls,
-        url: str | URL,
-        key: bytes,
-        anchor_file: Path,
-        standing: Iterable[adopting.Standing],
-        addresses: Mapping[str, Sequence[str]],
-        *,
-        seen: int,
-    ) -> adopting.Rebuilt:
-        """Make a lost ledger anew from what stands; arguments as `adopting.rebuilt` has them.
+    def adopt(cls, url: str | URL, key: bytes, anchor_file: Path, found: adopting.Found) -> adopting.Rebuilt:
+        """Make a lost ledger anew from what is found of it.
 
         Raises:
             LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
         """
-        made = adopting.rebuilt(key, standing, addresses, seen=seen)
+        made = adopting.rebuilt(key, found)
         database, anchor = Database(url), Anchor(anchor_file)
         try:
             with database.writing() as connection:
                 end = chain.read_head(connection, lock=True)
                 if end.sequence:
                     raise LedgerRefusedError(f"{database.name}: this ledger holds {end.sequence} records; only an empty one is made anew")
-                adopting.write(connection, key, made, max(made.last, seen, anchor.read().sequence) + 1)
+                adopting.write(connection, key, made, max(made.last, found.seen, anchor.read().sequence) + 1)
                 end = chain.read_head(connection)
             anchor.advance(end)
         finally:
@@ -165,6 +156,7 @@ class Ledger(Readings):
             known = rows.find_entry(change.connection, release.release_id)
             if known is not None:
                 return rows.reserved_before(known, row)
+            opening.check_pays(change.connection, account.name)
             spent = budget.check_cap(change.connection, account, release.guarantee)
             row |= {"number": number, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))

@@ -1,0 +1,112 @@
+"""A data holder's records, each of which answers, whatever it holds.
+
+Trust       Local: runs where the records are; nothing of it leaves but reports.
+Unit        One client.
+Neighbours  REPLACE_ONE: any record by any other, with missing values and values that the contract does not allow among them.
+Guarantee   none spent: a record is mapped, on its own, to one that the contract allows, and that one is randomised. No record is
+            refused or left out for its values, since that no report came would tell of them.
+
+    (1)  x -> s(column)   a missing or disallowed value; s is the first category, or the lower bound: public
+    (2)  x -> x           any other
+
+Not covered input that is no CSV, and ids: who answers is no secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpicl.contract.models import CategoryColumn, Column, Contract
+from dpicl.errors import DataError
+from dpicl.files.csv_text import read_csv
+from dpicl.tabular.parse import check_columns, typed_column, typed_table
+from dpicl.types import PrivateTable
+
+STANDARD_INPUT = "standard input"
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records of one data holder, and the client that each is about."""
+
+    table: PrivateTable
+    ids: tuple[str, ...]
+    replaced: int
+    """Values of equation (1): a private count."""
+
+    @staticmethod
+    def read(content: bytes, contract: Contract, id_column: str | None) -> Records:
+        """CSV with the contract's columns, and one that tells clients apart.
+
+        Raises:
+            DataError: it is no CSV, or nothing tells the clients apart: then a client could answer twice.
+        """
+
+        def check(names: list[str]) -> None:
+            check_columns([name for name in names if name != id_column], contract, STANDARD_INPUT)
+
+        columns = read_csv(content, check, STANDARD_INPUT)
+        allowed, replaced = _allowed(columns, contract)
+        complete = contract.model_copy(update={"source": contract.source.model_copy(update={"missing": None})})
+        table = typed_table(allowed, complete, STANDARD_INPUT)
+        return Records(PrivateTable(table), _ids(columns, table, contract, id_column), replaced)
+
+    def names(self, rows: np.ndarray, contract: Contract) -> list[str]:
+        """Who gives each report: a client, and which of theirs it is."""
+        turns = contract.privacy.person.max_rows if contract.privacy.person else 1
+        return [f"{self.ids[place]}, turn {turn % turns}" for turn, place in enumerate(rows)]
+
+
+def stand_in(column: Column) -> str:
+    """What a missing value is answered with; equation (1)."""
+    return column.categories[0] if isinstance(column, CategoryColumn) else str(column.bounds[0])
+
+
+def _allowed(columns: pa.Table, contract: Contract) -> tuple[pa.Table, int]:
+    """The table with equation (1) in place of what the contract does not allow, and how many values that were."""
+    replaced = 0
+    for name, column in contract.columns.items():
+        texts = columns.column(name).combine_chunks()
+        kept = _is_allowed(texts, column)
+        if contract.source.missing is not None:
+            kept &= np.asarray(pc.not_equal(texts, contract.source.missing))
+        replaced += int(np.count_nonzero(~kept))
+        values = pc.if_else(pa.array(kept), texts, stand_in(column))
+        columns = columns.set_column(columns.column_names.index(name), name, values)
+    return columns, replaced
+
+
+def _is_allowed(texts: pa.Array, column: Column) -> np.ndarray:
+    """Which values keep the column's rule, found by halves."""
+    try:
+        typed_column(pa.chunked_array([texts]), column, "", STANDARD_INPUT)
+        return np.ones(len(texts), bool)
+    except DataError:
+        if len(texts) == 1:
+            return np.zeros(1, bool)
+    half = len(texts) // 2
+    return np.concatenate([_is_allowed(texts[:half], column), _is_allowed(texts[half:], column)])
+
+
+def _ids(columns: pa.Table, table: pa.Table, contract: Contract, id_column: str | None) -> tuple[str, ...]:
+    if contract.privacy.person:
+        nameless = pc.sum(pc.equal(columns.column(contract.privacy.person.id_column), contract.source.missing or "")).as_py()
+        if nameless:
+            raise DataError(STANDARD_INPUT, "has records without an id; expected one in each", count=nameless)
+        return tuple(map(str, table.column(contract.privacy.person.id_column).to_pylist()))
+    if id_column is None and table.num_rows == 1:
+        return ("self",)
+    if id_column is None or id_column not in columns.column_names:
+        raise DataError(
+            STANDARD_INPUT, "has several records and nothing that tells clients apart; expected --id COLUMN", count=table.num_rows
+        )
+    found = columns.column(id_column).to_pylist()
+    if len(set(found)) < len(found):
+        raise DataError(
+            STANDARD_INPUT, "names a client twice; expected one record of each", column=id_column, count=len(found) - len(set(found))
+        )
+    return tuple(map(str, found))

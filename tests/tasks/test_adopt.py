@@ -1,0 +1,282 @@
+"""A ledger that was lost is not made anew over releases that stand, and comes back from receipts with no larger budget than before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dpicl.accounting.ledger import Account, Ledger
+from dpicl.errors import BudgetError, LedgerRefusedError
+from tasks.adopt import adopt
+from tasks.receipts import adopted_of, artefact_of, keep, keep_adopted, keep_cap, newest, receipt_of
+from tasks.releases import open_ledger
+from tasks.settings import Settings
+from tests.harness import new_place, shop
+from tests.ledger.workload import ADD, cost, release, sha256
+
+SHOP = Account("shop", "row", ADD, epsilon_cap=4.0)
+OTHER = Account("other", "row", ADD, epsilon_cap=2.0)
+AT = "file:/somewhere/people.csv"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    place = new_place(tmp_path / "place")
+    (place.root / "contracts" / "shop.yaml").write_text(yaml.safe_dump(shop(private=True)))
+    with place.entered():
+        yield Settings.from_environment()
+
+
+def draw(ledger: Ledger, settings: Settings, name: str, *, account: str = "shop", publish: bool = True) -> None:
+    """What `UnitReleases` does, without rows."""
+    one = release(name, account=account)
+    ledger.reserve(one)
+    keep(ledger, one, settings)
+    if publish:
+        path = artefact_of(settings, one)
+        path.write_bytes(name.encode())
+        ledger.publish(one.release_id, sha256(name))
+        keep(ledger, one, settings)
+
+
+def charged(settings: Settings) -> None:
+    """Accounts shop (a, b published, c reserved; 3 of 4) and other (d; 1 of 2)."""
+    with open_ledger(settings) as ledger:
+        ledger.ensure_account(SHOP, [AT])
+        ledger.ensure_account(OTHER, ["file:/other"])
+        for name in "ab":
+            draw(ledger, settings, name)
+        draw(ledger, settings, "c", publish=False)
+        draw(ledger, settings, "d", account="other")
+
+
+def lose(settings: Settings, *, anchor: bool = True) -> None:
+    for path in settings.home.glob("ledger.db*"):
+        path.unlink()
+    if anchor:
+        (settings.home / "ledger.anchor.json").unlink()
+
+
+@pytest.mark.parametrize("anchor", [True, False], ids=["with its anchor", "alone"])
+def test_a_lost_ledger_is_not_made_anew_over_releases_that_stand(settings: Settings, anchor: bool) -> None:
+    charged(settings)
+    lose(settings, anchor=anchor)
+    for _ in range(2):
+        with pytest.raises(
+            LedgerRefusedError, match="releases stand in released/.*restore the ledger from a backup, or `dpicl ledger adopt`"
+        ):
+            open_ledger(settings).__enter__()
+    shutil.rmtree(settings.home / "keys")
+    with pytest.raises(LedgerRefusedError):
+        open_ledger(settings).__enter__()
+
+
+@pytest.mark.parametrize("anchor", [True, False], ids=["with its anchor", "alone"])
+def test_receipts_bring_back_totals_caps_addresses_entries_and_what_was_published(settings: Settings, anchor: bool) -> None:
+    charged(settings)
+    with open_ledger(settings) as ledger:
+        before = (ledger.accounts(), [ledger.spent(name) for name in ("shop", "other")], ledger.entries("shop"), ledger.addresses("shop"))
+    lose(settings, anchor=anchor)
+    assert adopt(settings) == (4, [])
+    with open_ledger(settings) as ledger:
+        assert before == (
+            ledger.accounts(),
+            [ledger.spent(name) for name in ("shop", "other")],
+            ledger.entries("shop"),
+            ledger.addresses("shop"),
+        )
+        assert ledger.published(release("a").release_id) == sha256("a")
+        assert not ledger.reserve(release("a")).is_new and not ledger.reserve(release("c")).is_new
+        assert not ledger.take_up(release("e", writer="x"), differing=["writer"]), "c counts as begun"
+        assert ledger.ensure_account(Account("copy", "row", ADD, 50.0), [AT]).name == "shop"
+        draw(ledger, settings, "e")
+        with pytest.raises(BudgetError, match="spent 4 of cap 4"):
+            ledger.reserve(release("f"))
+        ledger.verify()
+    with open_ledger(settings) as ledger, pytest.raises(LedgerRefusedError, match="only an empty one is made anew"):
+        ledger.verify()
+        adopt(settings)
+
+
+def test_a_ledger_may_be_lost_twice(settings: Settings) -> None:
+    charged(settings)
+    receipts = {path.name: path.read_bytes() for path in settings.home.glob("released/*/*.receipt")}
+    lose(settings)
+    adopt(settings)
+    with open_ledger(settings) as ledger:
+        keep(ledger, release("a"), settings)
+        keep(ledger, release("c"), settings)
+        ledger.publish(release("c").release_id, sha256("c"))
+        keep(ledger, release("c"), settings)
+    assert receipts[release("a").release_id + ".receipt"] == receipt_of(settings, "shop", release("a").release_id).read_bytes()
+    lose(settings)
+    assert adopt(settings) == (4, [])
+    with open_ledger(settings) as ledger:
+        assert ledger.spent("shop").epsilon == 3 and ledger.published(release("c").release_id) == sha256("c")
+        ledger.verify()
+
+
+def _harm(settings: Settings, name: str, change: Callable[[str], str]) -> None:
+    path = receipt_of(settings, "shop", release(name).release_id)
+    path.write_text(change(path.read_text()))
+
+
+def _swap(settings: Settings) -> None:
+    receipt_of(settings, "shop", release("b").release_id).write_bytes(receipt_of(settings, "shop", release("a").release_id).read_bytes())
+
+
+def _older(settings: Settings) -> None:
+    """Without what was charged last."""
+    receipt_of(settings, "shop", release("c").release_id).unlink()
+    receipt_of(settings, "other", release("d", account="other").release_id).unlink()
+    (settings.home / "released" / "other" / release("d", account="other").release_id).unlink()
+
+
+HARMS: dict[str, Callable[[Settings], None]] = {
+    "missing": lambda settings: receipt_of(settings, "shop", release("b").release_id).unlink(),
+    "truncated": lambda settings: _harm(settings, "b", lambda text: text[: len(text) // 2]),
+    "emptied": lambda settings: _harm(settings, "b", lambda text: "[]"),
+    "cheaper": lambda settings: _harm(settings, "b", lambda text: text.replace('\\"epsilon\\":1', '\\"epsilon\\":0')),
+    "of a higher cap": lambda settings: _harm(settings, "b", lambda text: text.replace('\\"epsilon_cap\\":4', '\\"epsilon_cap\\":9')),
+    "of another number": lambda settings: _harm(settings, "b", lambda text: text.replace('"sequence": ', '"sequence": 1')),
+    "no record at all": lambda settings: _harm(settings, "b", lambda text: '[{"sequence": "x"}, {}]'),
+    "of another release": _swap,
+    "lost with the artefacts that came last": _older,
+    "none of any": lambda settings: [path.unlink() for path in (settings.home / "released" / "shop").glob("*.receipt")] and None,
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_an_account_that_receipts_do_not_prove_is_exhausted(settings: Settings, harm: str) -> None:
+    charged(settings)
+    HARMS[harm](settings)
+    lose(settings)
+    _, exhausted = adopt(settings)
+    assert "shop" in exhausted
+    with open_ledger(settings) as ledger:
+        account = ledger.ensure_account(SHOP, [AT] if harm != "none of any" else [])
+        assert (account.name, account.epsilon_cap) == ("shop", 0.0), "no contract gives it a cap again"
+        with pytest.raises(BudgetError):
+            ledger.reserve(release("new", cost(0.001)))
+        ledger.set_cap("shop", 9.0)  # a person's decision
+        ledger.verify()
+
+
+def test_rows_of_an_account_without_receipts_are_found_by_its_contract(settings: Settings) -> None:
+    """Else a second contract would open another account on them."""
+    charged(settings)
+    HARMS["none of any"](settings)
+    lose(settings)
+    adopt(settings)
+    assert settings.data is not None
+    with open_ledger(settings) as ledger:
+        assert f"file:{settings.data / 'shop.csv'}" in ledger.addresses("shop")
+
+
+def test_another_key_proves_nothing(settings: Settings) -> None:
+    charged(settings)
+    lose(settings)
+    shutil.rmtree(settings.home / "keys")
+    with pytest.raises(LedgerRefusedError):
+        adopt(settings)
+
+
+def test_a_cap_that_somebody_lowered_last_comes_back(settings: Settings) -> None:
+    charged(settings)
+    with open_ledger(settings) as ledger:
+        ledger.set_cap("shop", 3.5)
+        keep_cap(ledger, "shop", settings)
+    lose(settings)
+    assert adopt(settings) == (4, [])
+    with open_ledger(settings) as ledger:
+        assert ledger.ensure_account(SHOP, [AT]).epsilon_cap == 3.5
+    (settings.home / "released" / "shop" / "cap.json").write_text("{}")
+    lose(settings)
+    assert adopt(settings)[1] == ["shop"]
+
+
+@pytest.mark.parametrize("left", ["artefact", "draft"])
+def test_what_stands_without_a_record_of_its_publication_is_published(settings: Settings, left: str) -> None:
+    """Killed between publishing and its receipt: a second draw would be a second look at the rows."""
+    with open_ledger(settings) as ledger:
+        ledger.ensure_account(SHOP, [AT])
+        draw(ledger, settings, "a", publish=False)
+        path = artefact_of(settings, release("a"))
+        path = path if left == "artefact" else path.with_name(f"{path.name}.{sha256('a')}.draft")
+        path.write_bytes(b"a")
+        ledger.publish(release("a").release_id, sha256("a"))
+    lose(settings)
+    assert adopt(settings) == (1, [])
+    with open_ledger(settings) as ledger:
+        assert ledger.reserve(release("a")).artefact_sha256 == sha256("a")
+        assert ledger.publish(release("a").release_id, sha256("second")) == sha256("a")
+
+
+def test_what_was_taken_up_does_not_come_back_as_two(settings: Settings) -> None:
+    with open_ledger(settings) as ledger:
+        ledger.ensure_account(SHOP, [AT])
+        for name in ("old", "other"):
+            ledger.reserve(release(name, writer=name))
+            keep(ledger, release(name, writer=name), settings)
+        assert ledger.take_up(release("new", writer="new"), differing=["writer"])
+        keep(ledger, release("new", writer="new"), settings)
+    lose(settings)
+    assert adopt(settings) == (2, [])
+    with open_ledger(settings) as ledger:
+        assert ledger.find(release("old").release_id) is None and ledger.find(release("new").release_id) is not None
+        assert ledger.spent("shop").epsilon == 2
+
+
+def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    charged(settings)
+    lose(settings)
+    with monkeypatch.context() as patched:
+        patched.setattr("tasks.adopt.keep_adopted", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            adopt(settings)
+    with pytest.raises(LedgerRefusedError, match="dpicl ledger adopt"):
+        open_ledger(settings).__enter__()
+    assert adopt(settings) == (4, [])
+    with open_ledger(settings) as ledger:
+        assert ledger.verify() == ledger.adopted_record()["sequence"] and adopted_of(settings).exists()
+        keep_adopted(ledger, settings)
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_ledger_from_a_backup_beside_newer_receipts_is_refused(settings: Settings, goes_on: bool) -> None:
+    """Even where its anchor is gone, and where it has grown as long as the one that was lost."""
+    with open_ledger(settings) as ledger:
+        ledger.ensure_account(SHOP, [AT])
+        draw(ledger, settings, "a")
+    shutil.copy(settings.home / "ledger.db", settings.home / "backup")
+    with open_ledger(settings) as ledger:
+        draw(ledger, settings, "b")
+    lose(settings)
+    (settings.home / "backup").rename(settings.home / "ledger.db")
+    if goes_on:
+        key = (settings.home / "keys" / "ledger.key").read_bytes()
+        with Ledger.open(f"sqlite:///{settings.home / 'ledger.db'}", key, settings.home / "ledger.anchor.json") as ledger:
+            for name in "xyz":
+                ledger.reserve(release(name, cost(0.1)))
+    with pytest.raises(LedgerRefusedError, match="releases stand in released/"):
+        open_ledger(settings).__enter__()
+
+
+def test_a_receipt_stands_before_anything_is_drawn_and_says_what_was_spent(settings: Settings) -> None:
+    with open_ledger(settings) as ledger:
+        ledger.ensure_account(SHOP, [AT])
+        draw(ledger, settings, "a", publish=False)
+        (record,) = json.loads(receipt_of(settings, "shop", release("a").release_id).read_text())
+        said = json.loads(record["content"])
+        assert (record["kind"], said["account_row"]["epsilon_cap"], said["addresses"]) == ("reserved", 4, [AT])
+        assert json.loads(said["spent"])["count"] == 1 and newest(settings).read().sequence == record["sequence"]
+        assert receipt_of(settings, "shop", release("a").release_id).stat().st_mode & 0o777 == 0o600

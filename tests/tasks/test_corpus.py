@@ -1,0 +1,46 @@
+"""The tiny model's tokenizer knows the wording that was shipped, and of no other contract that there is one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import yaml
+from transformers import AutoTokenizer
+
+from dpicl.lm.models import ModelSpec
+from dpicl.lm.tiny import build_tiny_model
+from tasks.corpus import public_corpus
+from tasks.models import fingerprint
+from tasks.settings import Settings
+from tests.harness import Place, new_place, shop
+
+CANARY = "Zqwvexia"
+TINY = ModelSpec(name="tiny", kind="tiny")
+
+
+def _with_a_draft(place: Place) -> None:
+    """A contract whose categories are what rows say, so often that a tokenizer would learn the word."""
+    content = shop("drafted", private=True, draft=True)
+    content["columns"]["colour"] = {"type": "category", "categories": ["red", "green", "blue"], "texts": {"red": f"{CANARY} " * 200}}
+    (place.root / "contracts" / "drafted.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def test_another_contract_changes_neither_the_model_s_name_nor_its_tokens(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    with place.entered():
+        settings = Settings.from_environment()
+        before = fingerprint(TINY, settings)
+        _with_a_draft(place)
+        assert "drafted" in settings.contract_names() and settings.contract("drafted").draft
+        assert fingerprint(TINY, settings) == before
+        tokenizer = AutoTokenizer.from_pretrained(build_tiny_model(tmp_path, public_corpus()))
+    assert not any(CANARY in text for text in public_corpus())
+    assert len(tokenizer(CANARY, add_special_tokens=False).input_ids) > 3
+
+
+def test_results_of_before_are_the_tiny_model_s_still() -> None:
+    """Its folder, and releases that it wrote, are named by this digest; a change here gives another model."""
+    digest = hashlib.sha256(json.dumps([1, *public_corpus()]).encode()).hexdigest()
+    assert digest == "fa31b15d6a2f61bf5c5222caf08a6b6c881619758e080c9ba0621c0a468aa62c"
