@@ -204,7 +204,7 @@ def _one_more(rows: Sequence[Row], new: Row) -> list[tuple[str, tuple[Sequence[R
 def _of_texts() -> list[Cell]:
     """As few rows as the contract allows, and one that a voter repeats, or that alone turns its vote."""
     texts = Declaration("texts", cap=_CAP)
-    plain, own = [{"city": city, "body": "tttt"} for city in CATEGORIES["city"] for _ in range(2)], {"city": "north", "body": _LOUD}
+    plain, own = [{"city": city, "body": "tttt"} for city in CATEGORIES["city"] for _ in range(2)], {"city": "south", "body": _LOUD}
     shapes: tuple[tuple[str, Score, int], ...] = (("dp_icl", _answered, 2), ("few_shot_generation", _written, 1))
     return [
         Cell(f"{method} {kind}", method, texts, *pair, score, shots=shots)

@@ -7,6 +7,7 @@ from functools import partial
 
 from flows.end_to_end.claims import Broken, accounts, equality, histories, refusals, rows_moved, stability
 from flows.end_to_end.commands import Command, ask, protect, run
+from flows.end_to_end.noise import COVERED, covered
 from flows.end_to_end.wallets import wallet_keeps_its_cap
 from flows.end_to_end.world import KINDS, Declaration, Kind, Measured
 
@@ -67,6 +68,7 @@ CLAIMS: Mapping[str, Claim] = {
     "a period's history: ask": partial(histories, Declaration("texts"), _asking, across=False),
     "the next period's history: protect": partial(histories, Declaration(), _protecting, across=True),
     "the next period's history: ask": partial(histories, Declaration("texts"), _asking, across=True),
+    **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
     "one cap for one file": partial(accounts, Declaration(), ("gdp_tabicl", "ldp_tabicl")),
     "a wallet keeps its cap": wallet_keeps_its_cap,
 }
