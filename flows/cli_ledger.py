@@ -51,16 +51,6 @@ def adopt_releases() -> None:
         )
 
 
-@ledger_app.command("affected")
-def list_affected() -> None:
-    """Name the releases of before that told more than stated (SECURITY.md says how); reads no row."""
-    from tasks.affected import affected
-
-    found = affected(Settings.from_environment())
-    for sentence in found or ["none: nothing was released before this version that told more than stated"]:
-        console.print(sentence, highlight=False, soft_wrap=True)
-
-
 @ledger_app.command("downgrade")
 def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the older program knows; it says so itself.")]) -> None:
     """Take the ledger back for an older program; refused where the older form cannot hold what is there."""
