@@ -24,6 +24,17 @@ def upgrade() -> None:
         console.print(f"schema {ledger.schema}, {ledger.verify()} records, chain intact", highlight=False)
 
 
+@ledger_app.command("affected")
+def affected_releases() -> None:
+    """Name the releases of before that the advisory is about: by the ledger and the contracts, without reading rows."""
+    from tasks.affected import affected
+
+    for hole, sentences in affected(Settings.from_environment()).items():
+        console.print(f"{hole}: {'none' if not sentences else len(sentences)}", highlight=False)
+        for sentence in sentences:
+            console.print(f"  {sentence}", highlight=False, soft_wrap=True)
+
+
 @ledger_app.command("adopt")
 def adopt_releases() -> None:
     """Make a lost ledger anew from the receipts of the releases that stand; accounts that they do not prove are exhausted."""
@@ -38,16 +49,6 @@ def adopt_releases() -> None:
             highlight=False,
             soft_wrap=True,
         )
-
-
-@ledger_app.command("affected")
-def list_affected() -> None:
-    """Name the releases of before that told more than stated (SECURITY.md says how); reads no row."""
-    from tasks.affected import affected
-
-    found = affected(Settings.from_environment())
-    for sentence in found or ["none: nothing was released before this version that told more than stated"]:
-        console.print(sentence, highlight=False, soft_wrap=True)
 
 
 @ledger_app.command("downgrade")

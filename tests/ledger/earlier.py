@@ -124,7 +124,7 @@ def write_old(place: Place, opened: Sequence[Account], charged: Sequence[tuple[R
     with place.behind() as connection:
 
         def record(kind: str, content: Mapping[str, Any]) -> Head:
-            after = link(KEY, end, kind, canonical(content))
+            after = link(place.key, end, kind, canonical(content))
             connection.execute(insert(records).values(sequence=after.sequence, kind=kind, content=canonical(content), hash=after.hash))
             return after
 

@@ -29,15 +29,17 @@ class Place:
 
     url: str
     folder: Path
+    anchor_name: str = "anchor.json"
+    key: bytes = KEY
 
     @property
     def anchor(self) -> Path:
         """The anchor's file."""
-        return self.folder / "anchor.json"
+        return self.folder / self.anchor_name
 
-    def ledger(self, key: bytes = KEY, anchor: Path | None = None) -> AbstractContextManager[Ledger]:
+    def ledger(self, key: bytes | None = None, anchor: Path | None = None) -> AbstractContextManager[Ledger]:
         """Open the ledger."""
-        return Ledger.open(self.url, key, anchor or self.anchor)
+        return Ledger.open(self.url, key or self.key, anchor or self.anchor)
 
     def execute(self, statement: str, **values: Any) -> list[Any]:
         """Change or read a table behind the ledger's back."""

@@ -11,8 +11,10 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import chain
 from dpicl.accounting.ledger.models import entries, records, totals
+from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError
 
 CONTRACT = "contract"
@@ -60,6 +62,26 @@ def is_decided(connection: Connection, key: bytes, name: str) -> bool:
             chain.check_record(connection, key, sequence)
             return True
     return False
+
+
+def before_settling(connection: Connection) -> dict[str, Account]:
+    """Accounts with a cap as they were when accounts were joined."""
+    settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
+    found: dict[str, dict[str, Any]] = {}
+    asked = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0)).order_by(records.c.sequence)
+    for row in connection.execute(asked):
+        content = json.loads(row.content)
+        if row.kind == "opened":
+            found[content["name"]] = content
+        else:
+            found[content["account"]] |= {
+                name: content[name] for name in ("unit", "neighbours", "epsilon_cap", "delta_cap") if name in content
+            }
+    return {
+        name: Account(name, row["unit"], Neighbours(row["neighbours"]), row["epsilon_cap"], row["delta_cap"])
+        for name, row in found.items()
+        if not row["benchmark"]
+    }
 
 
 def is_unused(connection: Connection, names: Sequence[str]) -> bool:

@@ -77,6 +77,16 @@ class Readings:
         with self._database.reading() as connection:
             return state.payer_of(connection, name)
 
+    def members(self, name: str) -> list[str]:
+        """The account, and those that it has taken in."""
+        with self._database.reading() as connection:
+            return state.members_of(connection, name)
+
+    def caps_before_settling(self) -> dict[str, Account]:
+        """Accounts with a cap as they were before they became accounts of data assets; none of a ledger that never was otherwise."""
+        with self._database.reading() as connection:
+            return caps.before_settling(connection)
+
     def addresses(self, name: str) -> list[str]:
         """Where the rows are that an account pays for."""
         with self._database.reading() as connection:
