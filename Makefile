@@ -32,8 +32,10 @@ test-all: $(READY) ## the same and what is too long for every change: further ki
 	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m ""
 
 RUNS ?= 1000000
-audit: $(READY) ## bound every mechanism's epsilon from below: make audit RUNS=100000
+RUNS_OF_THE_MACHINE ?= 4000
+audit: $(READY) ## bound every mechanism's epsilon from below, and the whole machine's: make audit RUNS=100000
 	$(BIN)/dpicl audit --all --runs $(RUNS)
+	$(BIN)/dpicl audit end-to-end --runs $(RUNS_OF_THE_MACHINE)
 
 SCHEDULES ?= 100
 chaos: $(READY) ## kill the release protocol at every step: make chaos SCHEDULES=5

@@ -27,7 +27,7 @@ def audit_all(name: str | None, every: bool, *, runs: int, seed: int, folder: Pa
         ParameterError: no audit has this name, or not exactly one of name and `every` is given.
     """
     if (name is not None) == every:
-        raise ParameterError("audit", name or "", "--all, or one of " + ", ".join(CASES))
+        raise ParameterError("audit", name or "", "--all, or one of end-to-end, " + ", ".join(CASES))
     cases = tuple(CASES.values()) if name is None else (find_case(name),)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as shown, _processes() as pool:

@@ -30,7 +30,8 @@ from tasks.settings import Settings
 from tasks.split_key import split_key
 
 INDEX = "private_batches.json"
-_MOST_PARTS = 16
+_PARTS = 16
+"""Pieces of work, however many batches there are: how many is seen in logs, on pages and in names of tasks."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Batches:
     @property
     def parts(self) -> int:
         """How many pieces of work workers are handed."""
-        return min(_MOST_PARTS, self.count)
+        return _PARTS
 
     def numbers(self, part: int, parts: int) -> range:
         """The batches of one piece of work."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ import tasks.ingest
 import tasks.split
 from dpicl.client import __main__ as client
 from dpicl.errors import DataError
+from dpicl.mechanisms.randomised_response import response
 from dpicl.methods import gdp_tabicl
 from dpicl.randomness import stream
 from dpicl.types import PrivateTable
@@ -34,7 +36,7 @@ from tasks.doorway import doorway
 from tasks.releases import UnitReleases
 from tasks.run_folder import open_unit
 
-_MANY = 4000
+_MANY = 3000
 """Runs a side that a mutant needs which is caught by numbers."""
 
 
@@ -166,8 +168,15 @@ def _less_noise() -> AbstractContextManager[None]:
 
 
 def _truer_answers() -> AbstractContextManager[None]:
-    """A client is told a law of 1.25 times its epsilon."""
-    return everywhere("response", lambda real: lambda *, epsilon, **more: real(epsilon=epsilon * 1.25, **more))
+    """A client answers by 1.25 times the epsilon that is stated."""
+
+    def answering(real: Callable[..., Any]) -> Callable[..., Any]:
+        def randomise(codes: np.ndarray, law: Any, drawn: Any) -> Any:
+            return real(codes, response(epsilon=1.25 * math.log(law.keep / law.lie), categories=law.categories), drawn)
+
+        return randomise
+
+    return everywhere("randomise", answering)
 
 
 def _exceeds(cell: str) -> Broken:

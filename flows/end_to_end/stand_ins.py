@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from types import FunctionType
 from typing import Any
 from unittest.mock import patch
 
@@ -33,7 +34,11 @@ _OURS = ("dpicl", "tasks", "flows")
 @contextmanager
 def everywhere(name: str, replaced: Callable[[Any], Any]) -> Iterator[None]:
     """Replace a function of that name in every module of ours that has it; `replaced` makes the new one from the old."""
-    modules = [module for path, module in list(sys.modules.items()) if path.split(".")[0] in _OURS and callable(vars(module).get(name))]
+    modules = [
+        module
+        for path, module in list(sys.modules.items())
+        if path.split(".")[0] in _OURS and isinstance(vars(module).get(name), FunctionType)
+    ]
     with ExitStack() as stack:
         for module in modules:
             stack.enter_context(patch.object(module, name, replaced(vars(module)[name])))

@@ -1,0 +1,27 @@
+"""The whole machine's exact claims hold, and every mistake that stays in the harness is caught by its claim."""
+
+from __future__ import annotations
+
+import pytest
+
+from flows.end_to_end.bounds import bound
+from flows.end_to_end.draws import cells
+from flows.end_to_end.mutants import MUTANTS, caught
+from flows.end_to_end.suite import CLAIMS
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_claim_on_the_machine_holds(name: str) -> None:
+    assert CLAIMS[name]() == []
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mistake_is_caught(name: str) -> None:
+    assert caught(MUTANTS[name]), f"{MUTANTS[name].claim} is blind"
+
+
+def test_every_method_has_cells_and_a_bound_is_within_what_is_stated() -> None:
+    found = {cell.name: cell for cell in cells()}
+    assert {cell.method for cell in found.values()} == {"gdp_tabicl", "mst_tabicl", "ldp_tabicl", "dp_icl", "few_shot_generation"}
+    seen = bound(found["mst_tabicl appended"], 1000, wrong=0.01)
+    assert 0.3 < seen.share <= 1
