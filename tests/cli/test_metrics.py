@@ -96,9 +96,9 @@ def test_stages_are_summed_by_method_and_those_of_data_sets_without(watched: Pla
 
 def test_an_account_tells_cap_spent_left_and_releases(watched: Place, capsys: Capture) -> None:
     found = samples(said(capsys, "metrics"))
-    spent, cap, left = (value(found, f"epsilon_{name}", account="canaries-clients") for name in ("spent", "cap", "left"))
+    spent, cap, left = (value(found, f"epsilon_{name}", account="canaries") for name in ("spent", "cap", "left"))
     assert spent is not None and 0.9 < spent <= 1 and cap == 1000 and left == cap - spent
-    assert value(found, "releases", account="canaries-clients", state="published") == 1
+    assert value(found, "releases", account="canaries", state="published") == 1
     assert value(found, "releases", account="canaries", state="reserved") == 0
     assert (value(found, "delta_spent", account="canaries"), value(found, "delta_cap", account="canaries")) == (0, 0)
     assert value(found, "ledger_intact") == 1
@@ -230,7 +230,7 @@ def test_an_address_that_is_nobody_s_is_one_sentence(watched: Place, capsys: Cap
 def test_no_metric_holds_a_private_value_and_all_labels_are_names(watched: Place, capsys: Capture) -> None:
     text = said(capsys, "metrics")
     assert not hits({"metrics": text.encode()}, CANARIES)
-    assert hits({"metrics": text.encode()}, ["canaries-clients"]), "the search is blind"
+    assert hits({"metrics": text.encode()}, ["canaries"]), "the search is blind"
     named = {label for _, labels in samples(text) for label in labels}
     known = {"account", "dataset", "kind", "method", "pipeline", "python", "run", "severity", "stage", "state", "version", "what"}
     assert {label for label, _ in named} <= known

@@ -179,7 +179,7 @@ def test_an_existing_file_and_texts_are_refused(place: Place, capsys: Capture, t
 def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, capsys: Capture, table: str) -> None:
     """Another number in the contract would be another contract, and every release a new one."""
     contract = place.root / "contracts" / f"{table}.yaml"
-    contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 1"))
+    contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 1").replace("replace-one", "add-or-remove-one"))
     release = ("protect", table, "--method", "mst_tabicl", "--shots", "2", "--epsilon")
     said(capsys, *release, "1", "--out", str(place.root / "first.jsonl"))
     more = (*release, "2", "--out", str(place.root / "more.jsonl"))
@@ -193,23 +193,24 @@ def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, cap
         complaint(call_main(wrong, capsys))
 
 
-def test_a_contract_that_lowers_its_cap_after_one_was_decided_is_told_that_it_does_not_count(
-    place: Place, capsys: Capture, table: str
-) -> None:
-    """By whatever would spend, and by `dpicl budget`; what is charged and refused stays as decided."""
+def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, capsys: Capture, table: str) -> None:
+    """By whatever would spend; one that says more is told that it does not count, by `dpicl budget` too."""
     contract = place.root / "contracts" / f"{table}.yaml"
+    contract.write_text(contract.read_text().replace("replace-one", "add-or-remove-one"))
     release = ("protect", table, "--method", "mst_tabicl", "--shots", "2", "--epsilon")
+    dry = ("run", "private", "--datasets", table, "--methods", "mst_tabicl", "--epsilons", "1", "--dry-run")
     said(capsys, *release, "1", "--out", str(place.root / "first.jsonl"))
     said(capsys, "budget", table, "--cap", "3")
-    asking = ("budget",), ("budget", table), ("run", "private", "--datasets", table, "--methods", "mst_tabicl", "--dry-run")
+    asking = ("budget",), ("budget", table), dry
     assert not any("warning" in said(capsys, *command) for command in asking), "the contract says what it said at the decision"
     contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 1.5"))
+    assert "spent 1 of cap 1.5" in complaint(call_main((*release, "0.9", "--out", str(place.root / "second.jsonl")), capsys))
+    contract.write_text(contract.read_text().replace("epsilon: 1.5", "epsilon: 7"))
     told = (
-        f"warning: account '{table}': its contract now says a cap of epsilon 1.5, which does not count: 3 was decided in the ledger and "
-        f"holds; `dpicl budget {table} --cap 1.5` changes it\n"
+        f"warning: account '{table}': its contract now says a cap of epsilon 7, which does not count: 1.5 was decided in the ledger and "
+        f"holds; `dpicl budget {table} --cap 7` changes it\n"
     )
-    for command in (*asking, (*release, "1.9", "--out", str(place.root / "second.jsonl"))):  # 2.9 in all, more than the contract allows
+    for command in (*asking, (*release, "0.4", "--out", str(place.root / "third.jsonl"))):
         assert told in said(capsys, *command)
-    said(capsys, "budget", table, "--cap", "1.5")
+    said(capsys, "budget", table, "--cap", "7")
     assert not any("warning" in said(capsys, *command) for command in asking)
-    assert "spent 2.9 of cap 1.5" in complaint(call_main((*release, "0.1", "--out", str(place.root / "third.jsonl")), capsys))

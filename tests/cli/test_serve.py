@@ -46,7 +46,8 @@ def declared(world: World) -> dict[str, Any]:
     content: dict[str, Any] = yaml.safe_load((world.root / "pipelines.yaml").read_text())
     content["pipelines"] |= {"every-minute": EVERY_MINUTE, "on-demand": ON_DEMAND, "yearly": YEARLY, "hurried": HURRIED}
     contract = shop("till", private=True)
-    contract["privacy"]["budget"]["epsilon"] = 2
+    contract["releases"] = {"every": "year"}
+    contract["privacy"] |= {"neighbours": "add-or-remove-one", "budget": {"epsilon": 2}}
     install(world, contract, shop_rows(80))
     plain = json.loads(
         json.dumps({**content, "pipelines": {**content["pipelines"], "of-a-pool": POOLED}})
@@ -176,7 +177,7 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: 
     (table,) = world.ask("artifacts/filter", {"artifacts": {"key": {"any_": [f"budget-{begun(world, yearly).name}"]}}})
     (row,) = json.loads(table["data"])
     assert (row["account"], row["cap"], row["spent"], row["charged_now"]) == ("till", 2.0, 0.620115, 1)
-    assert row["outlook"].startswith("enough for 2 of 5 scheduled runs of 1826 days, until ")
+    assert row["outlook"].startswith("enough for 2 of 5 new periods of 1826 days, until ")
     events = {"filter": {"event": {"name": ["dpicl.budget.low"]}}}
     until(lambda: world.ask("events/filter", events)["events"], 30, "the event", every=0.5)
     (event, *_) = world.ask("events/filter", events)["events"]

@@ -60,7 +60,7 @@ def user(tmp_path: Path) -> User:
     """With a table of which releases may cost epsilon 1 in all, and are drawn of all rows."""
     place = new_place(tmp_path / "place")
     contract = shop(private=True)
-    contract["privacy"] = {**contract["privacy"], "budget": {"epsilon": 1}, "sampling_rate": 1}
+    contract["privacy"] = {**contract["privacy"], "neighbours": "add-or-remove-one", "budget": {"epsilon": 1}, "sampling_rate": 1}
     install(place, contract, shop_rows(60))
     return User(tmp_path)
 

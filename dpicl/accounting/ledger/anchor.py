@@ -35,7 +35,6 @@ class Anchor:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def read(self) -> Head:
         """The head in the file; the empty one without a file.
@@ -78,6 +77,7 @@ class Anchor:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = self.path.with_name(f".{self.path.name}.lock")
         with os.fdopen(os.open(lock, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
