@@ -21,7 +21,7 @@ def tell_if_changed(settings: Settings, dataset: str, releases: Collection[str],
         drawn: those that were drawn now.
         version: keyed name of the rows' present state.
     """
-    folder = settings.own("drawn-from")
+    folder = settings.private("drawn-from")
     for name in drawn:
         write_json(folder / f"{name}.json", version, mode=PRIVATE_MODE, replace=True)
     files = [folder / f"{name}.json" for name in releases if name not in drawn]
