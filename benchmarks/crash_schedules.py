@@ -102,7 +102,9 @@ def rig(root: Path) -> Iterator[Rig]:
     """Plan, ingest and split once; the ledger knows the accounts, and has no entry."""
     place = new_place(root)
     install(place, shop(private=True), shop_rows(40))
-    install_texts(place, letters(privacy={"budget": {"epsilon": 1000}}), lines(records(40)), lines(records(4)))
+    texts = letters(private=True)
+    texts["privacy"]["budget"] = {"epsilon": 1000}  # without a delta, what is spent is the sum of what is charged
+    install_texts(place, texts, lines(records(40)), lines(records(4)))
     folders = {}
     with place.entered(TMPDIR=tempfile.gettempdir()):
         os.environ.pop("DPICL_LEDGER", None)

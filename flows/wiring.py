@@ -73,8 +73,8 @@ RELEASE: dict[str, tuple[Task[..., Any], ...]] = {
     "dp_icl": (release_answers,),
 }
 """The stages that release, by method."""
-READING: dict[str, Task[..., Any]] = {"few_shot_generation": generate, "dp_icl": consult}
-"""The stage in which a model reads private rows, of methods in which one does."""
+READING: dict[str, tuple[Task[..., Any], bool]] = {"few_shot_generation": (generate, True), "dp_icl": (consult, False)}
+"""The stage in which a model reads private rows, of methods in which one does, and whether it takes several units together."""
 for _name, _method in METHODS.items():
     wired(RELEASE, _name, __name__)
     if _method.MODEL_READS_ROWS:
@@ -170,13 +170,14 @@ def _hand_in_writing(run: str, units: Mapping[str, Unit], failures: dict[str, Ex
     for key in units:
         _guarded(failures, key, lambda key=key: charge(run, key))  # type: ignore[misc]
     charged = [key for key in units if key not in failures]
-    found = [(key, _submit(consult, run, key)) for key in charged if reading[key] is consult]
-    texts = [key for key in charged if reading[key] is generate]
+    found = [(key, _submit(reading[key][0], run, key)) for key in charged if not reading[key][1]]
     workers = scoring_workers(FlowRunContext.get().task_runner.client)  # type: ignore[union-attr]
-    for part in (texts[number::workers] for number in range(workers)):
-        if part:
-            job = _submit(generate, run, tuple(part))
-            found += [(key, job) for key in part]
+    for stage in {stage for stage, together in reading.values() if together}:
+        texts = [key for key in charged if reading[key][0] is stage]
+        for part in (texts[number::workers] for number in range(workers)):
+            if part:
+                job = _submit(stage, run, tuple(part))
+                found += [(key, job) for key in part]
     return found
 
 

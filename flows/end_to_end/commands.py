@@ -108,7 +108,8 @@ def drawing(run: str, key: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...
         yield wiring.charge, (run, key)
     yield from ((wiring.count, (run, key, part, parts)) for part in range(parts))
     if reading:
-        yield reading, (run, (key,) if reading is wiring.generate else key)
+        stage, together = reading
+        yield stage, (run, (key,) if together else key)
     yield from ((stage, (run, key)) for stage in wiring.RELEASE[unit.method])
 
 

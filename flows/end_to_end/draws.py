@@ -40,7 +40,7 @@ class Cell:
     declaration: Declaration
     one: Sequence[Row]
     other: Sequence[Row]
-    score: Score
+    statistics: Score
     epsilon: float = 2.0
     shots: int = 1
     draws: int = _DRAWS
@@ -70,7 +70,7 @@ class _Heard:
 
     def note(self, content: bytes) -> None:
         """The score of one draw."""
-        self.scores.append(self._cell.score(content))
+        self.scores.append(self._cell.statistics(content))
 
     @contextmanager
     def listening(self) -> Iterator[None]:

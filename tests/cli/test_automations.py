@@ -76,6 +76,7 @@ def beat(flow_run: FlowRun) -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_went_silent_is_marked_as_crashed_and_no_other(impatient: None) -> None:
     """Not one whose heart still beats, nor one that ended. The three are said to run, and have no process."""
     with get_client(sync_client=True) as client:  # waits where a busy server says 503

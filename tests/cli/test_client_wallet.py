@@ -59,6 +59,7 @@ def test_a_second_contract_of_the_collector_s_own_gets_nothing_once_the_cap_is_s
     assert wallet.read_bytes() == before
 
 
+@pytest.mark.exhaustive
 def test_contracts_designs_and_epsilons_share_one_cap(tmp_path: Path, wallet: Path) -> None:
     contracts = [collector(tmp_path, f"survey{number}", 1000) for number in range(3)]
     asked = [(one, epsilon, design) for one in contracts for epsilon in (0.7, 0.8) for design in ("pairs", "one-column")]
@@ -110,6 +111,7 @@ def old(wallet: Path) -> None:
     wallet.write_text("".join(json.dumps(line) + "\n" for line in kept))
 
 
+@pytest.mark.exhaustive
 def test_an_old_wallet_repeats_its_reports_and_spends_no_more_until_its_holder_names_a_cap(tmp_path: Path, wallet: Path) -> None:
     survey, other = collector(tmp_path, "survey", 1000), collector(tmp_path, "survey2", 1000)
     first = report(wallet, survey, 2).stdout
@@ -130,6 +132,7 @@ def test_one_record_does_not_answer_a_collection_twice_under_two_names(tmp_path:
     assert again.returncode == 2 and not again.stdout and "the same column as when this collection was answered first" in again.stderr
 
 
+@pytest.mark.exhaustive
 def test_what_was_sent_before_a_kill_is_charged_and_sent_again(tmp_path: Path, wallet: Path) -> None:
     survey = collector(tmp_path, "survey", 1000)
     head, *lines = shop_rows(3000).splitlines()

@@ -72,6 +72,7 @@ def working(world: World) -> Iterator[None]:
         end(process)
 
 
+@pytest.mark.exhaustive
 def test_a_worker_of_a_pool_runs_what_was_deployed_from_another_folder(world: World, tmp_path: Path) -> None:
     """The page's commands in their order; a folder of the deploying host that others lack must not come along."""
     declare(world, pooled=POOLED, other=PIPELINE)

@@ -137,7 +137,7 @@ def test_rows_do_not_outlive_a_failed_or_killed_release(place: Place, capsys: Ca
     assert private_files(place) == [living]
 
 
-@pytest.mark.parametrize("seconds", [0.0, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("seconds", [2.0, *(pytest.param(seconds, marks=pytest.mark.exhaustive) for seconds in (0.0, 1.0, 3.0))])
 def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_typed_again(
     place: Place, capsys: Capture, table: str, seconds: float
 ) -> None:

@@ -149,6 +149,7 @@ def ends_well(world: World, flow_run: str) -> bool:
     return bool(state == "COMPLETED")
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_is_due_is_done_although_it_is_killed(world: World, yearly: str) -> None:
     """It goes on in its own folder, under its own flow run."""
     until(lambda: list((world.home / "runs").glob("every-minute-*/plan.json")), 240, "the scheduled run", every=0.01)

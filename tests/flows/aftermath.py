@@ -63,7 +63,7 @@ def everything_done(root: Path) -> Iterator[Aftermath]:
         _install(world)
         private = world.dpicl("run", "private", *GRID, "--run-id", "canaries-private", timeout=300, **extra)
         done = _all_flows(world, extra)
-        until(lambda: b"3 categories" in api(world)["logs"], 30, "the last logs")
+        until(lambda: b"categories" in api(world)["logs"], 30, "the last logs")
         said = {"private": f"{private.stdout}{private.stderr}".encode(), "done": f"{done.stdout}{done.stderr}".encode()}
         left = {**_files(world), **api(world), **said, "ledger": stored_rows(postgres.url())}
         wires = {**server.content, **scheduler.content}

@@ -56,6 +56,7 @@ def faults() -> dict[str, str]:
         plant(module, function, stage)
     for stage in (*STAGES, "fit_baselines", "generate", "consult"):
         setattr(wiring, stage, getattr(wiring, stage).with_options(retry_delay_seconds=0))
+    wiring.READING.update(few_shot_generation=(wiring.generate, True), dp_icl=(wiring.consult, False))
     private = {**GRID, "datasets": ["spoilt", "outside", *map(fault, STAGES)]}
     bench = {**GRID, "datasets": ["doomed", fault("baselines")], "methods": ["gdp_tabicl"], "epsilons": [1, "inf"]}
     written = {**GRID, "datasets": [fault("generate")], "methods": ["few_shot_generation"]}

@@ -161,6 +161,7 @@ def test_a_method_s_flow_with_the_tiny_model_equals_the_function(world: World, f
     assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
 
 
+@pytest.mark.exhaustive
 def test_fewer_queries_are_the_same_for_every_cell_and_leave_the_baselines_alone(world: World) -> None:
     whole, few = (world.sweep(f"equal-{name}", {**SMALL, **changes}) for name, changes in (("all", {}), ("few", {"queries": 5})))
     assert by_flow(few) == by_function(world, few, "fake")

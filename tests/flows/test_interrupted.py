@@ -145,7 +145,9 @@ def mortal_cluster(world: World) -> Iterator[Any]:
         yield cluster
 
 
-@pytest.mark.parametrize(("failures", "run_id"), [(3, "worker-dies"), (0, "worker-dies-for-good")])
+@pytest.mark.parametrize(
+    ("failures", "run_id"), [(3, "worker-dies"), pytest.param(0, "worker-dies-for-good", marks=pytest.mark.exhaustive)]
+)
 def test_a_killed_worker_changes_no_result(world: World, mortal_cluster: Any, expected: dict[str, Any], failures: int, run_id: str) -> None:
     """First Dask itself tries again; where it gives up at once, the flow hands the unit in again."""
     mortal_cluster.scheduler.allowed_failures = failures

@@ -84,6 +84,7 @@ def test_workers_killed_while_they_prepare_and_count_change_nothing(world: World
     assert len(parts) > 15, "some were handed in again"
 
 
+@pytest.mark.exhaustive
 def test_a_large_table_that_breaks_its_contract_ends_in_one_sentence(world: World) -> None:
     contract = shop("flawed")
     del contract["source"]["file"]

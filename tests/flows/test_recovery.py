@@ -68,15 +68,16 @@ def test_only_a_run_that_began_here_and_was_not_given_up_is_an_orphan(settings: 
 
 
 def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts_fail(world: World) -> None:
-    """New rows under old parameters pass the plan, and are refused when they are charged."""
+    """A run that its plan could pay for is refused when it is charged, as another one was charged in between."""
     contract = shop("purse", private=True)
-    contract["privacy"]["budget"]["epsilon"] = 2
+    contract["privacy"]["budget"]["epsilon"] = 4
     install(world, contract, shop_rows(80))
     grid = {"datasets": ["purse"], "methods": ["mst_tabicl"], "epsilons": [1], "shots": [2], "seeds": [0, 1], "model": "fake"}
+    with world.entered():
+        make_plan("private", {**grid, "seeds": [2, 3]}, "purse-second")
     world.sweep("purse-first", grid, pipeline="private")
-    (world.root / "data" / "purse.csv").write_text(shop_rows(80, seed=1))
-    with pytest.raises(BudgetError, match="2 parts failed, first .*: account 'purse': asked epsilon=1, spent 2 of cap 2") as refused:
-        world.sweep("purse-second", grid, pipeline="private")
+    with pytest.raises(BudgetError, match="2 parts failed, first .*: account 'purse': asked epsilon=2, spent 4 of cap 4") as refused:
+        world.sweep("purse-second", {}, pipeline="private", resume=True)
     assert isinstance(refused.value, BROKEN_RULES)
 
 
@@ -146,6 +147,7 @@ def test_a_model_that_nobody_knows_is_not_tried_again(world: World) -> None:
     assert world.ask(f"flow_runs/{flow_run.id}")["state"]["name"] == "Running"  # not handed in
 
 
+@pytest.mark.exhaustive
 def test_the_log_of_a_run_tells_of_a_cap_that_does_not_count(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """Nobody sees the terminal of a scheduled run."""
     contract = shop("box", private=True)

@@ -42,6 +42,7 @@ def watched(place: Place, databases: Databases) -> dict[str, str]:
     return dict(line.rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
 
 
+@pytest.mark.exhaustive
 def test_reading_is_enough_for_metrics(databases: Databases, tmp_path: Path) -> None:
     """Also while the anchor is behind, as it is between a commit and what follows; and an edit is seen."""
     place = new_place(tmp_path / "place")

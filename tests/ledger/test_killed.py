@@ -7,6 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import pytest
+
 from dpicl.accounting.ledger.anchor import Anchor
 from tests.harness import until
 from tests.ledger.mortal import CROWDED, die_in_step, spender
@@ -46,6 +48,7 @@ def test_at_every_step_on_a_ledger_in_use(place: Place, tmp_path: Path) -> None:
     assert step > 25
 
 
+@pytest.mark.exhaustive
 def test_at_every_step_of_a_ledger_being_made() -> None:
     """In memory where there is such a folder: only a power cut could tell."""
     memory = Path("/dev/shm")

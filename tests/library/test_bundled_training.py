@@ -71,6 +71,7 @@ def test_a_resumed_training_ends_with_the_same_weights(begun: Path, tmp_path: Pa
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.exhaustive
 def test_a_cooled_down_training_is_resumed_alike_and_comes_to_rest(begun: Path, tmp_path: Path) -> None:
     whole, parted, hot = (copied(begun, tmp_path / name) for name in ("whole", "parted", "hot"))
     cooled = Limits(steps=6, cool_down=4)

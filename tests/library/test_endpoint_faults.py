@@ -197,6 +197,7 @@ def test_a_login_of_the_user_s_for_the_host_is_not_sent(monkeypatch: pytest.Monk
     assert heads[0].startswith("GET /v1/models") and "uthorization" not in heads[0]
 
 
+@pytest.mark.exhaustive
 def test_a_throttled_server_is_asked_less_at_once_and_all_is_answered() -> None:
     many = [f"Row {number}. Cold? Answer:" for number in range(200)]
     with (

@@ -35,6 +35,7 @@ def test_there_are_a_hundred_nasties_with_a_name_each() -> None:
     assert len({case.name for case in NASTIES}) == len(NASTIES) >= 100
 
 
+@pytest.mark.exhaustive
 def test_files_changed_at_random_are_refused_or_used_and_show_nothing(tmp_path: Path) -> None:
     verdicts: Counter[tuple[str, str]] = Counter()
     for number in range(CHANGED):

@@ -28,6 +28,8 @@ from tests.tasks.test_killed_at_every_file import check_modes, kept, parse_all
 
 WAYS = {"ldp_tabicl": {"also": {"subset": {"design": "subset", "estimator": "log-linear"}}}}
 GRID = {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "baselines": False, "options": WAYS}
+PARTS = 16
+"""Of work, however many batches there are: their number is of the rows."""
 UNITS = {"gdp_tabicl": "gdp_tabicl__shop__seed0", "ldp_tabicl": "ldp_tabicl__shop__seed0"}
 
 
@@ -101,7 +103,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Place, st
 def test_workers_do_parts_and_nothing_twice(prepared: tuple[Place, str]) -> None:
     place, run = prepared
     with place.entered():
-        assert parts_of(run, "shop") == 5
+        assert parts_of(run, "shop") == PARTS
         assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == ["part 1 of 2", "part 2 of 2"]
         before = content(place.home / "private")
         assert ingest.fn(run, "shop") == "already done" and prepare_batches.fn(run, "shop", 0, 1) == "part 1 of 1"

@@ -64,9 +64,9 @@ def last_wins() -> None:
     def publish(ledger: Ledger, release_id: str, artefact_sha256: str) -> str:
         won = {"artefact_sha256": artefact_sha256, "published_utc": "now"}
         with ledger._changing() as change:
-            change.lock()
+            change.lock(release_id)
             change.connection.execute(update(entries).where(entries.c.release_id == release_id).values(won))
-            change.append("published", {"release_id": release_id, **won})
+            change.append("published", {"release_id": release_id, **won}, release_id)
         return artefact_sha256
 
     Ledger.publish = publish  # type: ignore[method-assign]

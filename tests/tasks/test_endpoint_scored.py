@@ -41,6 +41,7 @@ def done(place: Place, model: str, run_id: str) -> Path:
     return run
 
 
+@pytest.mark.exhaustive
 def test_an_echoing_server_gives_a_run_the_results_of_its_model(place: Place) -> None:
     with serving(Habits(faults=("500", "truncate"), fault_every=7)) as server:
         with_far(place, server.url)

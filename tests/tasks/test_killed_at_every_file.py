@@ -83,7 +83,7 @@ def chain(place: Place, end: End, method: str = "") -> tuple[int, dict[str, byte
         check_modes(place.home / "private")
         seen |= now
         if code == 0:
-            assert not [path for path in (place.home / "private").rglob("*") if path.is_file()]
+            assert {path.parent.name for path in (place.home / "private").rglob("*") if path.is_file()} <= {"drawn-from"}
             return deaths, seen
         assert code == -signal.SIGKILL
     pytest.fail("the run never ends")
@@ -121,14 +121,17 @@ RELEASED = {
 }
 
 
-@pytest.mark.parametrize("method", RELEASED)
+FEWER = [pytest.param(method, marks=() if method in ("gdp_tabicl", "dp_icl") else pytest.mark.exhaustive) for method in RELEASED]
+
+
+@pytest.mark.parametrize("method", FEWER)
 def test_a_private_run_killed_at_every_file_keeps_every_release_it_made(tmp_path: Path, method: str) -> None:
     deaths, seen = chain(shop_place(tmp_path / "place", private=True), "placed", method)
     assert deaths >= 12
     assert {RELEASED[method], "results.json"} <= {Path(name).name for name in seen}
 
 
-@pytest.mark.parametrize("method", RELEASED)
+@pytest.mark.parametrize("method", FEWER)
 def test_two_private_runs_draw_different_noise(tmp_path: Path, method: str) -> None:
     """Else the test above would pass on seeded noise."""
     places = [shop_place(tmp_path / name, private=True) for name in ("a", "b")]

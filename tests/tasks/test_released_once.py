@@ -78,7 +78,7 @@ def check_once(place: Place, method: str, count: int = 2) -> None:
 
 @pytest.mark.parametrize(
     "method",
-    ["ldp_tabicl", "dp_icl", *(pytest.param(method, marks=pytest.mark.exhaustive) for method in ("gdp_tabicl", "few_shot_generation"))],
+    ["dp_icl", *(pytest.param(method, marks=pytest.mark.exhaustive) for method in ("ldp_tabicl", "gdp_tabicl", "few_shot_generation"))],
 )  # MST-TabICL has the same protocol, but a model to fit
 def test_a_run_killed_at_every_step_of_the_protocol_charges_once_and_shows_one_draw(tmp_path: Path, method: str) -> None:
     whens = ("after",) if method in EXPONENTIAL else ("before", "after")  # of texts a model reads rows: a try takes three times as long
