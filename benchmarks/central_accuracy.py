@@ -11,6 +11,7 @@ from benchmarks.figures import Figures
 from benchmarks.local_accuracy import EIGHT, SEEDS
 from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
+from dpicl.engine.settings import Settings
 from dpicl.evaluation import Metrics, majority
 from dpicl.methods import gdp_tabicl, mst_tabicl
 from dpicl.methods.common import draws_for
@@ -20,7 +21,6 @@ from dpicl.tabular.levels import row_encoding, row_levels
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, split_table
 from dpicl.types import EncodedQueries, ReleasedRows
-from tasks.settings import Settings
 
 EPSILON = 1.0
 SHOWN = {"rows": "rows", "lr": "dp lr", "gnb": "dp gnb", "levels": "lr levels", "table": "lr table"}

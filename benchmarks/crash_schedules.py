@@ -18,13 +18,13 @@ from pathlib import Path
 
 from benchmarks.crash_steps import STAGES, STEPS
 from dpicl.accounting.ledger import Ledger
+from dpicl.engine.artefacts import ANSWERS, GROUPS, REPORTS, TEXTS
+from dpicl.engine.plan import make_plan
+from dpicl.engine.releases import UnitReleases, ledger_key, open_ledger
+from dpicl.engine.run_folder import UnitFolder, read_plan
+from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError
-from tasks.artefacts import ANSWERS, GROUPS, REPORTS, TEXTS
 from tasks.ingest import ingest
-from tasks.plan import make_plan
-from tasks.releases import UnitReleases, ledger_key, open_ledger
-from tasks.run_folder import UnitFolder, read_plan
-from tasks.settings import Settings
 from tasks.split import split
 from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records

@@ -29,32 +29,32 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, event, make_url, text
 from sqlalchemy.pool import NullPool
 
-import tasks.aggregate
-import tasks.charge
-import tasks.consult
-import tasks.generate
-import tasks.randomise
-import tasks.releases
-import tasks.subsample
+import dpicl.engine.releases
+import dpicl.engine.stages.aggregate
+import dpicl.engine.stages.charge
+import dpicl.engine.stages.consult
+import dpicl.engine.stages.generate
+import dpicl.engine.stages.randomise
+import dpicl.engine.stages.subsample
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor
-from tasks.artefacts import ANSWERS, TEXTS
-from tasks.consult import KeptVotes
-from tasks.doorway import RETRIES
-from tasks.journal import FileJournal
-from tasks.releases import UnitReleases, open_ledger
-from tasks.run_folder import UnitFolder
+from dpicl.engine.artefacts import ANSWERS, TEXTS
+from dpicl.engine.journal import FileJournal
+from dpicl.engine.releases import UnitReleases, open_ledger
+from dpicl.engine.run_folder import UnitFolder
+from dpicl.engine.stages.consult import KeptVotes
+from tasks.wrapper import RETRIES
 
 Stage = Callable[[str, str], Any]
 STAGES: dict[str, tuple[Stage, ...]] = {
-    "ldp_tabicl": (tasks.randomise.randomise.fn,),
-    "gdp_tabicl": (tasks.subsample.subsample.fn, tasks.aggregate.aggregate.fn),
+    "ldp_tabicl": (dpicl.engine.stages.randomise.randomise,),
+    "gdp_tabicl": (dpicl.engine.stages.subsample.subsample, dpicl.engine.stages.aggregate.aggregate),
     "few_shot_generation": (
-        tasks.charge.charge.fn,
-        lambda run, unit_key: tasks.generate.generate.fn(run, (unit_key,)),
-        tasks.generate.release_texts.fn,
+        dpicl.engine.stages.charge.charge,
+        lambda run, unit_key: dpicl.engine.stages.generate.generate(run, (unit_key,)),
+        dpicl.engine.stages.generate.release_texts,
     ),
-    "dp_icl": (tasks.charge.charge.fn, tasks.consult.consult.fn, tasks.consult.release_answers.fn),
+    "dp_icl": (dpicl.engine.stages.charge.charge, dpicl.engine.stages.consult.consult, dpicl.engine.stages.consult.release_answers),
 }
 STEPS = (
     "before reserve",
@@ -216,19 +216,19 @@ def watch() -> None:
         (Anchor, "advance", _advancing),
         (UnitReleases, "publish", lambda f: _around(f, "drawn")),
         (UnitReleases, "read", _reading_release),
-        (tasks.releases, "publish", lambda f: _around(f, None, "draft written")),
+        (dpicl.engine.releases, "publish", lambda f: _around(f, None, "draft written")),
         (os, "link", _naming),
         (Path, "replace", _renaming),
-        (tasks.randomise, "read_split", _reading_rows),
-        (tasks.subsample, "read_split", _reading_rows),
-        (tasks.aggregate, "read_split", _reading_rows),
-        (tasks.generate, "read_split", _reading_rows),
+        (dpicl.engine.stages.randomise, "read_split", _reading_rows),
+        (dpicl.engine.stages.subsample, "read_split", _reading_rows),
+        (dpicl.engine.stages.aggregate, "read_split", _reading_rows),
+        (dpicl.engine.stages.generate, "read_split", _reading_rows),
         (FileJournal, "keep", lambda f: _around(f, None, "token kept")),
-        (tasks.consult, "read_split", _reading_rows),
+        (dpicl.engine.stages.consult, "read_split", _reading_rows),
         (KeptVotes, "write", lambda f: _around(f, None, "votes kept")),
-        (tasks.charge, "write_json", _writing_json),
-        (tasks.randomise, "write_reports", lambda f: _around(f, None, "gathered")),
-        (tasks.aggregate, "write_groups", lambda f: _around(f, None, "gathered")),
+        (dpicl.engine.stages.charge, "write_json", _writing_json),
+        (dpicl.engine.stages.randomise, "write_reports", lambda f: _around(f, None, "gathered")),
+        (dpicl.engine.stages.aggregate, "write_groups", lambda f: _around(f, None, "gathered")),
     )
     for owner, name, watched in patches:
         setattr(owner, name, watched(getattr(owner, name)))

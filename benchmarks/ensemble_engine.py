@@ -14,9 +14,9 @@ import torch
 
 from benchmarks.figures import Figures
 from benchmarks.random_llama import random_llama
+from dpicl.engine.corpus import public_corpus
 from dpicl.lm.tiny import build_tiny_model
 from dpicl.lm.transformers_backend import TransformersScorer
-from tasks.corpus import public_corpus
 
 QUERIES, PROMPTS, NEW_TOKENS, ROUNDS = 2, 10, 60, 3
 GOAL = 10 if torch.cuda.is_available() else 3

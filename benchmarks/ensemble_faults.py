@@ -12,8 +12,8 @@ import yaml
 
 from benchmarks.endpoint import FAULTS, FAULTY, elsewhere
 from benchmarks.figures import Figures
-from tasks.releases import open_ledger
-from tasks.settings import Settings
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from tests.harness import Place, install_texts, letters, new_place
 from tests.library.endpoint_server import Habits
 from tests.library.text_contracts import ENSEMBLE, lines, records

@@ -13,7 +13,7 @@ import yaml
 
 from benchmarks.endpoint import elsewhere
 from benchmarks.figures import Figures
-from tasks.settings import Settings
+from dpicl.engine.settings import Settings
 from tests.library.endpoint_server import Habits
 
 SETS = ("trec", "sst2", "agnews", "amazon", "sroie", "samsum")

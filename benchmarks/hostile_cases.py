@@ -13,6 +13,9 @@ from typing import Any
 
 from dpicl.contract import Contract, load_contract, parse_contract
 from dpicl.contract.load import contract_digest
+from dpicl.engine.plan import registry
+from dpicl.engine.run_folder import run_folder
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.pipeline import load_pipelines, override, units_of
 from dpicl.randomness import stream
@@ -26,9 +29,6 @@ from dpicl.tabular.source import load_source
 from dpicl.tabular.split import split_table
 from dpicl.tabular.visit import FetchLimits, Visit
 from dpicl.types import PrivateTable, QueryTable
-from tasks.plan import registry
-from tasks.run_folder import run_folder
-from tasks.settings import Settings
 from tests.library.examples import random_table
 
 CANARIES = ("zq7", "7319042")

@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.figures import Figures
 from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
+from dpicl.engine.settings import Settings
 from dpicl.evaluation import Metrics, majority
 from dpicl.methods import ldp_tabicl
 from dpicl.methods.common import draws_for
@@ -18,7 +19,6 @@ from dpicl.tabular.encode import LocalEncoding, encode_clients, encode_queries
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, split_table
 from dpicl.types import ReleasedRows
-from tasks.settings import Settings
 
 EIGHT = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
 SEEDS, EPSILONS = range(5), (1.0, 5.0, 10.0)

@@ -26,6 +26,8 @@ from dpicl.accounting.events import gaussian, poisson_sampled
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import parse_contract
+from dpicl.engine.releases import address_of, check_shared, open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.methods.interface import check_method
 from flows.end_to_end.claims import base_rows
@@ -34,8 +36,6 @@ from flows.end_to_end.mutants import MUTANTS, caught
 from flows.end_to_end.suite import CLAIMS, most_moved
 from flows.end_to_end.view import bounds
 from flows.end_to_end.world import KINDS, URL, Declaration, World, new_world
-from tasks.releases import address_of, check_shared, open_ledger
-from tasks.settings import Settings
 
 RUNS = 2_000
 ADD = Neighbours.ADD_OR_REMOVE_ONE

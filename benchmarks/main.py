@@ -16,13 +16,13 @@ import numpy as np
 
 from benchmarks.figures import Figures, seconds
 from dpicl.accounting.amplification import amplified_epsilon
+from dpicl.engine.settings import Settings
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.published import read_table, table_v
 from dpicl.randomness import system_stream
 from dpicl.tabular.reconstruct import inverse_matrix, invert
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import split_table
-from tasks.settings import Settings
 
 EIGHT = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
 SLOW_CELLS = 20_000

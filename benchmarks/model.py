@@ -27,6 +27,7 @@ from transformers import AutoModelForCausalLM
 from benchmarks.figures import Figures, seconds
 from benchmarks.local_accuracy import EIGHT
 from dpicl.contract import Contract
+from dpicl.engine.settings import Settings
 from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.models import BUNDLED, ModelSpec, open_scorer
 from dpicl.lm.requests import Scorer
@@ -40,7 +41,6 @@ from dpicl.training.held_out import evaluate
 from dpicl.training.rendering import parted
 from dpicl.training.teacher import taught
 from dpicl.training.vote import logistic, vote
-from tasks.settings import Settings
 
 SETS = (*EIGHT, "breast_cancer")
 SHOTS, SEEDS, QUERIES, EPSILONS = 8, (0, 1), 100, (1.0, 5.0, 10.0, math.inf)

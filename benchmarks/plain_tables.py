@@ -15,6 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from benchmarks.figures import Figures
 from benchmarks.local_accuracy import EIGHT
 from dpicl.contract import Contract
+from dpicl.engine.corpus import public_corpus
+from dpicl.engine.settings import Settings
 from dpicl.evaluation import answers
 from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.tiny import build_tiny_model
@@ -25,8 +27,6 @@ from dpicl.options import Options
 from dpicl.pipeline import Cell, MethodName, Unit
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, split_table
-from tasks.corpus import public_corpus
-from tasks.settings import Settings
 
 EPSILONS, SHOTS, QUERIES = (1.0, 10.0, math.inf), (1, 2, 4, 8), 6
 Prompts = Mapping[Cell, list[str]]

@@ -26,8 +26,8 @@ import yaml
 
 from benchmarks.figures import Figures
 from benchmarks.group_speed import large_content, large_table
-from tasks.benchmarks import declare, read_content
-from tasks.settings import Settings
+from dpicl.engine.benchmarks import declare, read_content
+from dpicl.engine.settings import Settings
 
 SIZES, WORKERS, FEW = (1_000_000, 10_000_000), 2, 600_000
 FILE_ROWS, OTHER_CUT = 1_000_000, 300_000

@@ -17,6 +17,7 @@ from benchmarks import endpoint
 from benchmarks.figures import Figures
 from benchmarks.plain_tables import plain_tables
 from benchmarks.random_llama import VOCABULARY, random_llama
+from dpicl.engine.settings import Settings
 from dpicl.lm.padded_reader import read_padded
 from dpicl.lm.prefix_tree import grow_tree
 from dpicl.lm.tiny import build_tiny_model
@@ -29,7 +30,6 @@ from dpicl.options import Options
 from dpicl.pipeline import Unit
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import split_table
-from tasks.settings import Settings
 
 CPU = torch.device("cpu")
 PREFIX, QUERIES = 704, 64

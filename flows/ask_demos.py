@@ -13,6 +13,9 @@ from rich.console import Console
 
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
+from dpicl.engine.corpus import public_corpus
+from dpicl.engine.plan import registry
+from dpicl.engine.settings import Settings
 from dpicl.errors import DataError
 from dpicl.files.bounded import read_bytes
 from dpicl.lm.egress import ask, prompts_of
@@ -23,9 +26,6 @@ from dpicl.pipeline import Cell, load_pipelines
 from dpicl.tabular.encode import encode_queries
 from dpicl.tabular.queries import read_asked
 from dpicl.tabular.serialize import ANSWERS, central_queries, local_queries
-from tasks.corpus import public_corpus
-from tasks.plan import registry
-from tasks.settings import Settings
 
 AT_ONCE = 256
 """Rows that are asked about before their answers are printed."""

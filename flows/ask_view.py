@@ -10,6 +10,11 @@ from typing import Any
 from rich.console import Console
 
 from dpicl.contract.periods import ONCE
+from dpicl.engine.asking import Wish
+from dpicl.engine.desk import Answered, Desk
+from dpicl.engine.plan import check_named, check_writer, periods_of, registry
+from dpicl.engine.quote import accounts_of
+from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.lm.models import resolve_model
 from dpicl.methods.common import check_supported
@@ -18,11 +23,6 @@ from dpicl.pipeline import Cell, load_pipelines, read_epsilon
 from dpicl.text.plain import plain_text
 from dpicl.yaml_file import validate
 from flows.budget import print_unheeded
-from tasks.asking import Wish
-from tasks.desk import Answered, Desk
-from tasks.plan import check_named, check_writer, periods_of, registry
-from tasks.quote import accounts_of
-from tasks.settings import Settings
 
 
 def wish_for(

@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from dpicl.accounting.ledger import Account
+from dpicl.engine.benchmarks import known_when_read
+from dpicl.engine.forecast import forecast
+from dpicl.engine.plan import check_units, draft_plan
+from dpicl.engine.quote import accounts_of, payer, quote_plan, unheeded_caps
+from dpicl.engine.receipts import keep_cap
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.pipeline import load_pipelines
-from tasks.benchmarks import known_when_read
-from tasks.forecast import forecast
-from tasks.plan import check_units, draft_plan
-from tasks.quote import accounts_of, payer, quote_plan, unheeded_caps
-from tasks.receipts import keep_cap
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 
 LONGEST = 12
 """Characters of a parameter that are shown: a model's fingerprint is longer."""

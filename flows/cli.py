@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from typer.exceptions import TyperException
 
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from flows.cli_data import MANY, contract_app, data_app, split_values
 from flows.cli_ledger import ledger_app
 from flows.cli_operate import deploy, forecast, metrics, serve
 from flows.terminal import INTERRUPTED, console
-from tasks.settings import Settings
 
 PERIOD = "Release anew for this period, as 2026-12 or once; what the contract and the time say if left out."
 
@@ -72,8 +72,8 @@ def run(
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Run a pipeline and write its report."""
+    from dpicl.engine.run_folder import read_plan, run_folder
     from flows.console import run_with_progress
-    from tasks.run_folder import read_plan, run_folder
 
     wanted = {
         "datasets": datasets,
@@ -103,8 +103,8 @@ def run(
 @app.command()
 def report(run_id: Annotated[str, typer.Argument(help="Name of a run below runs/.")]) -> None:
     """Write the report of a run again."""
+    from dpicl.engine.run_folder import read_plan, run_folder
     from flows.report import build_report
-    from tasks.run_folder import read_plan, run_folder
 
     folder = run_folder(Settings.from_environment(), run_id)
     read_plan(folder)
@@ -147,8 +147,8 @@ def protect(
     from flows.environment import prepare_environment
 
     prepare_environment(console_level="CRITICAL")
+    from dpicl.engine.stage import StageFailed, clean_errors
     from flows.protect import print_protected
-    from tasks.doorway import StageFailed, clean_errors
 
     try:
         clean_errors("protect", print_protected)(
@@ -182,9 +182,9 @@ def ask(
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Answer by released demonstrations, or from private texts under one charge for a number of queries; asked again it is free."""
+    from dpicl.engine.stage import StageFailed, clean_errors
     from flows.ask_demos import answer_rows
     from flows.ask_view import answer_all, queries_from, wish_for
-    from tasks.doorway import StageFailed, clean_errors
 
     settings = Settings.from_environment()
     told = Console(markup=False, emoji=False, stderr=True)

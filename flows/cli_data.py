@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from flows.terminal import INTERRUPTED, console
-from tasks.settings import Settings
 
 contract_app = typer.Typer(help="Check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
 data_app = typer.Typer(help="List, fetch and publish the data sets that the contracts name.", no_args_is_help=True)
@@ -93,7 +93,7 @@ def publish(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Declare that a table or set of texts is public: no budget, exact metrics."""
-    from tasks.benchmarks import declare, read_content
+    from dpicl.engine.benchmarks import declare, read_content
 
     settings = Settings.from_environment()
     found = read_content(settings.declared(name), settings)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dpicl.engine.settings import Settings
 from flows.terminal import console
-from tasks.settings import Settings
 
 ledger_app = typer.Typer(
     help="Bring the ledger to this program's form, back to an older one's, or to another folder.", no_args_is_help=True
@@ -18,7 +18,7 @@ ledger_app = typer.Typer(
 @ledger_app.command("upgrade")
 def upgrade() -> None:
     """Bring the ledger to the newest form and check its chain; every other command does so too."""
-    from tasks.releases import open_ledger
+    from dpicl.engine.releases import open_ledger
 
     with open_ledger(Settings.from_environment()) as ledger:
         console.print(f"schema {ledger.schema}, {ledger.verify()} records, chain intact", highlight=False)
@@ -27,7 +27,7 @@ def upgrade() -> None:
 @ledger_app.command("affected")
 def affected_releases() -> None:
     """Name the releases of before that the advisory is about: by the ledger and the contracts, without reading rows."""
-    from tasks.affected import affected
+    from dpicl.engine.affected import affected
 
     for hole, sentences in affected(Settings.from_environment()).items():
         console.print(f"{hole}: {'none' if not sentences else len(sentences)}", highlight=False)
@@ -38,7 +38,7 @@ def affected_releases() -> None:
 @ledger_app.command("adopt")
 def adopt_releases() -> None:
     """Make a lost ledger anew from the receipts of the releases that stand; accounts that they do not prove are exhausted."""
-    from tasks.adopt import adopt
+    from dpicl.engine.adopt import adopt
 
     count, unproved = adopt(Settings.from_environment())
     console.print(f"{count} releases are charged again as they were", highlight=False)
@@ -54,7 +54,7 @@ def adopt_releases() -> None:
 @ledger_app.command("downgrade")
 def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the older program knows; it says so itself.")]) -> None:
     """Take the ledger back for an older program; refused where the older form cannot hold what is there."""
-    from tasks.releases import open_ledger
+    from dpicl.engine.releases import open_ledger
 
     with open_ledger(Settings.from_environment()) as ledger:
         ledger.take_back(revision)
@@ -69,8 +69,8 @@ def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the 
 @ledger_app.command("move")
 def move(origin: Annotated[Path, typer.Argument(help="A state folder with a ledger, such as the .dpicl of a working directory.")]) -> None:
     """Move ledger, keys, releases and private files of a folder into the state folder; its runs stay, and must have ended."""
-    from tasks.move_home import move_home
-    from tasks.releases import open_ledger
+    from dpicl.engine.move_home import move_home
+    from dpicl.engine.releases import open_ledger
 
     settings = Settings.from_environment()
     move_home(origin, settings)

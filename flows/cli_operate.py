@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dpicl.engine.settings import Settings
 from flows.terminal import console
-from tasks.settings import Settings
 
 
 def forecast() -> None:
@@ -63,8 +63,8 @@ def metrics(
     ] = "127.0.0.1",
 ) -> None:
     """Print metrics of runs and budgets in the text format of Prometheus, or serve them at /metrics."""
+    from dpicl.engine.state_home import check_one_home
     from flows.metrics import print_metrics, serve_metrics
-    from tasks.state_home import check_one_home
 
     settings = Settings.from_environment()
     check_one_home(settings.home)

@@ -13,13 +13,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from dpicl.engine.artefacts import PROMPTS, RESULTS, WRITING
+from dpicl.engine.files import read_json
+from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError
 from dpicl.pipeline import Unit
 from flows.environment import prepare_environment
-from tasks.artefacts import PROMPTS, RESULTS, WRITING
-from tasks.files import read_json
-from tasks.run_folder import read_plan
-from tasks.settings import Settings
 
 
 def run_with_progress(
@@ -38,10 +38,10 @@ def run_with_progress(
         DpiclError: something was refused or failed, told in one sentence.
     """
     prepare_environment(console_level="CRITICAL")
+    from dpicl.engine.plan import make_plan
+    from dpicl.engine.quote import accounts_of
     from flows.budget import print_unheeded  # after the environment: all of these import the orchestrator
     from flows.runtime import runtime
-    from tasks.plan import make_plan
-    from tasks.quote import accounts_of
 
     folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
     console.print(f"run {folder.name}", highlight=False)
@@ -63,8 +63,8 @@ def run_with_progress(
 
 def _report_only(folder: Path) -> None:
     """A table of costs needs neither orchestrator nor cluster."""
+    from dpicl.engine.collect import collect
     from flows.report import build_report
-    from tasks.collect import collect
 
     collect(str(folder))
     build_report(folder)

@@ -12,14 +12,14 @@ from rich.console import Console
 from dpicl.contract.draft import Draft, assemble
 from dpicl.contract.draft_rows import columns_of_rows
 from dpicl.contract.draft_schema import columns_of_schema
+from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, publish
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 from dpicl.files.bounded import read_bytes, read_parquet
 from dpicl.pipeline import read_epsilon
 from dpicl.tabular.parse import as_text
 from dpicl.tabular.read import read_text_table
 from flows.contract_ask import Defaults, ask_contract
-from tasks.files import PRIVATE_MODE, PUBLIC_MODE, publish
-from tasks.settings import Settings
 
 
 @dataclass(frozen=True)

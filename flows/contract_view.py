@@ -11,10 +11,10 @@ from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.models import CategoryColumn
 from dpicl.contract.sources import Source
 from dpicl.contract.text import Generation, GenerationPrompt
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.files.objects import SCHEME
 from dpicl.text.read import find_texts
-from tasks.settings import Settings
 
 
 def contract_line(contract: Contract | TextContract) -> str:

@@ -15,6 +15,11 @@ from prefect.deployments.runner import EntrypointType
 from prefect.schedules import Cron
 from rich.console import Console
 
+from dpicl.engine.forecast import forecast
+from dpicl.engine.plan import draft_plan
+from dpicl.engine.quote import charges
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError
 from dpicl.pipeline import Pipeline, Pipelines, Schedule, load_pipelines
 from flows.automations import ensure_automations
@@ -22,11 +27,6 @@ from flows.environment import DEFAULTS
 from flows.recovery import orphans_looked_after
 from flows.runtime import check_named
 from flows.sweep import ACCOUNT_LIMIT, sweep
-from tasks.forecast import forecast
-from tasks.plan import draft_plan
-from tasks.quote import charges
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 
 _HEAD = "# Made by `dpicl deploy` from pipelines.yaml; made anew, it is replaced.\n"
 MAX_AT_ONCE = 2

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
 
-from tasks.settings import Settings, log_format
-from tasks.state_home import check_one_home
+from dpicl.engine.settings import Settings, log_format
+from dpicl.engine.state_home import check_one_home
 
 DEFAULTS = {  # of every process of a run, on a worker pool too
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

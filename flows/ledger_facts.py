@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpicl.accounting.ledger import Account, Ledger
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 
 
 @dataclass(frozen=True)

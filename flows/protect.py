@@ -11,17 +11,25 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 from rich.console import Console
 
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
+from dpicl.engine.artefacts import finite, remove_private
+from dpicl.engine.collect import bought
+from dpicl.engine.files import publish, read_json
+from dpicl.engine.order import released, rows_ready
+from dpicl.engine.plan import begin, periods_of
+from dpicl.engine.quote import accounts_of
+from dpicl.engine.run_folder import Plan, read_plan, run_folder
+from dpicl.engine.settings import Settings
+from dpicl.engine.stages.serialize import DEMONSTRATIONS, demonstrate
 from dpicl.errors import ParameterError
 from dpicl.lm.models import ModelSpec
 from dpicl.methods import METHODS
@@ -31,22 +39,6 @@ from dpicl.snapshots import is_free, locked
 from dpicl.yaml_file import validate as validate_yaml
 from flows.budget import print_unheeded
 from flows.run_facts import ONE_RELEASE, ONE_RELEASE_TITLE
-from flows.wiring import RELEASE
-from tasks.artefacts import finite, remove_private
-from tasks.batches import parts_of
-from tasks.charge import charge
-from tasks.collect import bought
-from tasks.count import count
-from tasks.files import publish, read_json
-from tasks.ingest import ingest
-from tasks.plan import begin, periods_of
-from tasks.prepare import prepare_batches
-from tasks.quote import accounts_of
-from tasks.run_folder import Plan, read_plan, run_folder
-from tasks.serialize import DEMONSTRATIONS, demonstrate
-from tasks.settings import Settings
-from tasks.split import split
-from tasks.validate import validate
 
 TABULAR = tuple(name for name, method in METHODS.items() if method.DATA == "table")
 _PREFIX, _LOCK = f"{ONE_RELEASE}-", "lock"
@@ -82,8 +74,9 @@ def protect(dataset: str, method: str, *, epsilon: str, shots: int, period: str 
     (key,) = read_plan(run).units
     with locked(run / _LOCK):
         try:
-            for stage, arguments in _stages(str(run), dataset, key, method):
-                stage.fn(*arguments)
+            for steps in (rows_ready(str(run), dataset), released(str(run), key), ((demonstrate, (str(run), key)),)):
+                for stage, references in steps:
+                    stage(*references)
             found = _found(run, key, Cell("icl", read_epsilon(epsilon), shots), settings)
         finally:
             remove_private(run, settings)
@@ -105,18 +98,6 @@ def _sweep(settings: Settings) -> None:
         run = run_folder(settings, folder.name)
         if not run.is_dir() or is_free(run / _LOCK):
             remove_private(run, settings)
-
-
-def _stages(run: str, dataset: str, key: str, method: str) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """What a flow hands to its workers is done one after another here."""
-    yield ingest, (run, dataset)
-    parts = parts_of(run, dataset)
-    yield from ((prepare_batches, (run, dataset, part, parts)) for part in range(parts))
-    yield from ((stage, (run, dataset)) for stage in (validate, split))
-    if parts:
-        yield charge, (run, key)
-        yield from ((count, (run, key, part, parts)) for part in range(parts))
-    yield from ((stage, (run, key)) for stage in (*RELEASE[method], demonstrate))
 
 
 def _found(run: Path, key: str, cell: Cell, settings: Settings) -> Protected:

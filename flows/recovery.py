@@ -33,6 +33,7 @@ from prefect.events import emit_event
 from prefect.exceptions import PrefectException
 from prefect.states import AwaitingRetry, State
 
+from dpicl.engine.settings import Settings
 from dpicl.errors import (
     BudgetError,
     DataError,
@@ -45,7 +46,6 @@ from dpicl.errors import (
     TooLongError,
 )
 from tasks.publish import BUDGET_LOW
-from tasks.settings import Settings
 
 log = logging.getLogger("dpicl.flows")
 TRIES, DELAY_SECONDS = 8, 5.0

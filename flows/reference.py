@@ -25,7 +25,7 @@ from dpicl.pipeline import Pipeline, Pipelines
 from dpicl.yaml_file import read_yaml
 from flows import environment
 from flows.cli import app
-from tasks import settings
+from dpicl.engine import settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
@@ -236,7 +236,7 @@ def _reads(path: Path) -> Iterator[tuple[str, str, str]]:
 
 def environment_page() -> str:
     """Every environment variable that the program reads or sets."""
-    page = "# Environment variables" + _WRITTEN.format(source="tasks/settings.py, flows/environment.py and whatever else reads one")
+    page = "# Environment variables" + _WRITTEN.format(source="dpicl/engine/settings.py, flows/environment.py and whatever else reads one")
     page += "## Where things are\n\n"
     ours = re.findall(r"^(DPICL_\w+)\s+(\S.*?)\s+default (.*)$", settings.__doc__ or "", re.MULTILINE)
     page += _table(("variable", "what it is", "if not set"), ([_code(name), meaning, default] for name, meaning, default in ours))

@@ -17,12 +17,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from dpicl.engine.artefacts import PREDICTIONS, RESULTS
+from dpicl.engine.collect import MANIFEST
+from dpicl.engine.files import read_arrays, read_json
+from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
 from dpicl.pipeline import Unit
-from tasks.artefacts import PREDICTIONS, RESULTS
-from tasks.collect import MANIFEST
-from tasks.files import read_arrays, read_json
-from tasks.run_folder import read_plan
-from tasks.settings import Settings
 
 REPORT = "report.html"
 ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"

@@ -14,15 +14,15 @@ from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
+from dpicl.engine.plan import make_plan
+from dpicl.engine.quote import charges
+from dpicl.engine.releases import check_shared, open_ledger
+from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from flows.recovery import folder_name, hand_in_again, held, killed_after, scheduled_run, try_later
 from flows.runtime import local_cluster
 from flows.wiring import run_units
-from tasks.plan import make_plan
-from tasks.quote import charges
-from tasks.releases import check_shared, open_ledger
-from tasks.run_folder import read_plan
-from tasks.settings import Settings
 
 
 def task_runner() -> TaskRunner[Any]:

@@ -22,6 +22,16 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect.futures import PrefectFuture
 
+from dpicl.engine import order
+from dpicl.engine.artefacts import RESULTS, remove_private
+from dpicl.engine.batches import parts_of
+from dpicl.engine.collect import collect
+from dpicl.engine.quote import accounts_of, unheeded_caps
+from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.stage import StageFailed, stage
+from dpicl.engine.stages.fit_baselines import has_baselines
+from dpicl.engine.stages.score import parts_to_score
 from dpicl.errors import BudgetError, DpiclError, RefusedError, RunError
 from dpicl.methods import METHODS
 from dpicl.pipeline import Unit, wired
@@ -29,56 +39,34 @@ from flows.gpus import on_gpus, scoring_workers
 from flows.recovery import BROKEN_RULES
 from flows.report import build_report
 from flows.report.pages import show_figures
-from tasks.aggregate import aggregate
-from tasks.artefacts import RESULTS, remove_private
-from tasks.batches import parts_of
 from tasks.charge import charge
-from tasks.collect import collect
-from tasks.consult import consult, release_answers
+from tasks.consult import consult
 from tasks.count import count
-from tasks.doorway import StageFailed, doorway
 from tasks.evaluate import evaluate
-from tasks.fit_baselines import fit_baselines, has_baselines
-from tasks.generate import generate, release_texts
+from tasks.fit_baselines import fit_baselines
+from tasks.generate import generate
 from tasks.ingest import ingest
-from tasks.measure import measure
 from tasks.prepare import prepare_batches
 from tasks.probe import probe
 from tasks.publish import show_budget, show_checks, show_release, show_results
-from tasks.quote import accounts_of, unheeded_caps
-from tasks.randomise import randomise
-from tasks.reconstruct import reconstruct
-from tasks.run_folder import read_plan
-from tasks.score import parts_to_score, score
+from tasks.score import score
 from tasks.serialize import serialize
-from tasks.settings import Settings
 from tasks.split import split
-from tasks.subsample import subsample
 from tasks.validate import validate
+from tasks.wrapper import as_task, task_of
 
 log = logging.getLogger("dpicl.flows")
 HAND_IN_AGAIN = 3
 Job = tuple[PrefectFuture[Any], Callable[[], PrefectFuture[Any]]]
 
-collect_run = doorway("collect", "collect", collect)
-write_report = doorway("report", "report", lambda run: str(build_report(Path(run))[0].name))
-show_plots = doorway("show figures", "show figures", show_figures)
+collect_run = as_task(stage("collect", "collect", collect))
+write_report = as_task(stage("report", "report", lambda run: str(build_report(Path(run))[0].name)))
+show_plots = as_task(stage("show figures", "show figures", show_figures))
 
 
-RELEASE: dict[str, tuple[Task[..., Any], ...]] = {
-    "ldp_tabicl": (randomise, reconstruct),
-    "gdp_tabicl": (subsample, aggregate),
-    "mst_tabicl": (measure, reconstruct),
-    "few_shot_generation": (release_texts,),
-    "dp_icl": (release_answers,),
-}
-"""The stages that release, by method."""
-READING: dict[str, tuple[Task[..., Any], bool]] = {"few_shot_generation": (generate, True), "dp_icl": (consult, False)}
-"""The stage in which a model reads private rows, of methods in which one does, and whether it takes several units together."""
-for _name, _method in METHODS.items():
-    wired(RELEASE, _name, __name__)
-    if _method.MODEL_READS_ROWS:
-        wired(READING, _name, __name__)
+RELEASE = {method: tuple(task_of(stage) for stage in stages) for method, stages in order.RELEASE.items()}
+READING = {method: (task_of(stage), together) for method, (stage, together) in order.READING.items()}
+"""The tasks of `dpicl.engine.order`."""
 
 
 def run_units(run: str) -> str:
@@ -172,11 +160,11 @@ def _hand_in_writing(run: str, units: Mapping[str, Unit], failures: dict[str, Ex
     charged = [key for key in units if key not in failures]
     found = [(key, _submit(reading[key][0], run, key)) for key in charged if not reading[key][1]]
     workers = scoring_workers(FlowRunContext.get().task_runner.client)  # type: ignore[union-attr]
-    for stage in {stage for stage, together in reading.values() if together}:
-        texts = [key for key in charged if reading[key][0] is stage]
+    for writing in {task for task, together in reading.values() if together}:
+        texts = [key for key in charged if reading[key][0] is writing]
         for part in (texts[number::workers] for number in range(workers)):
             if part:
-                job = _submit(stage, run, tuple(part))
+                job = _submit(writing, run, tuple(part))
                 found += [(key, job) for key in part]
     return found
 
@@ -210,12 +198,12 @@ def _share_out(stage: Task[..., Any], run: str, dataset: str, owner: str) -> Non
 
 
 def _hand_in(run: str, key: str, unit: Unit) -> list[Job]:
-    stages = (*wired(RELEASE, unit.method, __name__), serialize)
+    tasks = (*wired(RELEASE, unit.method, __name__), serialize)
     if parts_of(run, unit.dataset):
         charge(run, key)
         _share_out(count, run, unit.dataset, key)
-    for stage in stages:
-        stage(run, key)
+    for task in tasks:
+        task(run, key)
     show_release(run, key)
     fits = [_submit(fit_baselines, run, key)] if has_baselines(unit, Settings.from_environment().declared(unit.dataset)) else []
     return [*fits, *(_submit(score, run, key, part) for part in parts_to_score(run, key))]

@@ -1,33 +1,8 @@
-"""Laplace aggregation: noisy averages of every public group."""
+"""Stage `aggregate` as a retryable task."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dpicl.engine.stages import aggregate as stages
+from tasks.wrapper import as_task
 
-from dpicl.methods import gdp_tabicl
-from dpicl.methods.common import draws_for
-from dpicl.pipeline import Cell
-from dpicl.tabular.sums import GroupSums
-from tasks.artefacts import GROUPS, groups_bytes, read_members, read_split, write_groups
-from tasks.batches import Batches
-from tasks.count import sums_of
-from tasks.doorway import unit_stage
-from tasks.releases import release_missing
-from tasks.run_folder import UnitFolder
-
-
-@unit_stage("aggregate", GROUPS)
-def aggregate(folder: UnitFolder) -> str:
-    """Average every cell's groups, unless they are published."""
-
-    def draw(cells: list[Cell]) -> Mapping[Cell, bytes]:
-        draws, batches = draws_for(folder.contract, folder.unit.seed), Batches.of(folder)
-        if batches is None:
-            released = gdp_tabicl.aggregate(read_split(folder).train, read_members(folder, cells), folder.contract, folder.unit, draws)
-        else:
-            released = gdp_tabicl.released(sums_of(folder, batches, cells, GroupSums), folder.contract, folder.unit, draws)
-        return {cell: groups_bytes(groups) for cell, groups in released.items()}
-
-    artefacts = release_missing(folder, draw)
-    write_groups(folder, artefacts)
-    return f"averages in {len(artefacts)} cells"
+aggregate = as_task(stages.aggregate)

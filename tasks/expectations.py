@@ -8,6 +8,7 @@ match, and results are asked for as booleans only.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,9 +17,14 @@ import pyarrow as pa
 from dpicl.checks import Rule
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.models import CategoryColumn
+from dpicl.engine.artefacts import table_folder
+from dpicl.engine.batches import Batches
+from dpicl.engine.files import read_json, read_table
+from dpicl.engine.settings import Settings
 from dpicl.errors import RunError
+from dpicl.tabular.checks import rules_of
 from dpicl.tabular.encode import label_codes
-from dpicl.text.checks import short_labels
+from dpicl.text.checks import short_labels, text_rules
 from dpicl.types import PrivateTable
 
 LABEL_COLUMN, SHORT_COLUMN = "__label__", "__short_labels__"
@@ -59,6 +65,24 @@ def _of_table(rule: Rule, contract: Contract) -> dict[str, Any]:
         return {"type": "expect_column_values_to_be_in_set", "kwargs": {**kwargs, "value_set": list(declared.categories)}}
     low, high = declared.bounds
     return {"type": "expect_column_values_to_be_between", "kwargs": {**kwargs, "min_value": low, "max_value": high}}
+
+
+def check_suite(run: str, dataset: str) -> None:
+    """Evaluate the suite on a table that is whole; batches would have to stand in one frame.
+
+    Raises:
+        RunError: it does not say of a rule what our own check says.
+    """
+    settings = Settings.from_environment()
+    if Batches.find(settings, dataset, Path(run)) is not None:
+        return
+    contract = settings.declared(dataset)
+    table = read_table(table_folder(settings, dataset, Path(run)) / "private_table.parquet")
+    rules = text_rules(contract) if isinstance(contract, TextContract) else rules_of(contract)
+    ours = [row["holds"] for row in read_json(Path(run) / "validation" / f"{dataset}.json")]
+    for rule, held, expected in zip(rules, evaluate(table, rules, contract), ours, strict=True):
+        if held != expected:
+            raise RunError(f"validate {contract.name}: Great Expectations and our check of {rule.rule} disagree on column {rule.column!r}")
 
 
 def evaluate(table: pa.Table, rules: tuple[Rule, ...], contract: Declared) -> list[bool]:

@@ -1,49 +1,8 @@
-"""Ingestion: from the contract's source to a typed private table, of rows or of texts, or to what is read of it in batches."""
+"""Stage `ingest` as a retryable task."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dpicl.engine.stages import ingest as stages
+from tasks.wrapper import as_task
 
-import pyarrow as pa
-
-from dpicl.contract import Contract, TextContract
-from dpicl.tabular.source import load_source, query_rows
-from dpicl.tabular.survey import survey
-from dpicl.text.read import load_texts
-from tasks.artefacts import table_folder
-from tasks.batches import INDEX, begin, keep_stream
-from tasks.doorway import doorway, timed
-from tasks.files import PRIVATE_MODE, write_table
-from tasks.settings import Settings
-
-
-def _ingest(run: str, dataset: str) -> str:
-    settings = Settings.from_environment()
-    contract = settings.declared(dataset)
-    with timed(Path(run), dataset, "ingest"):
-        if isinstance(contract, TextContract):
-            table = load_texts(contract, data_folder=settings.data)
-        else:
-            assert isinstance(contract, Contract)
-            table = _whole_or_batches(contract, settings, Path(run))
-        if isinstance(table, str):
-            return table
-        write_table(table_folder(settings, dataset, Path(run)) / "private_table.parquet", table, mode=PRIVATE_MODE)
-    return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
-
-
-def _whole_or_batches(contract: Contract, settings: Settings, run: Path) -> pa.Table | str:
-    """The rows; of a large table a line of counts, and its batches are noted or kept."""
-    folder = table_folder(settings, contract.name, run)
-    if (folder / INDEX).exists():
-        return "already done"
-    if contract.source.query is not None:
-        rows = query_rows(contract, contract.source.query)
-        return rows if isinstance(rows, pa.Table) else keep_stream(rows, contract, settings, run)
-    found = survey(contract, settings.data)
-    if found is not None and found.batches(contract):
-        return begin(found, contract, folder)
-    return load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
-
-
-ingest = doorway("ingest", "ingest {dataset}", _ingest)
+ingest = as_task(stages.ingest)

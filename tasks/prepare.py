@@ -1,21 +1,8 @@
-"""Preparing batches of a large table: read, checked and parted by workers, a part of them each."""
+"""Stage `prepare` as a retryable task."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dpicl.engine.stages import prepare as stages
+from tasks.wrapper import as_task
 
-from tasks.batches import Batches
-from tasks.doorway import doorway, timed
-from tasks.settings import Settings
-
-
-def _prepare(run: str, dataset: str, part: int, parts: int) -> str:
-    found = Batches.find(Settings.from_environment(), dataset, Path(run))
-    assert found is not None
-    with timed(Path(run), dataset, "prepare", f"-{part}"):
-        for number in found.numbers(part, parts):
-            found.prepare(number)
-    return f"part {part + 1} of {parts}"
-
-
-prepare_batches = doorway("prepare", "prepare {dataset} {part}", _prepare)
+prepare_batches = as_task(stages.prepare_batches)

@@ -15,6 +15,13 @@ from typing import Any
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
+from dpicl.engine.artefacts import ANSWERS, GROUPS, ROWS, TEXTS, read_answers, read_groups, read_rows, read_texts
+from dpicl.engine.files import read_json
+from dpicl.engine.forecast import Forecast, forecast
+from dpicl.engine.releases import open_ledger, spending_of
+from dpicl.engine.run_folder import Plan, UnitFolder, open_unit, read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.stage import stage
 from dpicl.errors import DpiclError
 from dpicl.methods import METHODS
 from dpicl.methods.dp_icl import released_cells, told
@@ -22,13 +29,7 @@ from dpicl.methods.few_shot_plan import written_cells
 from dpicl.methods.ldp_collection import encoding_of, release_cells
 from dpicl.pipeline import wired
 from dpicl.tabular.levels import row_encoding
-from tasks.artefacts import ANSWERS, GROUPS, ROWS, TEXTS, read_answers, read_groups, read_rows, read_texts
-from tasks.doorway import doorway
-from tasks.files import read_json
-from tasks.forecast import Forecast, forecast
-from tasks.releases import open_ledger, spending_of
-from tasks.run_folder import Plan, UnitFolder, open_unit, read_plan
-from tasks.settings import Settings
+from tasks.wrapper import as_task
 
 MAX_ROWS = 200
 VALIDATION_FAILED, BUDGET_LOW = "dpicl.validation.failed", "dpicl.budget.low"
@@ -165,7 +166,7 @@ def _outlook(line: Forecast | None) -> str:
     return "" if line is None else line.sentence.partition("; ")[2]
 
 
-show_checks = doorway("show checks", "show checks {dataset}", _show_checks)
-show_release = doorway("show release", "show release {unit_key}", _show_release)
-show_results = doorway("show results", "show results", _show_results)
-show_budget = doorway("show budget", "show budget", _show_budget)
+show_checks = as_task(stage("show checks", "show checks {dataset}", _show_checks))
+show_release = as_task(stage("show release", "show release {unit_key}", _show_release))
+show_results = as_task(stage("show results", "show results", _show_results))
+show_budget = as_task(stage("show budget", "show budget", _show_budget))

@@ -1,28 +1,8 @@
-"""Reconstruction: from reports or noisy counts to rows like the population's."""
+"""Stage `reconstruct` as a retryable task."""
 
 from __future__ import annotations
 
-from dpicl.methods import ldp_tabicl, mst_tabicl
-from dpicl.methods.common import draws_for
-from dpicl.pipeline import Cell, wired
-from dpicl.types import ReleasedRows
-from tasks.artefacts import ROWS, read_collections, read_counts, write_rows
-from tasks.doorway import unit_stage
-from tasks.run_folder import UnitFolder
+from dpicl.engine.stages import reconstruct as stages
+from tasks.wrapper import as_task
 
-
-@unit_stage("reconstruct", ROWS)
-def reconstruct(folder: UnitFolder) -> str:
-    """Estimate the population from every collection, or from the counts of every release."""
-    rows = _rows(folder)
-    write_rows(folder, rows)
-    return f"{len(rows)} sets of rows"
-
-
-def _rows(folder: UnitFolder) -> dict[Cell, ReleasedRows]:
-    draws = draws_for(folder.contract, folder.unit.seed)
-    ways = {
-        "ldp_tabicl": lambda: ldp_tabicl.reconstruct(read_collections(folder), folder.unit, draws),
-        "mst_tabicl": lambda: mst_tabicl.model_rows(read_counts(folder), folder.contract, draws),
-    }
-    return wired(ways, folder.unit.method, __name__)()
+reconstruct = as_task(stages.reconstruct)

@@ -20,8 +20,8 @@ from absl.logging import get_absl_handler
 from hypothesis import settings
 
 from dpicl.contract import Contract, load_contract
+from dpicl.engine.state_home import default_home
 from dpicl.tabular.split import SplitTable, split_table
-from tasks.state_home import default_home
 from tests.harness import PRELOAD, last_written
 from tests.library.examples import random_table, small_contract
 

@@ -32,11 +32,11 @@ from typing import Any
 import pytest
 import yaml
 
+from dpicl.engine.benchmarks import declare, read_content
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from flows.embedded_server import stop_with_parent
 from flows.runtime import LOCAL_CLUSTER
-from tasks.benchmarks import declare, read_content
-from tasks.settings import Settings
 from tests.library.examples import random_table, small_contract, tree
 from tests.library.text_contracts import ENSEMBLE, text_tree
 

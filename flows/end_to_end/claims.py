@@ -14,16 +14,16 @@ from typing import Any
 
 import yaml
 
+from dpicl.engine.artefacts import read_split
+from dpicl.engine.plan import make_plan
+from dpicl.engine.run_folder import open_unit, read_plan
+from dpicl.engine.settings import Settings
 from flows import wiring
 from flows.end_to_end.commands import Command, preparing, protect
 from flows.end_to_end.neighbours import base_rows, neighbours, newcomer
 from flows.end_to_end.observe import Observation, observed
 from flows.end_to_end.stand_ins import Replay, nothing_slow, small_batches, standing_clock
 from flows.end_to_end.world import NAME, Declaration, Row, World, new_world
-from tasks.artefacts import read_split
-from tasks.plan import make_plan
-from tasks.run_folder import open_unit, read_plan
-from tasks.settings import Settings
 
 Broken = list[str]
 """Sentences that say what breaks a claim."""

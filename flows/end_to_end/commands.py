@@ -14,13 +14,13 @@ from unittest.mock import patch
 
 from prefect import Task
 
+from dpicl.engine.batches import parts_of
+from dpicl.engine.plan import make_plan
+from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.stage import StageFailed
 from flows import wiring
 from flows.end_to_end.world import NAME
-from tasks.batches import parts_of
-from tasks.doorway import StageFailed
-from tasks.plan import make_plan
-from tasks.run_folder import read_plan
-from tasks.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from unittest.mock import patch
 
 import numpy as np
 
+from dpicl.engine.plan import make_plan
+from dpicl.engine.releases import UnitReleases
+from dpicl.engine.run_folder import read_plan
 from dpicl.lm.requests import HashScorer
 from dpicl.methods import dp_icl, few_shot_generation
 from flows.end_to_end.commands import drawing, preparing
 from flows.end_to_end.neighbours import NEWCOMER
 from flows.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
 from flows.end_to_end.world import CATEGORIES, NAME, Declaration, Row, new_world
-from tasks.plan import make_plan
-from tasks.releases import UnitReleases
-from tasks.run_folder import read_plan
 
 _AT_ONCE = 10
 """Releases of one run, each a seed of its own."""

@@ -17,9 +17,13 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-import tasks.ingest
-import tasks.split
+import dpicl.engine.stages.ingest
+import dpicl.engine.stages.split
 from dpicl.client import __main__ as client
+from dpicl.engine.artefacts import read_split
+from dpicl.engine.releases import UnitReleases
+from dpicl.engine.run_folder import open_unit
+from dpicl.engine.stage import stage
 from dpicl.errors import DataError
 from dpicl.mechanisms.randomised_response import response
 from dpicl.methods import gdp_tabicl
@@ -31,10 +35,7 @@ from flows.end_to_end.claims import Broken
 from flows.end_to_end.draws import cells
 from flows.end_to_end.stand_ins import everywhere
 from flows.end_to_end.suite import CLAIMS
-from tasks.artefacts import read_split
-from tasks.doorway import doorway
-from tasks.releases import UnitReleases
-from tasks.run_folder import open_unit
+from tasks.wrapper import as_task
 
 _MANY = 3000
 """Runs a side that a mutant needs which is caught by numbers."""
@@ -53,14 +54,14 @@ class Mutant:
 @contextmanager
 def _permutation_split() -> Iterator[None]:
     """Who is held out goes by a permutation of the rows' numbers."""
-    real = tasks.split.split_table
+    real = dpicl.engine.stages.split.split_table
 
     def split(table: pa.Table, *arguments: Any, **options: Any) -> Any:
         order = stream(0, "mutant", "", "").generator().permutation(table.num_rows)
         kept = np.sort(order[: table.num_rows * 4 // 5])
         return replace(real(table, *arguments, **options), train=PrivateTable(table.take(kept)))
 
-    with patch.object(tasks.split, "split_table", split):
+    with patch.object(dpicl.engine.stages.split, "split_table", split):
         yield
 
 
@@ -97,7 +98,7 @@ def _unpaid_baseline() -> Iterator[None]:
         (folder.path / "baselines.json").write_text(f'[{{"system": "majority", "accuracy": {members.mean()}}}]')
         return str(real.fn(run, key))
 
-    with patch.object(wiring, "evaluate", doorway("evaluate", "evaluate", evaluated)):
+    with patch.object(wiring, "evaluate", as_task(stage("evaluate", "evaluate", evaluated))):
         yield
 
 
@@ -119,7 +120,7 @@ def _least_of_the_rows() -> Iterator[None]:
 @contextmanager
 def _quoting_error() -> Iterator[None]:
     """A refusal names the value that it refuses."""
-    real = tasks.ingest.load_source
+    real = dpicl.engine.stages.ingest.load_source
 
     def load(contract: Any, *, data_folder: Path, **more: Any) -> pa.Table:
         try:
@@ -128,21 +129,21 @@ def _quoting_error() -> Iterator[None]:
             value = (data_folder / contract.source.file).read_text().splitlines()[-1]
             raise DataError(contract.name, f"has a row {value!r}; expected known categories") from None
 
-    with patch.object(tasks.ingest, "load_source", load):
+    with patch.object(dpicl.engine.stages.ingest, "load_source", load):
         yield
 
 
 @contextmanager
 def _counting_log() -> Iterator[None]:
     """How many rows there are is logged."""
-    real = tasks.ingest.load_source
+    real = dpicl.engine.stages.ingest.load_source
 
     def load(*arguments: Any, **options: Any) -> pa.Table:
         table = real(*arguments, **options)
         logging.getLogger("dpicl.tasks").info("%d rows", table.num_rows)
         return table
 
-    with patch.object(tasks.ingest, "load_source", load):
+    with patch.object(dpicl.engine.stages.ingest, "load_source", load):
         yield
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from dpicl.engine.csv_file import harmless
 from flows.report import words
 from flows.report.comparisons import comparisons, headlines
 from flows.report.costs import costs
@@ -18,7 +19,6 @@ from flows.report.paper import Paper
 from flows.report.plots import epsilon_figure, fitted_figure, rate_figure, time_figure
 from flows.report.svg import standalone
 from flows.report.tables import METRICS, fitted_means, has_several_rates, metric_tables, of_texts
-from tasks.csv_file import harmless
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 FITTED = "fitted.svg"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.plan import make_plan
+from dpicl.engine.plan import make_plan
 from tests.harness import SMALL_OPTIONS, Place, call_main, complaint, content, install, new_place, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from dpicl.engine.forecast import forecast
+from dpicl.engine.plan import draft_plan
+from dpicl.engine.quote import charges
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.pipeline import load_pipelines
-from tasks.forecast import forecast
-from tasks.plan import draft_plan
-from tasks.quote import charges
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 from tests.harness import Place, complaint, install, shop, shop_rows
 
 DAILY: dict[str, Any] = {

@@ -21,10 +21,10 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.lm.endpoint.client import Spending
 from flows.metrics import longest_gap
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 from tests.flows.planted import CANARIES, contract, table
 from tests.harness import REPOSITORY, Place, answers, call_main, complaint, end, free_port, install, new_place, said, until
 from tests.leaks import hits

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.settings import Settings
-from tasks.state_home import default_home, make_private
+from dpicl.engine.settings import Settings
+from dpicl.engine.state_home import default_home, make_private
 from tests.harness import DPICL, REPOSITORY, complaint, install, last_written, new_place, shop, shop_rows
 
 AT_HOME = Path(".local") / "state" / "dpicl"

@@ -14,7 +14,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.mark.parametrize(("method", "version"), [("mst_tabicl", None), ("gdp_tabicl", 1), ("ldp_tabicl", None)])
 def test_only_files_of_this_version_are_read(place: Place, capsys: Capture, method: str, version: int | None) -> None:
     """Plans did not name versions at first; MST's rows have been coded otherwise since."""
-    from tasks.plan import make_plan
+    from dpicl.engine.plan import make_plan
 
     with place.entered():
         changes = {"methods": [method], "epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}

@@ -19,9 +19,9 @@ from prefect import flow, task  # noqa: E402 - after its environment
 from prefect.artifacts import create_markdown_artifact  # noqa: E402
 from prefect.cache_policies import NO_CACHE  # noqa: E402
 
-import tasks.ingest  # noqa: E402
-import tasks.split  # noqa: E402
-import tasks.validate  # noqa: E402
+import dpicl.engine.stages.ingest  # noqa: E402
+import dpicl.engine.stages.split  # noqa: E402
+import dpicl.engine.stages.validate  # noqa: E402
 from dpicl.methods import gdp_tabicl, ldp_tabicl  # noqa: E402
 from flows import dp_icl as dp_icl_flow  # noqa: E402
 from flows import few_shot_generation as few_shot_flow  # noqa: E402
@@ -33,9 +33,9 @@ from tests.flows.planted import MUTANTS, OUTSIDE, STAGES, fault, plant  # noqa: 
 
 GRID = {"epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"}
 PLACES = (
-    (tasks.ingest, "load_source"),
-    (tasks.validate, "evaluate"),
-    (tasks.split, "split_table"),
+    (dpicl.engine.stages.ingest, "load_source"),
+    (dpicl.engine.stages.validate, "evaluate"),
+    (dpicl.engine.stages.split, "split_table"),
     (ldp_tabicl, "collect"),
     (gdp_tabicl, "subsample_and_group"),
     (gdp_tabicl, "aggregate"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.errors import ModelError
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 from tests.harness import World, install, shop, shop_rows
 from tests.library.endpoint_server import Habits, serving
 

@@ -13,6 +13,9 @@ import pytest
 from prefect_dask import DaskTaskRunner
 
 from dpicl.contract import Contract, TextContract
+from dpicl.engine.corpus import public_corpus
+from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
 from dpicl.lm.embedding import open_embedder
 from dpicl.lm.models import ModelSpec, open_scorer, open_writer
 from dpicl.methods import METHODS
@@ -26,9 +29,6 @@ from flows.few_shot_generation import few_shot_generation
 from flows.gdp_tabicl import gdp_tabicl
 from flows.ldp_tabicl import ldp_tabicl
 from flows.mst_tabicl import mst_tabicl
-from tasks.corpus import public_corpus
-from tasks.run_folder import read_plan
-from tasks.settings import Settings
 from tests.harness import REAL_DATA, SMALL, World, install, install_texts, letters, rows, shop, shop_rows
 from tests.library.text_contracts import as_extraction, as_free_text, lines, records
 

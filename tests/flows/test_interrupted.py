@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tasks.releases import SPENDING
-from tasks.score import PARTS
+from dpicl.engine.releases import SPENDING
+from dpicl.engine.stages.score import PARTS
 from tests.harness import World, content, differences, end, running_cluster, until
 
 MANY = {"model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0, 1, 2]}

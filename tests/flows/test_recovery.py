@@ -15,11 +15,11 @@ import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Crashed, Failed
 
+from dpicl.engine.plan import make_plan
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError, ModelError
 from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, try_later
-from tasks.plan import make_plan
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 from tests.harness import SMALL, Place, World, install, new_place, shop, shop_rows, until
 
 

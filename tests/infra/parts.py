@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from dpicl.engine.releases import SPENDING
 from flows.embedded_server import stop_with_parent
 from infra.certificates import main
-from tasks.releases import SPENDING
 from tests.harness import DPICL, REPOSITORY, Place, content, end, until
 
 DASK = str(DPICL.with_name("dask"))

@@ -19,11 +19,11 @@ from dpicl.contract import Contract, Declared, TextContract, load_contract, pars
 from dpicl.contract.load import contract_digest
 from dpicl.contract.schema import json_schema
 from dpicl.contract.text import template_pieces
+from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, DpiclError, ParameterError
 from dpicl.text.checks import text_violations
 from dpicl.text.parse import parse_texts
 from dpicl.text.prompts import asking_prompt, asking_query, continuations, example_piece, header_piece, instruction_piece
-from tasks.settings import Settings
 
 from .examples import ROOT, one_sentence, put, tree
 from .test_contract_fuzz import _mutate

@@ -37,9 +37,9 @@ def _arm(death: Death) -> None:
     if step in ("reserve", "publish"):
         setattr(Ledger, step, _deadly(getattr(Ledger, step), death))
     elif step == "draft":
-        import tasks.releases
+        import dpicl.engine.releases
 
-        tasks.releases.publish = _deadly(tasks.releases.publish, death)
+        dpicl.engine.releases.publish = _deadly(dpicl.engine.releases.publish, death)
     else:
         Path.replace = _deadly(Path.replace, death)  # type: ignore[method-assign]
 

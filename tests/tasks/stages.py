@@ -12,24 +12,26 @@ from typing import Any, Literal
 
 from prefect import Task
 
+from dpicl.engine.artefacts import remove_private
+from dpicl.engine.plan import make_plan
+from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.stages.fit_baselines import has_baselines
+from dpicl.engine.stages.score import parts_to_score
 from flows.wiring import collect_run, write_report
 from tasks.aggregate import aggregate
-from tasks.artefacts import remove_private
 from tasks.charge import charge
 from tasks.consult import consult, release_answers
 from tasks.evaluate import evaluate
-from tasks.fit_baselines import fit_baselines, has_baselines
+from tasks.fit_baselines import fit_baselines
 from tasks.generate import generate, release_texts
 from tasks.ingest import ingest
 from tasks.measure import measure
-from tasks.plan import make_plan
 from tasks.probe import probe
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
-from tasks.run_folder import read_plan
-from tasks.score import parts_to_score, score
+from tasks.score import score
 from tasks.serialize import serialize
-from tasks.settings import Settings
 from tasks.split import split
 from tasks.subsample import subsample
 from tasks.validate import validate

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from dpicl.accounting.ledger import Account, Ledger
+from dpicl.engine.adopt import adopt
+from dpicl.engine.receipts import adopted_of, artefact_of, keep, keep_adopted, keep_cap, newest, receipt_of
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerRefusedError
-from tasks.adopt import adopt
-from tasks.receipts import adopted_of, artefact_of, keep, keep_adopted, keep_cap, newest, receipt_of
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 from tests.harness import new_place, shop
 from tests.ledger.workload import ADD, cost, release, sha256
 
@@ -236,7 +236,7 @@ def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(set
     charged(settings)
     lose(settings)
     with monkeypatch.context() as patched:
-        patched.setattr("tasks.adopt.keep_adopted", _killed)
+        patched.setattr("dpicl.engine.adopt.keep_adopted", _killed)
         with pytest.raises(KeyboardInterrupt):
             adopt(settings)
     with pytest.raises(LedgerRefusedError, match="dpicl ledger adopt"):

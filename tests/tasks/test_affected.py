@@ -12,9 +12,9 @@ import yaml
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import Account, Release, earlier_release_id
 from dpicl.contract.load import contract_digest
-from tasks.affected import affected
-from tasks.releases import ledger_key, open_ledger
-from tasks.settings import Settings
+from dpicl.engine.affected import affected
+from dpicl.engine.releases import ledger_key, open_ledger
+from dpicl.engine.settings import Settings
 from tests.harness import Place, new_place, said, shop
 from tests.ledger import workload
 from tests.ledger.earlier import write_old

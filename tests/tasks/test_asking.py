@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-import tasks.asking
+import dpicl.engine.asking
+from dpicl.engine.asking import Wish
+from dpicl.engine.desk import Answered, Desk
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerError
 from dpicl.lm.models import ModelSpec
 from dpicl.options import EnsembleOptions
 from dpicl.pipeline import Cell
-from tasks.asking import Wish
-from tasks.desk import Answered, Desk
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 from tests.harness import Place, install_texts, letters, new_place
 from tests.library.text_contracts import as_free_text, lines, records
 
@@ -139,9 +139,9 @@ def _asking(environment: Mapping[str, str], queries: list[str], step: str | None
     if step is not None:
         name, _, side = step.partition(" ")
         owner, function = {
-            "slot": (tasks.asking.Sitting, "take"),
-            "votes": (tasks.asking.dp_icl, "consult"),
-            "keep": (tasks.asking.Sitting, "_keep"),
+            "slot": (dpicl.engine.asking.Sitting, "take"),
+            "votes": (dpicl.engine.asking.dp_icl, "consult"),
+            "keep": (dpicl.engine.asking.Sitting, "_keep"),
         }[name]
         real = getattr(owner, function)
 
@@ -189,10 +189,10 @@ def test_a_slot_belongs_to_one_query_and_is_its_owners_only(place: Place) -> Non
 
 
 def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.consult.LIFETIME_SECONDS", 0.001)
+    monkeypatch.setattr("dpicl.engine.stages.consult.LIFETIME_SECONDS", 0.001)
     ask("one")
     (votes,) = (place.home / "private" / "journals").glob("*/*/votes/*.snapshot")
     later = votes.stat().st_mtime + 5
-    monkeypatch.setattr("tasks.consult.time", SimpleNamespace(time=lambda: later))
+    monkeypatch.setattr("dpicl.engine.stages.consult.time", SimpleNamespace(time=lambda: later))
     ask("one", options=EnsembleOptions(noise="exponential", subsets=3))
     assert not votes.exists()

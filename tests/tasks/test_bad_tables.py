@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from dpicl.engine.plan import make_plan
 from dpicl.errors import DpiclError
 from tasks.ingest import ingest
-from tasks.plan import make_plan
 from tasks.split import split
 from tasks.validate import validate
 from tests.harness import SMALL, Place, content, install, new_place, shop, shop_rows

@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 import yaml
 
+from dpicl.engine.batches import INDEX, Batches, parts_of
+from dpicl.engine.plan import make_plan
 from dpicl.errors import RunError
 from dpicl.tabular.survey import Survey
-from tasks.batches import INDEX, Batches, parts_of
 from tasks.charge import charge
 from tasks.count import count
 from tasks.ingest import ingest
-from tasks.plan import make_plan
 from tasks.prepare import prepare_batches
 from tasks.split import split
 from tests.harness import SMALL, Place, content, install, new_place, publish, shop, shop_rows
@@ -157,7 +157,7 @@ def test_files_that_change_after_ingestion_are_refused(prepared: tuple[Place, st
 def test_batches_of_a_query_that_are_gone_are_not_asked_for_again(prepared: tuple[Place, str]) -> None:
     place, _ = prepared
     with place.entered():
-        from tasks.settings import Settings
+        from dpicl.engine.settings import Settings
 
         found = Batches.find(Settings.from_environment(), "shop", place.run("r"))
         assert found is not None and isinstance(found.survey, Survey)
@@ -178,7 +178,7 @@ def test_batches_are_of_one_contract(prepared: tuple[Place, str]) -> None:
 def test_a_worker_that_comes_after_the_run_leaves_nothing_private(prepared: tuple[Place, str]) -> None:
     place, _ = prepared
     with place.entered():
-        from tasks.settings import Settings
+        from dpicl.engine.settings import Settings
 
         found = Batches.find(Settings.from_environment(), "shop", place.run("r"))
         assert found is not None

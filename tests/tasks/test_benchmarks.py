@@ -11,9 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract, load_contract
-from dpicl.errors import DpiclError, PrivacyError
-from dpicl.tabular.batches import Facts, prepare
-from tasks.benchmarks import (
+from dpicl.engine.benchmarks import (
     REGISTRY,
     SHIPPED,
     Content,
@@ -25,10 +23,12 @@ from tasks.benchmarks import (
     read_content,
     shipped,
 )
+from dpicl.engine.plan import make_plan
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError, PrivacyError
+from dpicl.tabular.batches import Facts, prepare
 from tasks.ingest import ingest
-from tasks.plan import make_plan
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 from tasks.split import split
 from tests.harness import Place, call_main, complaint, install, install_texts, letters, new_place, publish, said, shop, shop_rows
 from tests.library.examples import private_contract, random_table, small_contract

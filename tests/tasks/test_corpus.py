@@ -9,11 +9,11 @@ from pathlib import Path
 import yaml
 from transformers import AutoTokenizer
 
+from dpicl.engine.corpus import public_corpus
+from dpicl.engine.models import fingerprint
+from dpicl.engine.settings import Settings
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.tiny import build_tiny_model
-from tasks.corpus import public_corpus
-from tasks.models import fingerprint
-from tasks.settings import Settings
 from tests.harness import Place, new_place, shop
 
 CANARY = "Zqwvexia"

@@ -9,16 +9,16 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
-import tasks.names
-import tasks.randomise
+import dpicl.engine.names
+import dpicl.engine.stages.randomise
 from benchmarks.crash_schedules import Rig, Schedule, Verdict, draw_schedules, rig
 from benchmarks.crash_steps import STEPS
 from benchmarks.crashes import cluster_runner, forks, in_one_process, play, scratch
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.models import entries
+from dpicl.engine.releases import UnitReleases, open_ledger
+from dpicl.engine.run_folder import UnitFolder
 from dpicl.pipeline import Cell
-from tasks.releases import UnitReleases, open_ledger
-from tasks.run_folder import UnitFolder
 
 TWINS = ("first", "second", "second")
 
@@ -84,13 +84,13 @@ def draw_first() -> None:
                 releases.publish(ledger, cell, drawn[cell])
             return {cell: releases.read(ledger, cell) for cell in releases.named}
 
-    tasks.randomise.release_missing = release_missing
+    dpicl.engine.stages.randomise.release_missing = release_missing
 
 
 def charge_every_try() -> None:
     """Name every try of a release anew."""
-    named = tasks.names.release_id
-    tasks.names.release_id = lambda key, **about: named(key, **{**about, "period": secrets.token_hex(4)})
+    named = dpicl.engine.names.release_id
+    dpicl.engine.names.release_id = lambda key, **about: named(key, **{**about, "period": secrets.token_hex(4)})
 
 
 MUTANTS = {last_wins: "second_draws", draw_first: "under_accounted", charge_every_try: "overcharged"}

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dpicl.engine.plan import make_plan
 from tasks.ingest import ingest
-from tasks.plan import make_plan
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
 from tasks.serialize import serialize

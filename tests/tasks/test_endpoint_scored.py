@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dpicl.engine.files import read_json
 from dpicl.errors import ModelError, RunError
 from dpicl.lm import ModelSpec, open_scorer
-from tasks.files import read_json
 from tests.harness import Place, install, new_place, shop, shop_rows
 from tests.library.endpoint_server import Habits, serving
 from tests.tasks.stages import make_plan, steps

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from dpicl.engine.artefacts import remove_private
+from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, PrivacyError
-from tasks.artefacts import remove_private
-from tasks.settings import Settings
 from tests.harness import Place, content, install, install_texts, letters, new_place, rows, shop, shop_rows
 from tests.library.text_contracts import lines, records
 from tests.tasks.stages import make_plan, steps
@@ -38,7 +38,7 @@ def run_of(place: Place, method: str, run_id: str = "r", *, keep: bool = False) 
 
 
 def spent(place: Place) -> dict[str, list[float]]:
-    from tasks.releases import open_ledger
+    from dpicl.engine.releases import open_ledger
 
     with place.entered(), open_ledger(Settings.from_environment()) as ledger:
         return {account.name: [ledger.spent(account.name).epsilon] for account in ledger.accounts()}

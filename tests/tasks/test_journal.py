@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dpicl.engine.journal import FileJournal, forget
+from dpicl.engine.settings import Settings
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
-from tasks.journal import FileJournal, forget
-from tasks.settings import Settings
 from tests.harness import new_place
 
 CELL, OTHER = Cell("icl", 1.0, 2), Cell("icl", 2.0, 2)

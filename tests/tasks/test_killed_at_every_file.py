@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.files import read_arrays, read_table
-from tasks.releases import SPENDING
+from dpicl.engine.files import read_arrays, read_table
+from dpicl.engine.releases import SPENDING
 from tests.harness import (
     SMALL,
     Place,

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from dpicl.engine.logs import set_up
+from dpicl.engine.stage import StageFailed, stage
 from dpicl.errors import RunError
-from tasks.doorway import StageFailed, doorway
-from tasks.logs import set_up
+from tasks.wrapper import as_task
 from tests.flows.planted import CANARIES, contract, table
 from tests.harness import World, call_main, complaint, install, new_place
 from tests.leaks import hits
@@ -33,7 +34,7 @@ def work(run: str, owner: str, part: int = 0) -> str:
     return "5 rows"
 
 
-STAGE = doorway("work", "work", work).fn
+STAGE = as_task(stage("work", "work", work)).fn
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-import tasks.move_home
+import dpicl.engine.move_home
+from dpicl.engine.move_home import move_home
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError
-from tasks.move_home import move_home
-from tasks.releases import open_ledger
-from tasks.settings import Settings
 from tests.harness import content, is_temporary
 from tests.ledger.workload import SHOP, release
 
@@ -32,7 +32,7 @@ RELEASED = b"of the old home"
 
 def die_at(line: int, origin: Path, settings: Settings) -> None:
     """Move, and be killed before the given line of the module that is carried out."""
-    left, file = [line], tasks.move_home.__file__
+    left, file = [line], dpicl.engine.move_home.__file__
 
     def local(_frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "line":

@@ -11,16 +11,17 @@ import pytest
 import yaml
 from transformers import GPT2Config, Lfm2Config
 
+from dpicl.engine.desk import Desk
+from dpicl.engine.files import read_json
+from dpicl.engine.plan import draft_plan
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.stages.probe import PROBE
 from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm.models import ModelSpec
 from tasks.charge import charge
-from tasks.desk import Desk
-from tasks.files import read_json
-from tasks.plan import draft_plan
-from tasks.probe import PROBE, probe
-from tasks.releases import open_ledger
-from tasks.run_folder import read_plan
-from tasks.settings import Settings
+from tasks.probe import probe
 from tests.harness import Place, complaint, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.endpoint_server import Habits, serving
 from tests.library.text_contracts import as_free_text, lines, records

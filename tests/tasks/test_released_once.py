@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from dpicl.engine.quote import quote_plan
+from dpicl.engine.releases import open_ledger, spending_of
+from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerError
-from tasks.quote import quote_plan
-from tasks.releases import open_ledger, spending_of
-from tasks.run_folder import read_plan
-from tasks.settings import Settings
 from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import STEPS, Death, join, start

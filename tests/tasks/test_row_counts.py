@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from dpicl.engine.plan import make_plan
 from tasks.ingest import ingest
-from tasks.plan import make_plan
 from tasks.split import split
 from tasks.validate import validate
 from tests.harness import SMALL, install, install_texts, letters, new_place, shop, shop_rows

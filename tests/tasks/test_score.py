@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.artefacts import BASELINES, RESULTS
-from tasks.score import PARTS, parts_to_score, score
+from dpicl.engine.artefacts import BASELINES, RESULTS
+from dpicl.engine.stages.score import PARTS, parts_to_score
+from tasks.score import score
 from tests.harness import install, new_place, shop, shop_rows
 from tests.tasks.stages import make_plan, steps
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dpicl.contract import parse_contract
+from dpicl.engine.releases import check_ledger, check_shared
 from dpicl.errors import LedgerRefusedError
-from tasks.releases import check_ledger, check_shared
 from tests.harness import shop
 
 NAMED = "postgresql://ledgers.example/dpicl"

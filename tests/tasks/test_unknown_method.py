@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
+import dpicl.engine.run_folder
+import dpicl.engine.stages.count
+import dpicl.engine.stages.fit_baselines
+import dpicl.engine.stages.reconstruct
+import dpicl.engine.stages.serialize
 import flows.protect
 import flows.wiring
-import tasks.count
-import tasks.fit_baselines
 import tasks.publish
-import tasks.reconstruct
-import tasks.run_folder
-import tasks.serialize
+from dpicl.engine.plan import begin
+from dpicl.engine.run_folder import Plan, UnitFolder
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, PrivacyError
 from dpicl.lm.models import ModelSpec
 from dpicl.methods import METHODS
@@ -26,9 +29,6 @@ from dpicl.methods.common import check_supported
 from dpicl.methods.interface import check_method, checked
 from dpicl.options import Options
 from dpicl.pipeline import Pipeline, Unit, wired
-from tasks.plan import begin
-from tasks.run_folder import Plan, UnitFolder
-from tasks.settings import Settings
 from tests.harness import Place, install, new_place, shop
 from tests.library import toy_method
 from tests.library.examples import ROOT, private_contract, small_contract
@@ -61,10 +61,12 @@ class NoBatches(SimpleNamespace):
 
 PLACES: dict[str, Callable[[UnitFolder], Any]] = {
     "dpicl.pipeline.Unit.systems": lambda folder: folder.unit.systems,
-    "tasks.fit_baselines": tasks.fit_baselines._measure,
-    "tasks.reconstruct": tasks.reconstruct._rows,
-    "tasks.count": lambda folder: tasks.count._drawn(folder, NoBatches(), 0, []),  # type: ignore[arg-type]
-    "tasks.serialize": lambda folder: wired(tasks.serialize._SERIALISE, folder.unit.method, "tasks.serialize"),
+    "dpicl.engine.stages.fit_baselines": dpicl.engine.stages.fit_baselines._measure,
+    "dpicl.engine.stages.reconstruct": dpicl.engine.stages.reconstruct._rows,
+    "dpicl.engine.stages.count": lambda folder: dpicl.engine.stages.count._drawn(folder, NoBatches(), 0, []),  # type: ignore[arg-type]
+    "dpicl.engine.stages.serialize": lambda folder: wired(
+        dpicl.engine.stages.serialize._SERIALISE, folder.unit.method, "dpicl.engine.stages.serialize"
+    ),
     "tasks.publish": lambda folder: wired(tasks.publish._ROWS, folder.unit.method, "tasks.publish"),
     "flows.wiring": lambda folder: flows.wiring._hand_in(str(folder.run), folder.unit.key, folder.unit),
 }
@@ -80,7 +82,7 @@ def test_no_command_takes_it(place: Place) -> None:
     with place.entered(), pytest.raises(DpiclError, match="method=toy_method: expected one of"):
         flows.protect.protect("shop", TOY, epsilon="1", shots=1)
     stored = {"pipeline": {"methods": [TOY, "gdp_tabicl"], "writer": None}}
-    assert tasks.run_folder._versions(stored) == {TOY: 0, "gdp_tabicl": 3}, "an old plan that does not say goes on with no version"
+    assert dpicl.engine.run_folder._versions(stored) == {TOY: 0, "gdp_tabicl": 3}, "an old plan that does not say goes on with no version"
 
 
 def test_a_method_that_is_not_even_registered_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

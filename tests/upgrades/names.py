@@ -12,10 +12,10 @@ from dpicl.accounting.ledger import release_id
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
+from dpicl.engine.accounts import account_of
+from dpicl.engine.names import costs_of, parameters_of
 from dpicl.methods import METHODS
 from dpicl.pipeline import Options, Unit
-from tasks.accounts import account_of
-from tasks.names import costs_of, parameters_of
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = Path(__file__).parent / "data" / "names.json"
@@ -45,7 +45,7 @@ def names() -> dict[str, dict[str, str]]:
 
 
 def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
-    """As `tasks.names.releases_of` names them in a new installation, made once, for a writer called `writer`."""
+    """As `dpicl.engine.names.releases_of` names them in a new installation, made once, for a writer called `writer`."""
     unit = Unit(method, contract.name, seed=0, epsilons=(1.0, 5.0), shots=(2,), sampling_rates=(), baselines=False, options=Options())
     account = account_of(contract, method)
     return {

@@ -59,7 +59,7 @@ def test_a_run_of_another_version_is_not_gone_on_with(tmp_path: Path, capsys: Ca
 @pytest.mark.parametrize("name", RUNS[1:])
 def test_an_old_run_that_was_cut_off_is_gone_on_with_for_nothing(tmp_path: Path, name: str) -> None:
     """Releases have the names that they had: they are read, not drawn and charged again; results of both times stand in one report."""
-    from tasks.plan import make_plan
+    from dpicl.engine.plan import make_plan
     from tests.tasks.stages import steps
 
     place = unpacked(name, tmp_path)

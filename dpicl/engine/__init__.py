@@ -1,0 +1,1 @@
+"""The engine: plans, run folders, releases, quotes and the stages of a run, without any orchestrator."""

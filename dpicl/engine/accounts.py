@@ -1,0 +1,119 @@
+"""Which account pays for a contract's rows: the one that the ledger has for where they are.
+
+A budget belongs to a data asset, which is a canonical public address (a path with its links resolved, an object, a
+database), or a name that several contracts share; never to what stands in the rows. A second contract, a link,
+another working directory or another method on the same rows spends from the same account.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.ledger import Account, Ledger
+from dpicl.contract import Contract, TextContract
+from dpicl.contract.declared import Declared
+from dpicl.contract.sources import Query, Source
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError, PrivacyError, SourceError
+from dpicl.files.objects import SCHEME
+from dpicl.methods import METHODS
+
+CLIENTS = "-clients"
+"""After a benchmark's name: the account of its local releases, on which nothing is at stake either."""
+_LOCALHOST = ("localhost", "127.0.0.1", "::1", None, "")
+
+
+def account_of(contract: Declared, method: str) -> Account:
+    """The account as a contract speaks of it: unit, relation and caps; its name counts where the rows have no account yet.
+
+    Raises:
+        PrivacyError: a local method on rows that may come and go.
+    """
+    privacy, budget, local = contract.privacy, contract.privacy.budget, METHODS[method].TRUST == "local"
+    if local and budget.benchmark:
+        return Account(contract.name + CLIENTS, "client", Neighbours.REPLACE_ONE, delta_cap=budget.delta, benchmark=True)
+    if local and Neighbours(privacy.neighbours) is not Neighbours.REPLACE_ONE:
+        raise PrivacyError(
+            f"{contract.name}: every client's report is published, so that anybody can count the rows; expected `neighbours: replace-one` "
+            f"in the contract's privacy, which says that their number is public"
+        )
+    return Account(
+        name=contract.account or contract.name,
+        unit=privacy.unit,
+        neighbours=Neighbours(privacy.neighbours),
+        epsilon_cap=budget.epsilon,
+        delta_cap=budget.delta,
+        benchmark=budget.benchmark,
+    )
+
+
+def open_account(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
+    """The account that pays, opened and bound to the rows' addresses; spends nothing.
+
+    Raises:
+        PrivacyError: the rows belong to another account, or the account protects something else.
+        SourceError: where the rows are is not said.
+    """
+    asked = account_of(contract, method)
+    _place_earlier(ledger, settings)
+    return ledger.ensure_account(asked, addresses_of(contract, settings), named=contract.account is not None)
+
+
+def _place_earlier(ledger: Ledger, settings: Settings) -> None:
+    """Bind accounts of before to where their contracts say that their rows are, so that no other contract opens another one there."""
+    for name, members in ledger.unplaced().items():
+        for member in members:
+            with suppress(DpiclError):  # no such contract any more, or one that cannot be read: its account stays as it is
+                ledger.bind(name, addresses_of(settings.declared(member), settings))
+
+
+def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
+    """Where a contract's private rows may be, canonically; reads nothing of them.
+
+    Raises:
+        SourceError: the variable that says where a database is is not set, or holds no address.
+    """
+    if isinstance(contract, TextContract):
+        texts = contract.source
+        return (f"bundled:{texts.bundled}",) if texts.bundled else (_path(texts.train.file, settings),) if texts.train else ()
+    assert isinstance(contract, Contract)
+    return tuple(_of_table(contract.source, contract.name, settings))
+
+
+def _of_table(source: Source, name: str, settings: Settings) -> list[str]:
+    if source.query is not None:
+        return [_database(source.query, name)]
+    places = [place for place in (source.file, source.folder, source.formerly) if place is not None]
+    found = [place.rstrip("/") if place.startswith(SCHEME) else _path(place, settings) for place in places]
+    found += [f"bundled:{source.bundled}"] if source.bundled else []
+    found += [f"{kind}:{remote.id}" for kind, remote in (("openml", source.openml), ("uci", source.uci)) if remote is not None]
+    return found
+
+
+def _path(place: str, settings: Settings) -> str:
+    return _file(Path(os.path.realpath((settings.data or Path.cwd()) / place)))
+
+
+def _file(path: Path) -> str:
+    return f"file:{path}"
+
+
+def _database(query: Query, name: str) -> str:
+    """The database, whatever its tables: what a statement reads of them cannot be told from its text."""
+    text = os.environ.get(query.url_env)
+    try:
+        url = make_url(text or "")
+    except ArgumentError:
+        raise SourceError(
+            f"{name}: {query.url_env} holds no address of a database; expected one such as postgresql://HOST/DATABASE"
+        ) from None
+    if url.get_backend_name() == "sqlite":
+        return _file(Path(os.path.realpath(str(url.database))))
+    host = "localhost" if url.host in _LOCALHOST else str(url.host).lower().rstrip(".")
+    return f"{url.get_backend_name()}://{host}:{url.port or 5432}/{url.database}"

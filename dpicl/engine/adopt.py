@@ -1,0 +1,89 @@
+"""Making a lost ledger anew from the receipts beside the releases that stand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from dpicl.accounting.ledger import Ledger
+from dpicl.accounting.ledger.adopting import Found, Standing
+from dpicl.engine.accounts import addresses_of
+from dpicl.engine.receipts import (
+    DRAFT,
+    SUFFIX,
+    adopted_of,
+    artefacts,
+    cap_of,
+    keep_adopted,
+    newest,
+    read,
+    read_record,
+    receipt_of,
+    released_folder,
+)
+from dpicl.engine.releases import address_of, ledger_key
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError
+
+
+def adopt(settings: Settings) -> tuple[int, list[str]]:
+    """Rebuild what was spent; gives the number of releases, and the accounts that are exhausted as their receipts do not prove them.
+
+    Raises:
+        LedgerRefusedError: there is a ledger with records, or there are no receipts of this installation's key.
+    """
+    url, key, anchor, folder = address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json", released_folder(settings)
+    if not folder.is_dir():
+        raise LedgerRefusedError("nothing stands in released/; expected the folder of the installation whose ledger was lost")
+    if done := _left_half(settings):
+        return done
+    standing = list(_standing(settings))
+    caps = {path.name: cap_of(settings, path.name) for path in sorted(folder.iterdir())}
+    found = Found(
+        standing,
+        {one.account: _addresses(settings, one.account) for one in standing},
+        {name: read_record(path) for name, path in caps.items() if path.exists()},
+        read_record(adopted_of(settings)),
+        newest(settings).read().sequence,
+    )
+    made = Ledger.adopt(url, key, anchor, found)
+    with Ledger.open(url, key, anchor) as ledger:
+        keep_adopted(ledger, settings)
+    return len(made.entries), made.exhausted
+
+
+def _left_half(settings: Settings) -> tuple[int, list[str]] | None:
+    """Finish what was killed after the ledger was made and before that was written down; None where there is nothing of the kind."""
+    with suppress(LedgerError), Ledger.open(address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
+        record = ledger.adopted_record()
+        if record and record["sequence"] > newest(settings).read().sequence:
+            keep_adopted(ledger, settings)
+            content = json.loads(record["content"])
+            return len(content["entries"]), sorted(row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0)
+    return None
+
+
+def _standing(settings: Settings) -> Iterator[Standing]:
+    """Every release of which an artefact, a draft or a receipt stands."""
+    files: dict[tuple[str, str], list[Path]] = {
+        (path.parent.name, path.name.removesuffix(SUFFIX)): [] for path in sorted(released_folder(settings).glob(f"*/*{SUFFIX}"))
+    }
+    for path in artefacts(settings):
+        files.setdefault((path.parent.name, path.name.split(".")[0]), []).append(path)
+    for (account, release_id), paths in files.items():
+        final = sorted(path for path in paths if path.name == release_id)
+        drafts = sorted(path for path in paths if path.name.endswith(DRAFT))
+        sha256 = hashlib.sha256(final[0].read_bytes()).hexdigest() if final else None
+        if sha256 is None and drafts:  # it may have been published; nobody has read it under its name
+            sha256 = drafts[0].name.removesuffix(DRAFT).split(".")[-1]
+        yield Standing(account, release_id, read(receipt_of(settings, account, release_id)), sha256)
+
+
+def _addresses(settings: Settings, account: str) -> tuple[str, ...]:
+    """Where the rows are, if a contract of the account's name says so."""
+    with suppress(DpiclError):
+        return addresses_of(settings.declared(account), settings)
+    return ()

@@ -1,0 +1,128 @@
+"""Which releases of an installation an advisory is about; reads the ledger and contracts only.
+
+Before accounts belonged to data assets, (1) a random split of a private table moved other rows when one came or went,
+(2) a release's name told whether rows had changed, and (3) every contract and kind of method had a cap of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from dpicl.accounting.accountant import Cost
+from dpicl.accounting.filters import Spent
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.ledger import Account, Entry, Ledger, Release, earlier_release_id
+from dpicl.contract import Contract
+from dpicl.contract.declared import Declared
+from dpicl.contract.load import contract_digest
+from dpicl.engine.accounts import CLIENTS
+from dpicl.engine.releases import ledger_key, open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError, PrivacyError
+from dpicl.methods import METHODS
+
+
+def affected(settings: Settings) -> dict[str, list[str]]:
+    """Sentences by hole, on releases that were charged before the upgrade to accounts of data assets."""
+    key = ledger_key(settings)
+    with open_ledger(settings) as ledger:
+        ledger.verify()
+        before = {
+            account.name: [entry for entry in ledger.entries(account.name) if entry.release.content_version]
+            for account in ledger.accounts()
+            if not account.benchmark
+        }
+        return {
+            "1, the random split": [told for entries in before.values() for told in _split(key, entries, settings)],
+            "2, names that told whether rows had changed": [told for name, entries in before.items() for told in _compared(name, entries)],
+            "3, a cap for every contract": [told for name, entries in before.items() for told in _joined(ledger, name, entries)],
+        }
+
+
+def _split(key: bytes, entries: Sequence[Entry], settings: Settings) -> Iterator[str]:
+    """One sentence for a release; under replace-one the number of rows stays, and so does where the others go."""
+    for one in (entry.release for entry in entries):
+        if one.guarantee.neighbours is not Neighbours.ADD_OR_REMOVE_ONE or one.guarantee.unit != "row" or one.mechanism not in _OF_TABLES:
+            continue
+        contract = _contract_of(one, settings)
+        if contract is not None and _is_under(key, one, contract):
+            if isinstance(contract, Contract) and contract.split is not None and contract.split.test_fraction is not None:
+                yield f"release {_named(one)}: protects less than its epsilon says, unless its rows were read in batches"
+        else:
+            yield (
+                f"release {_named(one)}: was made under another contract than today's; if that one had `test_fraction`, the release protects "
+                f"less than its epsilon says, unless its rows were read in batches"
+            )
+
+
+_OF_TABLES = ("gdp_tabicl", "mst_tabicl")
+
+
+def _contract_of(release: Release, settings: Settings) -> Declared | None:
+    with suppress(DpiclError):
+        return settings.declared(release.account.removesuffix(CLIENTS))
+    return None
+
+
+def _is_under(key: bytes, release: Release, contract: Declared) -> bool:
+    """Whether a contract is, as it stands, the one that a release was made under: its name holds the contract's digest."""
+    return any(
+        release.release_id
+        == earlier_release_id(
+            key,
+            account=release.account,
+            content_version=release.content_version,
+            mechanism=release.mechanism,
+            mechanism_version=version,
+            parameters=release.parameters,
+            contract_digest=contract_digest(contract),
+            neighbours=release.guarantee.neighbours,
+        )
+        for version in range(1, METHODS[release.mechanism].VERSION + 1)
+    )
+
+
+def _compared(name: str, entries: Sequence[Entry]) -> Iterator[str]:
+    if (count := len({entry.release.content_version for entry in entries})) > 1:
+        yield (
+            f"account {name}: has {len(entries)} releases of {count} states of its rows; who saw which were made anew, and which came out "
+            f"byte for byte again, can tell when rows changed, without any noise"
+        )
+
+
+def _joined(ledger: Ledger, name: str, entries: Sequence[Entry]) -> Iterator[str]:
+    caps = ledger.caps_before_settling()
+    members = [member for member in ledger.members(name) if member in caps]
+    if len(members) < 2:
+        return
+    told = "; ".join(
+        f"{member} spent {_amount(_spent(caps[member], entries))} of cap {_amount(caps[member].epsilon_cap)}" for member in members
+    )
+    account = next(account for account in ledger.accounts() if account.name == name)
+    yield (
+        f"account {name}: its rows had {len(members)} accounts ({told}); together they have spent "
+        f"{_amount(ledger.spent(name).epsilon)}, and the cap is {_amount(account.epsilon_cap)} now"
+    )
+
+
+def _spent(account: Account, entries: Sequence[Entry]) -> float:
+    """What was charged to one account of before, as it stated it."""
+    spent = Spent.nothing()
+    try:
+        for entry in entries:
+            if entry.release.account == account.name:
+                spent = spent.plus(entry.release.guarantee)
+        cost: Cost = spent.cost(account.delta_cap)
+    except PrivacyError:
+        return float("inf")
+    return cost.epsilon
+
+
+def _named(release: Release) -> str:
+    epsilon, shots = release.parameters.get("epsilon"), release.parameters.get("shots")
+    return f"{release.release_id[:12]} ({release.account}, {release.mechanism}, epsilon {epsilon}, {shots} shots)"
+
+
+def _amount(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"

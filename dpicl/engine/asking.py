@@ -1,0 +1,170 @@
+"""Asking a private ensemble one query after another: charged once for a number of queries, then answered until they are used up.
+
+A release has as many slots as it was charged for. A query takes a slot, durably, before a row is
+read for it; asked again it gets what it got. So nothing is answered twice in two ways, whoever is
+killed and whoever asks beside: a slot's noise and its query belong together for ever.
+
+State       private/journals/<release>    slots/<number>.json; for each state of the rows, seed and encrypted votes
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpicl.accounting.ledger import Ledger, Release
+from dpicl.contract.periods import ONCE
+from dpicl.contract.text import TextContract
+from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
+from dpicl.engine.journal import FileJournal, slots_folder, votes_folder
+from dpicl.engine.receipts import keep
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.engine.stages.consult import KeptVotes
+from dpicl.errors import DpiclError, LedgerError
+from dpicl.lm.embedding import open_embedder
+from dpicl.lm.models import ModelSpec
+from dpicl.lm.requests import Scorer
+from dpicl.methods import dp_icl
+from dpicl.methods.common import draws_for
+from dpicl.methods.dp_icl import Job
+from dpicl.methods.ensemble_answers import Answer, Public, write_candidates
+from dpicl.methods.ensemble_plan import EnsemblePlan, plan_cell
+from dpicl.options import EnsembleOptions, Options
+from dpicl.pipeline import Cell, Unit
+from dpicl.snapshots import locked
+from dpicl.types import PrivateTable
+
+OPENED = "opened.json"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked for: whose rows answer, how many queries, at which epsilon, and by which model."""
+
+    contract: TextContract
+    cell: Cell
+    model: ModelSpec
+    options: EnsembleOptions
+    period: str = ONCE
+
+    def unit(self, number: int) -> Unit:
+        """The how-manieth release of this kind."""
+        assert self.cell.epsilon is not None and self.cell.shots is not None
+        options = Options(dp_icl=self.options)
+        return Unit("dp_icl", self.contract.name, number, (self.cell.epsilon,), (self.cell.shots,), (), False, options)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A query's place among those that were charged for; without an answer it is still to be asked."""
+
+    number: int
+    query: str
+    answer: Answer | None
+
+
+class Sitting:
+    """One release that is open for queries."""
+
+    def __init__(self, wish: Wish, number: int, release: Release, train: PrivateTable, rows: str, settings: Settings) -> None:
+        self._wish, self.release, self._train, self._rows, self._settings = wish, release, train, rows, settings
+        self.plan: EnsemblePlan = plan_cell(wish.contract, wish.unit(number), wish.cell)
+        self._draws = draws_for(wish.contract, number)
+        self._taken: dict[str, int] = {}
+        """Slots by what marks their query, as far as they were read: none is ever given back."""
+        self._is_reserved = False
+
+    @property
+    def used(self) -> int:
+        """How many slots are taken."""
+        while (path := self._path(len(self._taken))).exists():
+            self._taken[read_json(path)["query"]] = len(self._taken)
+        return len(self._taken)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was ever opened here."""
+        return (self._folder / OPENED).exists()
+
+    def open(self) -> bool:
+        """Charge the release unless it was before; whether it was charged now.
+
+        Raises:
+            BudgetError: the account's cap would be passed; nothing was charged.
+            LedgerError: it was charged before, and which queries it answered is lost.
+        """
+        if self._is_reserved:
+            return False
+        self._settings.private("journals", self.release.release_id, "slots")
+        with locked(self._folder / ".lock"), open_ledger(self._settings) as ledger:  # else a twin might see one's mark or charge alone
+            is_new = ledger.reserve(self.release).is_new if self.is_open else self._open_first(ledger)
+            keep(ledger, self.release, self._settings)
+            ledger.begin_drawing(self.release.release_id)
+        self._is_reserved = True
+        return is_new
+
+    def _open_first(self, ledger: Ledger) -> bool:
+        """Marked before it is charged, so that a crash between the two loses nothing; a mark never hides slots that are lost."""
+        if not any(entry.release.release_id == self.release.release_id for entry in ledger.entries(self.release.account)):
+            mark = write_json(self._folder / OPENED, {"queries": self.plan.shape.queries}, mode=PRIVATE_MODE)
+            try:
+                if ledger.reserve(self.release).is_new:
+                    return True
+            except DpiclError:
+                mark.unlink()
+                raise
+            mark.unlink()
+        raise LedgerError(
+            f"{self._wish.contract.name}: this release was charged before, and its slots are gone; restore private/ from a backup, or use --again"
+        )
+
+    def find(self, query: str) -> Slot | None:
+        """The slot that a query has taken."""
+        mark = _mark(query)
+        if self.used == 0 or mark not in self._taken:
+            return None
+        number = self._taken[mark]
+        answered = self._folder / f"{number:06d}.answer"
+        return Slot(number, query, read_json(answered) if answered.exists() else None)
+
+    def take(self, query: str) -> Slot | None:
+        """A slot for a query: the one it has, or the next free one; None if all are taken."""
+        with locked(self._folder / ".lock"):  # else a query asked twice at once would use up two
+            if self.find(query) is None and self.used < self.plan.shape.queries:
+                write_json(self._path(self.used), {"query": _mark(query)}, mode=PRIVATE_MODE)
+            return self.find(query)
+
+    def answer(self, slots: Sequence[Slot], model: Scorer) -> list[Answer]:
+        """Ask the model with private rows for these slots, and keep what the noise left of its answers.
+
+        Raises:
+            ModelError: the model fails, for another reason than what stands in a prompt.
+        """
+        contract, cell = self._wish.contract, self._wish.cell
+        names = {cell: self.release.release_id}
+        kept = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.release.release_id, self._rows)})
+        job = Job(contract, {cell: self.plan}, self._draws, FileJournal(self._settings, names, self._draws, self._rows), kept)
+        queries = [slot.query for slot in slots]
+        embedder = None if contract.is_classification else open_embedder(fake=self._wish.model.kind == "fake")
+        public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)
+        asked = [(slot.number, slot.query) for slot in slots]
+        found = dp_icl.answer(job, dp_icl.consult(self._train, asked, model, job), asked, public)[cell]
+        return [self._keep(slot, one) for slot, one in zip(slots, found, strict=True)]
+
+    def _keep(self, slot: Slot, one: Answer) -> Answer:
+        kept: Answer = read_json(write_json(self._folder / f"{slot.number:06d}.answer", one, mode=PRIVATE_MODE))
+        return kept
+
+    @property
+    def _folder(self) -> Path:
+        return slots_folder(self._settings, self.release.release_id)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:06d}.json"
+
+
+def _mark(query: str) -> str:
+    return hashlib.sha256(query.encode()).hexdigest()

@@ -1,0 +1,191 @@
+"""A large table in batches: what `ingest` found, and for each batch its rows to protect, its held-out rows and its facts.
+
+private_batches.json     how many batches there are and where their rows come from; the table is read whole without it
+PLACE/train-00007.parquet, test-…, facts-….json     of one batch; the facts come last, and say that it is done
+
+Every batch is done once, by whoever comes first: workers in parts beside each other, or the
+stage that needs it. What a killed one leaves is done again from the same rows.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dpicl.contract import Contract
+from dpicl.contract.load import contract_digest
+from dpicl.engine.files import PRIVATE_MODE, read_json, read_table, write_json, write_table
+from dpicl.engine.run_folder import UnitFolder
+from dpicl.engine.settings import Settings
+from dpicl.engine.split_key import split_key
+from dpicl.errors import DataError, RunError
+from dpicl.tabular.batches import Facts, check_batchable, prepare
+from dpicl.tabular.survey import Survey
+from dpicl.types import PrivateTable
+
+INDEX = "private_batches.json"
+_PARTS = 16
+"""Pieces of work, however many batches there are: how many is seen in logs, on pages and in names of tasks."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of one table in one run; `survey` is None where all of them are there already."""
+
+    contract: Contract
+    place: Path
+    count: int
+    survey: Survey | None
+    key: bytes | None = None
+    """That rows of a table with something at stake are split by."""
+
+    @staticmethod
+    def find(settings: Settings, dataset: str, run: Path) -> Batches | None:
+        """The batches of a table that was ingested so; None where it is whole.
+
+        Raises:
+            RunError: the contract is another one than that which they were checked and parted by.
+        """
+        path = settings.private(dataset, run.name) / INDEX
+        if not path.exists():
+            return None
+        content, contract = read_json(path), settings.contract(dataset)
+        if content["contract"] != contract_digest(contract):
+            raise RunError(f"{dataset}: its rows were prepared under another contract; start a new run")
+        found = None if content["files"] is None else Survey.read(content["files"], Path(content["folder"]))
+        place = settings.private(dataset, run.name, content["place"])
+        return Batches(contract, place, content["count"], found, split_key(settings, contract))
+
+    @staticmethod
+    def of(unit: UnitFolder) -> Batches | None:
+        """The batches of a unit's table."""
+        return Batches.find(unit.settings, unit.unit.dataset, unit.run)
+
+    @property
+    def parts(self) -> int:
+        """How many pieces of work workers are handed."""
+        return _PARTS
+
+    def numbers(self, part: int, parts: int) -> range:
+        """The batches of one piece of work."""
+        return range(part, self.count, parts)
+
+    def train(self, number: int) -> PrivateTable:
+        """Rows to protect, in short types."""
+        return PrivateTable(read_table(self._file("train", number)))
+
+    def test(self, number: int) -> pa.Table:
+        """Held-out rows."""
+        return read_table(self._file("test", number))
+
+    def whole_train(self) -> PrivateTable:
+        """All rows to protect in memory: for what cannot be done batch by batch."""
+        return PrivateTable(pa.concat_tables([self.train(number).data for number in range(self.count)], promote_options="permissive"))
+
+    def facts(self) -> Facts:
+        """Of all batches; prepares those that nobody has."""
+        return Facts.added(self._facts(number) for number in range(self.count))
+
+    def prepare(self, number: int) -> None:
+        """Read, check and part a batch, unless it is done.
+
+        Raises:
+            DataError: the rows break the contract.
+            RunError: the batch was there and is gone.
+        """
+        if self._facts_file(number).exists():
+            return
+        if self.survey is None:
+            raise RunError(f"{self.contract.name}: batch {number} of its query is gone; start a new run")
+        self.keep(number, self.survey.batch(number, self.contract))
+
+    def keep(self, number: int, table: pa.Table) -> None:
+        """Check, part and store a batch."""
+        made = prepare(table, self.contract, key=self.key)
+        check_open(self.place)
+        write_table(self._file("train", number), made.train, mode=PRIVATE_MODE)
+        write_table(self._file("test", number), made.test, mode=PRIVATE_MODE)
+        write_json(self._facts_file(number), asdict(made.facts), mode=PRIVATE_MODE)
+
+    def _facts(self, number: int) -> Facts:
+        self.prepare(number)
+        stored: dict[str, Any] = read_json(self._facts_file(number))
+        broken = {int(place): count for place, count in stored["broken"].items()}
+        rows, labels, whole = (
+            stored["rows"],
+            tuple(stored["labels"]),
+            stored.get("all_hashes", (0, 0)),
+        )  # of an earlier version: not published
+        return Facts(rows, stored["train_rows"], labels, broken, tuple(stored["hashes"]), tuple(whole))
+
+    def _file(self, kind: str, number: int) -> Path:
+        return self.place / f"{kind}-{number:05}.parquet"
+
+    def _facts_file(self, number: int) -> Path:
+        return self.place / f"facts-{number:05}.json"
+
+
+def check_open(folder: Path) -> None:
+    """Of a folder of private files that was made for a run: a worker that comes late must not make it again.
+
+    Raises:
+        RunError: the run has ended, and its private files are gone.
+    """
+    if not folder.exists():
+        raise RunError(f"{folder.name}: the run has ended meanwhile; nothing private is kept of it")
+
+
+def begin(found: Survey, contract: Contract, folder: Path) -> str:
+    """Note what there is to prepare; reads no row.
+
+    Raises:
+        DataError: the contract asks for what needs all rows at once.
+    """
+    check_batchable(contract)
+    count = found.batches(contract)
+    _write_index(folder, contract, {"count": count, "place": "batches", "folder": str(found.folder), "files": found.as_json()})
+    return _in_words(contract, found.rows, count)
+
+
+def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settings, run: Path) -> str:
+    """Prepare the batches of a query as they come, in a folder that counts once all are there: asked again it may answer otherwise.
+
+    Raises:
+        DataError: the rows break the contract.
+    """
+    check_batchable(contract)
+    folder, name, key = settings.private(contract.name, run.name), f"batches-{secrets.token_hex(4)}", split_key(settings, contract)
+    mine, count, rows = settings.private(contract.name, run.name, name), 0, 0
+    try:
+        for count, table in enumerate(tables, 1):
+            rows += table.num_rows
+            Batches(contract, mine, 0, None, key).keep(count - 1, table)
+        if not rows:
+            raise DataError("query", "has no rows; expected at least one without a missing value")
+        _write_index(folder, contract, {"count": count, "place": name, "folder": "", "files": None})
+    finally:
+        index = read_json(folder / INDEX) if (folder / INDEX).exists() else {}
+        if index.get("place") != name:
+            shutil.rmtree(mine)
+    return _in_words(contract, rows, count)
+
+
+def _in_words(contract: Contract, rows: int, batches: int) -> str:
+    """A line of counts; the number of batches goes by that of the rows."""
+    return f"{rows} rows in {batches} batches" if contract.tells_row_count else "rows in batches"
+
+
+def _write_index(folder: Path, contract: Contract, content: dict[str, Any]) -> None:
+    write_json(folder / INDEX, {"contract": contract_digest(contract), **content}, mode=PRIVATE_MODE)
+
+
+def parts_of(run: str, dataset: str) -> int:
+    """Into how many pieces of work a table's batches are shared out; 0 for a table that is whole."""
+    found = Batches.find(Settings.from_environment(), dataset, Path(run))
+    return found.parts if found else 0

@@ -1,0 +1,150 @@
+"""Which data sets are public: those whose content has a published digest, ours or one that a person entered here.
+
+`benchmark: true` takes cap, secret noise and noisy metrics away, so a contract's word is not enough: what
+was read is compared before anything is released of it. Content decides, and no name: a copy of public rows
+is public, and a public file that changes is not, until somebody says so again.
+
+    python -m dpicl.engine.benchmarks    writes the digests that are shipped, from the files below DPICL_DATA
+
+State   benchmarks.json in DPICL_HOME    {name: {digest, added_utc}}, entered by `dpicl data publish`
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+
+import pyarrow as pa
+
+from dpicl.contract import Contract, Declared, TextContract
+from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
+from dpicl.engine.settings import Settings
+from dpicl.errors import DeclarationError, PrivacyError
+from dpicl.snapshots import locked
+from dpicl.tabular.multiset import table_digest
+from dpicl.tabular.read import rows_digest
+from dpicl.tabular.source import load_source, query_rows
+from dpicl.tabular.survey import survey
+from dpicl.text.read import load_texts, texts_digest
+
+REGISTRY = "benchmarks.json"
+SHIPPED = resources.files("dpicl.published").joinpath("digests.json")
+
+
+@dataclass(frozen=True)
+class Content:
+    """The digest of everything that a contract reads, and how many rows or texts that is."""
+
+    digest: str
+    rows: int
+
+
+def check_published(contract: Declared, digest: Callable[[], str], settings: Settings) -> None:
+    """Refuse a benchmark that is none; to be called once the rows are read, and before anything is released of them.
+
+    Args:
+        digest: of what was read; not taken where the contract has a budget.
+
+    Raises:
+        PrivacyError: the contract says `benchmark: true` of rows that nobody has published.
+    """
+    if contract.privacy.budget.benchmark and not _comes_with_a_package(contract) and digest() not in _published(settings):
+        raise PrivacyError(
+            f"{contract.name}: says `benchmark: true` of rows that are not published; expected `budget: {{epsilon: CAP}}`, or, if anyone may "
+            f"learn them, `dpicl data publish {contract.name}`"
+        )
+
+
+def content_digest(contract: Declared, table: pa.Table) -> str:
+    """Of a whole table, or of all texts, as they were read: 64 hexadecimal digits, whatever the order."""
+    if not isinstance(contract, Contract):
+        return texts_digest(table)
+    if contract.privacy.person:
+        return rows_digest(table)  # whose rows they are counts too
+    return table_digest([table], contract)[0]
+
+
+def read_content(contract: Declared, settings: Settings) -> Content:
+    """Read all rows of a benchmark as a run does.
+
+    Raises:
+        DeclarationError: the contract has a budget; nothing is read.
+        SourceError: they are not at hand.
+        DataError: they break the contract.
+    """
+    if not contract.privacy.budget.benchmark:
+        rule = "is of rows with something at stake"
+        raise DeclarationError(f"{contract.name}.yaml", "privacy.budget", rule, "`benchmark: true` of public rows")
+    if isinstance(contract, TextContract):
+        texts = load_texts(contract, data_folder=settings.data)
+        return Content(content_digest(contract, texts), texts.num_rows)
+    assert isinstance(contract, Contract)
+    if not contract.privacy.person:
+        return Content(*table_digest(_batches(contract, settings), contract))
+    (table,) = _batches(contract, settings)
+    return Content(content_digest(contract, table), table.num_rows)
+
+
+def _batches(contract: Contract, settings: Settings) -> Iterator[pa.Table]:
+    """The rows, in batches where they are too many to be read whole."""
+    found = None
+    if contract.source.query is not None:
+        rows = query_rows(contract, contract.source.query)
+        yield from [rows] if isinstance(rows, pa.Table) else rows
+    elif (found := survey(contract, settings.data)) is not None and found.batches(contract):
+        yield from (found.batch(number, contract) for number in range(found.batches(contract)))
+    else:
+        yield load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
+
+
+def declare(name: str, content: Content, settings: Settings) -> None:
+    """Enter content into this installation's registry, in the place of what the name stood for."""
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with locked(settings.home / f"{REGISTRY}.lock"):
+        entry = {"digest": content.digest, "added_utc": datetime.now(UTC).isoformat(timespec="seconds")}
+        write_json(settings.home / REGISTRY, {**_entered(settings), name: entry}, mode=PRIVATE_MODE, replace=True)
+
+
+def known_when_read(contracts: Iterable[Declared]) -> list[str]:
+    """Names of those that say `benchmark: true`, which nobody can confirm before their rows are read."""
+    return [contract.name for contract in contracts if contract.privacy.budget.benchmark and not _comes_with_a_package(contract)]
+
+
+def _comes_with_a_package(contract: Declared) -> bool:
+    """Whether the rows are read from an installed package, which is public; its version decides what they are."""
+    source = contract.source
+    return getattr(source, "bundled", None) is not None and getattr(source, "file", None) is None
+
+
+def _published(settings: Settings) -> set[str]:
+    return {*json.loads(SHIPPED.read_text("utf-8")).values(), *(entry["digest"] for entry in _entered(settings).values())}
+
+
+def _entered(settings: Settings) -> dict[str, dict[str, str]]:
+    """Raises a PrivacyError if the registry is damaged."""
+    path = settings.home / REGISTRY
+    if not path.exists():
+        return {}
+    try:
+        return {
+            str(name): {"digest": str(entry["digest"]), "added_utc": str(entry["added_utc"])} for name, entry in read_json(path).items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise PrivacyError(
+            f"{REGISTRY}: is damaged; expected it without that file, and `dpicl data publish NAME` for each public set"
+        ) from None
+
+
+def shipped(settings: Settings) -> dict[str, str]:
+    """The digest of every contract's content that is at hand and does not come with a package."""
+    names = [*settings.contract_names(), *settings.text_names()]
+    contracts = [contract for name in names if not _comes_with_a_package(contract := settings.declared(name))]
+    return {contract.name: read_content(contract, settings).digest for contract in contracts}
+
+
+if __name__ == "__main__":
+    Path(str(SHIPPED)).write_text(json.dumps(shipped(Settings.from_environment()), indent=1) + "\n")

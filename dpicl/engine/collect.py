@@ -1,0 +1,219 @@
+"""Collecting a run: manifest, results and timings of all its units in one place each."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import dpicl
+from dpicl.contract import Contract, Declared
+from dpicl.contract.load import contract_digest
+from dpicl.engine.artefacts import RESULTS, TEST, cost_json, read_test, table_folder
+from dpicl.engine.csv_file import write_csv
+from dpicl.engine.files import read_json, write_json
+from dpicl.engine.models import TOLD, scorer_of
+from dpicl.engine.releases import open_ledger, spending_of
+from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
+from dpicl.engine.settings import Settings, power_watts
+from dpicl.evaluation import majority, results_frame_columns
+from dpicl.methods import METHODS, held_out_evaluation
+from dpicl.pipeline import Unit
+from dpicl.tabular.encode import label_codes
+
+PACKAGES = ("numpy", "pyarrow", "scikit-learn", "diffprivlib", "prefect", "dask", "great-expectations", "torch", "transformers")
+_BENCHMARK, _PUBLIC, _ALWAYS = (
+    (
+        "Queries: every held-out row is sent to the model as it is.",
+        "Labels of held-out rows: accuracy is measured on them without noise.",
+    ),
+    ("Rows of public query files: they are sent to the model as they are, and accuracy is measured on them without noise.",),
+    ("Timing, memory use and which checks fail.",),
+)
+KG_CO2_PER_KWH = 0.3633
+"""The paper's figure for its local grid (appendix B1)."""
+MANIFEST = "manifest.json"
+
+
+def collect(run: str) -> str:
+    """Write manifest.json, results.csv and timings.csv from what the units left."""
+    folder = Path(run)
+    plan, settings = read_plan(folder), Settings.from_environment()
+    rows = [row for key in plan.units for row in _results(folder / "units" / key / RESULTS)]
+    write_csv(folder / "results.csv", results_frame_columns(), rows)
+    write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), _timings(folder, plan))
+    write_json(folder / MANIFEST, _manifest(folder, plan, settings), replace=True)
+    return f"{len(rows)} results"
+
+
+def _results(path: Path) -> list[dict[str, Any]]:
+    return read_json(path) if path.exists() else []
+
+
+def _timings(folder: Path, plan: Plan) -> Iterable[dict[str, Any]]:
+    units = plan.units
+    for path in sorted((folder / "timings").glob("*/*.json")):
+        timing = read_json(path)
+        unit = units.get(timing["owner"])
+        owner = {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed} if unit else {"dataset": timing["owner"]}
+        yield {**owner, "stage": timing["stage"], "seconds": round(timing["seconds"], 6)}
+
+
+def _options(chosen: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Choices by method; those for all of them last."""
+    methods = {name: choices for name, choices in chosen.items() if isinstance(choices, dict)}
+    return {**methods, "all methods": {name: choice for name, choice in chosen.items() if name not in methods}}
+
+
+def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
+    contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
+    units = list(plan.units.values())
+    grid = plan.as_json()["pipeline"]
+    return {
+        "run_id": plan.run_id,
+        "pipeline": plan.pipeline_name,
+        "title": plan.pipeline.title,
+        "kind": plan.pipeline.kind,
+        "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+        "dpicl_version": dpicl.__version__,
+        "simulated": all(contract.privacy.budget.benchmark for contract in contracts.values()),
+        "model": _model(folder, settings) if units else None,
+        "writer": plan.writer.name if plan.writer else None,
+        "grid": {name: grid[name] for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")}
+        | {"queries": plan.pipeline.queries},
+        "options": _options(grid["options"]),
+        "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
+        "guarantees": _unit_guarantees(units, contracts) if units else amplification_rows(plan, contracts),
+        "versions": {name: _version(name) for name in PACKAGES},
+        "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
+        "command": _command(plan),
+        "majority": _majority(folder, units, settings),
+        "budget": bought(folder, plan.units, contracts, settings),
+        "energy": {"power_watts": power_watts(), "kg_co2_per_kwh": KG_CO2_PER_KWH},
+        "not_protected": _not_protected(contracts.values()),
+        "evaluation": {name: contract.evaluation for name, contract in contracts.items() if not contract.privacy.budget.benchmark},
+        "evaluation_noise": _evaluation_noise(units, contracts),
+    }
+
+
+def _not_protected(contracts: Iterable[Declared]) -> list[str]:
+    """What the guarantee says nothing of."""
+    benchmark = any(one.privacy.budget.benchmark for one in contracts)
+    public = any(one.evaluation == "public" and not one.privacy.budget.benchmark for one in contracts)
+    return [*(_BENCHMARK if benchmark else ()), *(_PUBLIC if public else ()), *_ALWAYS]
+
+
+def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
+    """Where held-out private rows are measured on: the noise of every count, in rows, and what a unit's counts are charged."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for unit in units:
+        contract = contracts[unit.dataset]
+        if isinstance(contract, Contract) and contract.evaluation == "charged":
+            facts = {
+                "deviation": held_out_evaluation.deviation(contract, unit),
+                "epsilon": held_out_evaluation.cost(contract, unit).epsilon,
+            }
+            found[unit.method, unit.dataset] = {"method": unit.method, "dataset": unit.dataset, **facts}
+    return list(found.values())
+
+
+def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, float]:
+    """Accuracy of always giving the more frequent label of a table's held-out rows, which baselines are tested on.
+
+    The rows go with a run's end: of a run that ended before, what its manifest said stays.
+    """
+    before = folder / MANIFEST
+    found: dict[str, float] = read_json(before).get("majority", {}) if before.exists() else {}
+    for unit in {unit.dataset: unit for unit in units}.values():
+        opened = UnitFolder(folder, unit, settings.declared(unit.dataset), settings)
+        public = isinstance(opened.declared, Contract) and opened.declared.evaluation == "public"
+        if public and (table_folder(settings, unit.dataset, folder) / TEST).exists():
+            found[unit.dataset] = majority(label_codes(read_test(opened), opened.contract)).accuracy
+    return found
+
+
+def _command(plan: Plan) -> str:
+    """What to type for the same run; the options are in plan.json."""
+    grid = plan.as_json()["pipeline"]
+    lists = [
+        ("methods", "methods"),
+        ("datasets", "datasets"),
+        ("epsilons", "epsilons"),
+        ("shots", "shots"),
+        ("seeds", "seeds"),
+        ("sampling-rates", "sampling_rates"),
+    ]
+    options = [f"--{option} {','.join(map(str, grid[name]))}" for option, name in lists if grid[name]]
+    models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("writer", plan.pipeline.writer)) if value]
+    few = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
+    few += [f"--period {period}" for period in sorted(set(plan.periods.values()))[:1]]
+    return " ".join(["dpicl run", plan.pipeline_name, *options, *few, *models])
+
+
+def bought(folder: Path, units: Mapping[str, Unit], contracts: Mapping[str, Declared], settings: Settings) -> list[str]:
+    """One sentence per account on what this run bought and what is spent in all."""
+    spending = spending_of(folder, units)
+    if not spending:
+        return []
+    sentences = []
+    with open_ledger(settings) as ledger:
+        caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
+        for account, (releases, charged) in sorted(spending.items()):
+            name = ledger.payer(account)
+            told = f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} charged before at no new cost"
+            cap = caps[name]
+            total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
+            sentences.append(f"{told}; {total}.")
+    return sentences
+
+
+def _model(folder: Path, settings: Settings) -> dict[str, Any]:
+    """What the model said of itself when a worker opened it; opened here only if none has."""
+    told = next((folder / name for name in TOLD.values() if (folder / name).exists()), None)
+    if told is None:
+        scorer_of(folder, settings)
+    return dict(read_json(told or folder / TOLD["scores"]))
+
+
+def _contract_facts(contract: Declared) -> dict[str, Any]:
+    source = contract.source
+    return {
+        "digest": contract_digest(contract),
+        "title": source.title,
+        "licence": source.licence,
+        "benchmark": contract.privacy.budget.benchmark,
+        "sampling_rate": str(contract.privacy.sampling_rate) if isinstance(contract, Contract) else None,
+    }
+
+
+def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
+    """One line per method, data set, epsilon and rate: what one seed's release costs."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for unit in units:
+        method, contract = METHODS[unit.method], contracts[unit.dataset]
+        ways = {"icl", *(f"icl-{name}" for name in getattr(getattr(unit.options, unit.method), "also", {}))}
+        for cell, cost in method.costs(contract, unit).items():
+            key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)
+            if cell.system in ways and cell.epsilon != math.inf and key not in rows:
+                stated = {**cost_json(cost), "nominal_epsilon": cell.epsilon, "statement": method.statement(contract, unit, cell, cost)}
+                rate = {} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}
+                rows[key] = {"method": unit.method, "system": cell.system, "dataset": unit.dataset, **stated, **rate}
+    return list(rows.values())
+
+
+def amplification_rows(plan: Plan, contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
+    """Table V: every epsilon amplified by every contract's sampling rate."""
+    units = [Unit("gdp_tabicl", name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options) for name in contracts]
+    return _unit_guarantees(units, contracts)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,133 @@
+"""How long a budget lasts: what a scheduled run costs where it falls into a new period, and how many of these the caps still allow.
+
+Within a period releases stand and cost nothing, whatever becomes of the rows; where a contract releases once, so does
+its schedule. The forecast reads contracts, ledger and clock, and no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.ledger import Ledger
+from dpicl.contract.periods import ONCE
+from dpicl.engine.plan import draft_plan, periods_of
+from dpicl.engine.quote import charges
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.errors import DeclarationError
+from dpicl.pipeline import Pipeline, Schedule
+
+MOST_RUNS = 10_000
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """One account of a scheduled pipeline.
+
+    Attributes:
+        account: its name.
+        cost: epsilon of one run in a new period, alone.
+        left: of the cap.
+        affordable: new periods that fit in what is left, no more than `due`.
+        due: new periods that the schedule meets within its horizon.
+        lasts_until: when the last of the affordable ones is due; None if none is.
+        horizon_days: of the schedule.
+    """
+
+    account: str
+    cost: float
+    left: float
+    affordable: int
+    due: int
+    lasts_until: datetime | None
+    horizon_days: int
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the budget outlasts the horizon."""
+        return self.affordable >= self.due
+
+    @property
+    def sentence(self) -> str:
+        """What is left and for how long, in one sentence."""
+        told = f"account {self.account}: epsilon {self.left:.4g} is left, a new period costs {self.cost:.4g}"
+        if not self.due:
+            return f"{told}; what is released stands, and the scheduled runs cost nothing"
+        if self.is_enough and self.due == MOST_RUNS:
+            return f"{told}; enough for the next {self.due} new periods, and no more were looked at"
+        if self.is_enough:
+            return f"{told}; enough for all {self.due} new periods of {self.horizon_days} days"
+        until = f", until {self.lasts_until:%Y-%m-%d}" if self.lasts_until else ""
+        return f"{told}; enough for {self.affordable} of {self.due} new periods of {self.horizon_days} days{until}"
+
+
+def due_times(name: str, schedule: Schedule, since: datetime) -> list[datetime]:
+    """When a schedule is due within its horizon.
+
+    Raises:
+        DeclarationError: no such cron expression or time zone.
+    """
+    file = Settings.from_environment().pipelines.name
+    try:
+        zone = ZoneInfo(schedule.timezone)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise DeclarationError(file, f"pipelines.{name}.schedule.timezone", "is unknown", "a name such as Europe/Paris") from None
+    try:
+        times = CronSim(schedule.cron, since.astimezone(zone))
+    except CronSimError:
+        raise DeclarationError(
+            file, f"pipelines.{name}.schedule.cron", "is no cron expression", "five fields such as `0 6 * * 1`"
+        ) from None
+    end = since + timedelta(days=schedule.horizon_days)
+    return [time for time, _ in zip(takewhile(lambda time: time <= end, times), range(MOST_RUNS), strict=False)]
+
+
+def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | None = None) -> list[Forecast]:
+    """One line per account with a cap that a scheduled pipeline spends from; none without a schedule.
+
+    Raises:
+        DeclarationError: the schedule breaks a rule.
+    """
+    if pipeline.schedule is None:
+        return []
+    runs = due_times(name, pipeline.schedule, now or datetime.now(UTC))
+    plan = draft_plan(name, pipeline.schedule.parameters, settings, when=runs[0] if runs else now)
+    paying = _new_periods(plan.pipeline.datasets, settings, runs)
+    found = []
+    with open_ledger(settings) as ledger:
+        for account, asked in charges(ledger, plan, settings):
+            if account.epsilon_cap is None:
+                continue
+            standing = {entry.release.release_id for entry in ledger.entries(account.name)}
+            due = paying[1:] if asked.keys() <= standing else paying
+            one_run = [one.guarantee for one in asked.values()]
+            quote = ledger.dry_run(account.name, one_run)
+            fit, cap = _affordable(ledger, account.name, one_run, len(due)), quote.cap or 0.0
+            left, last = cap - quote.before.epsilon, due[fit - 1] if fit else None
+            found.append(Forecast(account.name, quote.cost.epsilon, left, fit, len(due), last, pipeline.schedule.horizon_days))
+    return found
+
+
+def _new_periods(datasets: Sequence[str], settings: Settings, runs: Sequence[datetime]) -> list[datetime]:
+    """The runs that are the first of a period of one of the data sets."""
+    first: dict[tuple[str, ...], datetime] = {}
+    for run in runs:
+        periods = periods_of(datasets, settings, when=run)
+        first.setdefault(tuple(periods.get(name, ONCE) for name in datasets), run)
+    return list(first.values())
+
+
+def _affordable(ledger: Ledger, account: str, one_run: list[Guarantee], most: int) -> int:
+    """How many periods fit, by bisection: no more than `most`."""
+    fits, fails = 0, most + 1
+    while fails - fits > 1:
+        tried = (fits + fails) // 2
+        fits, fails = (tried, fails) if ledger.dry_run(account, one_run * tried).allowed else (fits, tried)
+    return fits

@@ -1,0 +1,94 @@
+"""The journal of texts that are being written: a seed and one small file per token, of a release; the first of each stands.
+
+A killed worker goes on at the token that it lost, and twins of a release write one text together: all
+secret draws come from the release's own seed, so that whoever draws again draws the same. What is kept
+was elected under noise and is charged; journal and seed are deleted when the release is published.
+They belong to one state of the rows: where the rows have changed, another journal is begun, as the same
+randomness on two tables would compare them.
+
+private/journals/<release>/<version of the rows>    the journal, and clean votes, encrypted
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
+from dpicl.engine.files import PRIVATE_MODE, publish
+from dpicl.engine.settings import Settings
+from dpicl.pipeline import Cell
+from dpicl.randomness import Draws, Stream, system_stream
+
+SEED = "seed"
+
+
+@dataclass(frozen=True)
+class FileJournal:
+    """Tokens and secret draws by release; `names` has the release of every cell."""
+
+    settings: Settings
+    names: Mapping[Cell, str]
+    draws: Draws
+    rows: str
+    """Keyed name of the state of the rows that are drawn from."""
+
+    def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
+        """The tokens of a step, one per text; None where it has not been taken."""
+        with suppress(FileNotFoundError):
+            return tuple(json.loads(self._path(cell, step).read_text()))
+        return None
+
+    def keep(self, cell: Cell, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """Keep the tokens of a step, and give those that stand.
+
+        Where a twin's release was published meanwhile the journal is gone: what is drawn here will not be published.
+        """
+        publish(self._path(cell, step), lambda file: file.write(json.dumps(tokens).encode()), mode=PRIVATE_MODE)
+        return self.read(cell, step) or tokens
+
+    def stream(self, cell: Cell, name: str) -> Stream:
+        """Secret randomness for one purpose: the same whenever this release is taken up again, for ever lost once it is published."""
+        if self.draws.simulated:
+            return self.draws.public("journal", f"{cell.key},{name}")
+        return Stream(bytes.fromhex(keyed_hash(self._seed(cell), "journal", name)), simulated=False)
+
+    def _seed(self, cell: Cell) -> bytes:
+        path = self._folder(cell) / SEED
+        if not path.exists():
+            publish(path, lambda file: file.write(system_stream().bytes(KEY_BYTES)), mode=PRIVATE_MODE)
+        return path.read_bytes()
+
+    def _path(self, cell: Cell, step: int) -> Path:
+        return self._folder(cell) / f"{step:04d}.json"
+
+    def _folder(self, cell: Cell) -> Path:
+        return _folder(self.settings, self.names[cell], self.rows)
+
+
+def forget(settings: Settings, release: str) -> None:
+    """Delete the journal of a published release: as a whole, so that nobody goes on with a part of it."""
+    folder = _folder(settings, release)
+    gone = folder.with_name(f".{release}.{os.getpid()}")
+    with suppress(OSError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def votes_folder(settings: Settings, release: str, rows: str) -> Path:
+    """Where clean votes of a release on one state of the rows are kept, encrypted; they go with its journal."""
+    return _folder(settings, release, rows, "votes")
+
+
+def slots_folder(settings: Settings, release: str) -> Path:
+    """Where the queries of a release that is asked one by one take their places; not made here."""
+    return settings.home / "private" / "journals" / release / "slots"
+
+
+def _folder(settings: Settings, release: str, *below: str) -> Path:
+    return settings.private("journals", release, *below)

@@ -1,0 +1,129 @@
+"""Logs for machines: with DPICL_LOG_FORMAT=json every line of our loggers on standard error is one JSON object.
+
+    time, level, logger, message                          always
+    run, stage, unit, dataset, method, seed, attempt      inside a stage, where its references say so
+    seconds                                               on the line that a stage ends or fails with
+
+Messages are the counts that the orchestrator is told too; of an exception only its kind is written.
+Each process of a run turns this on by itself when it begins its first stage.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dpicl.engine.settings import log_format
+
+_PACKAGE = logging.getLogger("dpicl")
+_log = logging.getLogger("dpicl.tasks")
+_log.setLevel(logging.INFO)  # the orchestrator keeps what is logged here, but sets no level of its own
+_at: ContextVar[Mapping[str, Any] | None] = ContextVar("at", default=None)
+_attempt: ContextVar[int | None] = ContextVar("attempt", default=None)
+
+
+class _JsonLines(logging.StreamHandler[Any]):
+    """To what is standard error when a line comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(_JsonFormatter())
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: Any) -> None:
+        pass
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        content: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **(_at.get() or {}),
+        }
+        if hasattr(record, "seconds"):
+            content["seconds"] = round(record.seconds, 3)
+        if record.exc_info and record.exc_info[0]:
+            content["error"] = record.exc_info[0].__name__  # its text may quote a value
+        return json.dumps(content, ensure_ascii=True)
+
+
+def set_up() -> bool:
+    """Do what DPICL_LOG_FORMAT says in this process; gives whether lines are JSON.
+
+    Raises:
+        ParameterError: it says neither `text` nor `json`.
+    """
+    wanted, found = log_format() == "json", [handler for handler in _PACKAGE.handlers if isinstance(handler, _JsonLines)]
+    if wanted and not found:
+        _PACKAGE.addHandler(_JsonLines())
+    for handler in found if not wanted else ():
+        _PACKAGE.removeHandler(handler)
+    _PACKAGE.propagate = not wanted  # no line twice: the orchestrator's console prints what reaches the root
+    return wanted
+
+
+@contextmanager
+def stage_log(stage: str, references: Sequence[Any]) -> Iterator[list[str]]:
+    """Log the line of counts that a stage ends with, which is put into the list; in JSON also how it failed.
+
+    Args:
+        references: what the stage is called with: a run's folder, and the key of a unit or the name of a data set.
+
+    Raises:
+        ParameterError: DPICL_LOG_FORMAT cannot be followed.
+    """
+    as_json, started = set_up(), time.perf_counter()
+    counts: list[str] = []
+    which = _attempt.get()
+    token = _at.set({"stage": stage, **_named(references), **({} if which is None else {"attempt": which})})
+    try:
+        yield counts
+        _log.info("%s: %s", stage, *counts, extra={"seconds": time.perf_counter() - started})
+    except Exception as error:
+        if as_json:
+            _log.error("%s: failed: %s", stage, error, extra={"seconds": time.perf_counter() - started})
+        raise
+    finally:
+        _at.reset(token)
+
+
+def _named(references: Sequence[Any]) -> dict[str, Any]:
+    """Run, unit or data set from a stage's references; other arguments are not looked at."""
+    found: dict[str, Any] = {}
+    if references and isinstance(references[0], str):
+        found["run"] = Path(references[0]).name
+    owner = references[1] if len(references) > 1 else None
+    if isinstance(owner, tuple) and len(owner) == 1:
+        (owner,) = owner
+    if not isinstance(owner, str):
+        return found
+    method, _, rest = owner.partition("__")
+    dataset, _, seed = rest.rpartition("__seed")
+    if not (dataset and seed.isdigit()):
+        return {**found, "dataset": owner}
+    return {**found, "unit": owner, "method": method, "dataset": dataset, "seed": int(seed)}
+
+
+@contextmanager
+def attempt(number: int | None) -> Iterator[None]:
+    """While an orchestrator tries a stage: which try this is, from 1."""
+    token = _attempt.set(number)
+    try:
+        yield
+    finally:
+        _attempt.reset(token)

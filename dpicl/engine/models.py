@@ -1,0 +1,46 @@
+"""The models of a run, opened once per process."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from dpicl.engine.corpus import public_corpus
+from dpicl.engine.files import read_json, write_json
+from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
+from dpicl.errors import RunError
+from dpicl.lm.models import ModelSpec, Wanted, fingerprint_of, open_scorer, open_writer
+from dpicl.lm.requests import Scorer
+from dpicl.lm.voting import Writer
+
+TOLD: dict[Wanted, str] = {"scores": "model.json", "text": "model-text.json"}
+"""Where a run keeps what its model said of itself, by what it was opened for."""
+
+
+def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Scorer:
+    """The run's model; what it says of itself is kept for the manifest.
+
+    Raises:
+        RunError: it would answer in another manner than it has done so far in this run.
+    """
+    scorer = open_scorer(read_plan(run).model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
+    mode = read_json(write_json(run / TOLD[wanted], asdict(scorer.description))).get("mode", "")
+    if mode != scorer.description.mode:
+        raise RunError(f"run {run.name}: its model answered by {mode} and now by {scorer.description.mode}; start a new run")
+    return scorer
+
+
+def reader_of(run: Path, settings: Settings, wanted: Wanted) -> Scorer:
+    """The run's model that is asked with private rows; it may see them."""
+    return open_scorer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
+
+
+def writer_of(run: Path, settings: Settings) -> Writer:
+    """The run's model that reads private texts; it is on this machine."""
+    return open_writer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus())
+
+
+def fingerprint(spec: ModelSpec, settings: Settings) -> str:
+    """What names this model's weights in a release; found without loading it."""
+    return fingerprint_of(spec, corpus=public_corpus())

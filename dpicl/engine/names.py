@@ -1,0 +1,154 @@
+"""Names of releases: account, method, version, parameters, contract and period, under the installation's key.
+
+All of them are public facts. What stands in the rows is no part of a name: the same bytes for the same rows and other
+ones for changed rows would compare two tables without noise. The first draw of a period stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dpicl.accounting.ledger import Account, Entry, Ledger, Release, earlier_release_id, release_id
+from dpicl.accounting.ledger.budget import as_paid
+from dpicl.accounting.ledger.keys import canonical
+from dpicl.contract import Contract
+from dpicl.contract.declared import Declared
+from dpicl.contract.load import contract_digest
+from dpicl.contract.periods import ONCE
+from dpicl.engine.accounts import open_account
+from dpicl.engine.settings import Settings
+from dpicl.methods import METHODS, held_out_evaluation
+from dpicl.methods.common import Cost
+from dpicl.pipeline import Cell, Unit
+
+POST_PROCESSING = {"estimator", "also_sampled"}
+"""Choices that change nothing of a release: it is charged once for all of them."""
+_LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"})
+"""Choices that came later, as everything was before them: where all of a set are so, the release keeps its name."""
+WRITER, PERIOD, QUERIES = "writer", "period", "queries_sha256"
+
+
+def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") -> dict[str, Any]:
+    """What makes a release another one, besides account, contract and period; public.
+
+    Args:
+        writer: which model writes, where a model reads private rows.
+    """
+    method = METHODS[unit.method]
+    choices = {name: choice for name, choice in method.identity(contract, unit, cell).items() if name not in POST_PROCESSING}
+    for before in _LATER:
+        if before.items() <= choices.items():
+            choices = {name: choice for name, choice in choices.items() if name not in before}
+    return {
+        "epsilon": cell.epsilon,
+        "shots": cell.shots,
+        **({WRITER: writer} if method.MODEL_READS_ROWS else {}),
+        "replicate": unit.seed,
+        "simulated": contract.privacy.budget.benchmark,
+        **choices,
+    }
+
+
+def costs_of(contract: Declared, unit: Unit) -> dict[Cell, Cost]:
+    """Every release of a unit with its cost; known without any data."""
+    costs: dict[Cell, Cost] = METHODS[unit.method].releases(contract, unit)
+    return costs
+
+
+def releases_of(
+    ledger: Ledger,
+    key: bytes,
+    contract: Declared,
+    unit: Unit,
+    settings: Settings,
+    *,
+    period: str,
+    writer: str = "",
+    also: Mapping[str, Any] | None = None,
+) -> dict[Cell, Release]:
+    """Every release of a unit by its name, priced as its account states it; the account is opened.
+
+    Args:
+        period: as `contract.periods` writes it.
+        writer: which model writes, where a model reads private rows.
+        also: further public parameters of the releases.
+
+    Raises:
+        PrivacyError: the account protects something else than the releases do.
+    """
+    account = open_account(ledger, contract, unit.method, settings)
+    earlier = _earlier(ledger, account) if period == ONCE else []
+    found = {}
+    for cell, cost in costs_of(contract, unit).items():
+        parameters = {**parameters_of(contract, unit, cell, writer), **(also or {}), **({} if period == ONCE else {PERIOD: period})}
+        described: dict[str, Any] = {
+            "mechanism": unit.method,
+            "mechanism_version": METHODS[unit.method].VERSION,
+            "parameters": parameters,
+            "contract_digest": contract_digest(contract),
+        }
+        stands = _standing(key, earlier, described)
+        name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **described)
+        guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
+        found[cell] = stands or Release(name, account.name, unit.method, parameters, guarantee)
+    return found
+
+
+def evaluation_of(
+    key: bytes,
+    account: Account,
+    contract: Contract,
+    unit: Unit,
+    releases: Iterable[Release],
+    *,
+    period: str,
+    model: str,
+    queries: int | None,
+) -> Release:
+    """The release that measures a unit's answers on held-out private rows: of these releases, this model and these cells.
+
+    Args:
+        model: fingerprint of the model that answers.
+        queries: most rows that are asked; None for all.
+    """
+    assert contract.split is not None
+    parameters = {
+        "method": unit.method,
+        "replicate": unit.seed,
+        "model": model,
+        "cells": [cell.key for cell in held_out_evaluation.measured_cells(unit)],
+        "queries": queries,
+        "epsilon": contract.split.evaluation_epsilon,
+        "releases": sorted({release.release_id for release in releases}),
+        **({} if period == ONCE else {PERIOD: period}),
+    }
+    name = release_id(
+        key,
+        account=account.name,
+        mechanism=held_out_evaluation.MECHANISM,
+        mechanism_version=held_out_evaluation.VERSION,
+        parameters=parameters,
+        contract_digest=contract_digest(contract),
+        neighbours=account.neighbours,
+        period=period,
+    )
+    guarantee = as_paid(held_out_evaluation.cost(contract, unit), account)
+    return Release(name, account.name, held_out_evaluation.MECHANISM, parameters, guarantee)
+
+
+def _earlier(ledger: Ledger, account: Account) -> list[Entry]:
+    """Releases whose names still hold a version of the rows."""
+    return [entry for entry in ledger.entries(account.name) if entry.release.content_version]
+
+
+def _standing(key: bytes, earlier: Iterable[Entry], described: Mapping[str, Any]) -> Release | None:
+    """The first of these releases that the description fits: it stands for `once`, and is not drawn again under another name."""
+    parameters = canonical({name: value for name, value in described["parameters"].items() if name != QUERIES})
+    for entry in earlier:
+        one = entry.release
+        if one.mechanism == described["mechanism"] and canonical(one.parameters) == parameters:
+            named = {**described, "parameters": one.parameters, "account": one.account, "neighbours": one.guarantee.neighbours}
+            if earlier_release_id(key, content_version=one.content_version, **named) == one.release_id:
+                return one
+    return None

@@ -1,0 +1,240 @@
+"""Planning: a pipeline's name and a user's changes become the plan of a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dpicl.contract import Contract, Declared, TextContract
+from dpicl.contract.periods import ONCE, period_at, read_period
+from dpicl.engine.names import costs_of
+from dpicl.engine.quote import check_budget
+from dpicl.engine.run_folder import Plan, check_versions, read_plan, run_folder, write_plan
+from dpicl.engine.settings import Settings, power_watts
+from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, PrivacyError
+from dpicl.lm.egress import check_egress
+from dpicl.lm.models import ModelSpec, resolve_model
+from dpicl.methods import METHODS
+from dpicl.methods.common import check_queries, check_supported
+from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override
+from dpicl.tabular.public_queries import find_queries
+from dpicl.tabular.source import find_rows
+from dpicl.text.read import find_texts
+
+
+def make_plan(
+    pipeline_name: str,
+    changes: Mapping[str, Any],
+    run_id: str | None,
+    *,
+    resume: bool = False,
+    period: str | None = None,
+    when: datetime | None = None,
+) -> Path:
+    """Check everything that can be checked before any private byte is read, and write the plan.
+
+    Args:
+        changes: fields of the pipeline that replace the file's.
+        run_id: folder name of the run; made from the pipeline and the time if None.
+        resume: go on with the run `run_id` and its own plan, periods included.
+        period: of all releases, in place of what contracts and the time say.
+        when: the time that a public schedule is due; now if None.
+
+    Returns:
+        The run's folder.
+
+    Raises:
+        DpiclError: a name, value or file breaks a rule; nothing was written.
+    """
+    settings = Settings.from_environment()
+    power_watts()
+    if resume and run_id is not None:
+        folder = run_folder(settings, run_id)
+        check_versions(folder, read_plan(folder))
+        return folder
+    name = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    plan = draft_plan(pipeline_name, changes, settings, name, period=period, when=when)
+    return begin(plan, settings)
+
+
+def begin(plan: Plan, settings: Settings) -> Path:
+    """Check a plan against contracts, models and budgets, and write it; returns the run's folder.
+
+    Raises:
+        DpiclError: a name or value breaks a rule; nothing was written.
+    """
+    _check_grid(plan, settings)
+    _check_caps(plan, settings)
+    folder = run_folder(settings, plan.run_id)
+    settings.make_runs()
+    write_plan(folder, plan)
+    return folder
+
+
+def draft_plan(
+    pipeline_name: str,
+    changes: Mapping[Any, Any],
+    settings: Settings,
+    run_id: str = "",
+    *,
+    period: str | None = None,
+    when: datetime | None = None,
+) -> Plan:
+    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release.
+
+    Raises:
+        DpiclError: a name or value breaks a rule.
+    """
+    pipelines = load_pipelines(settings.pipelines)
+    pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
+    known = registry(pipelines, settings.pipelines.name)
+    writer = None if pipeline.writer is None else resolve_model(pipeline.writer, known)
+    if "model" not in {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}:
+        _check_default(pipeline, settings)
+    periods = periods_of(pipeline.datasets, settings, period, when)
+    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, known), writer, periods)
+
+
+def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:
+    """The period of each data set's releases, but those that are made once.
+
+    Args:
+        period: for all of them, in place of what their contracts and the time say.
+        when: the time that counts; now if None.
+
+    Raises:
+        ParameterError: `period` is none.
+    """
+    chosen = None if period is None else read_period(period)
+    at = when or datetime.now(UTC)
+    found = {name: chosen or period_at(settings.declared(name).releases.every, at) for name in datasets}
+    return {name: one for name, one in found.items() if one != ONCE}
+
+
+def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
+    """The models that pipelines.yaml names.
+
+    Raises:
+        DeclarationError: an entry breaks a rule.
+    """
+    models = {}
+    for name, entry in pipelines.models.items():
+        try:
+            models[name] = ModelSpec.model_validate({**entry, "name": name})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = ".".join(["models", name, *map(str, first["loc"])])
+            raise DeclarationError(
+                file, key, first["msg"].removeprefix("Value error, "), "a model of kind bundled, tiny, transformers, endpoint or fake"
+            ) from None
+    return models
+
+
+def _check_default(pipeline: Pipeline, settings: Settings) -> None:
+    """No budget is spent on what nobody has chosen: a model is named, where its answers from private texts cost something."""
+    for name in pipeline.datasets if any(METHODS[method].MODEL_READS_ROWS for method in pipeline.methods) else ():
+        check_named(settings.declared(name), "--model")
+
+
+def check_named(contract: Declared, option: str) -> None:
+    """Refuse a model that was not named, on texts that are no benchmark's.
+
+    Raises:
+        ModelRefusedError: says how to name one.
+    """
+    if isinstance(contract, TextContract) and not contract.privacy.budget.benchmark:
+        raise ModelRefusedError(
+            f"{contract.name}: no model is named, and the default one has random weights, on which budget would be spent for nothing; "
+            f"expected {option} NAME (`tiny` too, if it is meant)"
+        )
+
+
+def _check_grid(plan: Plan, settings: Settings) -> None:
+    """What `check_units` checks, and that the rows are at hand."""
+    check_units(plan, settings)
+    for name in plan.pipeline.datasets:
+        if any(unit.dataset == name for unit in plan.units.values()):
+            _find(settings.declared(name), settings)
+
+
+def check_units(plan: Plan, settings: Settings) -> None:
+    """Every data set has a contract, and every contract allows what the grid asks of it and tells the models; no model is opened.
+
+    Raises:
+        DpiclError: a name or value breaks a rule.
+    """
+    for name in plan.pipeline.datasets:
+        contract = settings.declared(name)
+        for unit in (unit for unit in plan.units.values() if unit.dataset == name):
+            _check_kind(contract, unit)
+            check_egress(contract, unit, plan.model)
+            if METHODS[unit.method].MODEL_READS_ROWS:
+                check_writer(contract, unit, plan.writing_model)
+            check_supported(contract, unit)
+            check_queries(contract, unit)
+            costs_of(contract, unit)  # refuses what has no price
+
+
+def _check_caps(plan: Plan, settings: Settings) -> None:
+    """Refuse what passes a cap; benchmarks have none and are not asked."""
+    capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
+    if capped:
+        check_budget(plan, [unit for unit in plan.units.values() if unit.dataset in capped], settings)
+
+
+def _check_kind(contract: Declared, unit: Unit) -> None:
+    """A method works on rows of a table or on texts."""
+    if unit.method not in _methods_for(contract):
+        kind = "texts" if isinstance(contract, TextContract) else "a table"
+        names = ", ".join(_methods_for(contract))
+        raise ParameterError("methods", unit.method, f"one of {names}: {contract.name} holds {kind}")
+    if isinstance(contract, Contract) and unit.method == "gdp_tabicl":
+        _check_shots(contract, unit)
+
+
+def _methods_for(contract: Declared) -> list[str]:
+    """Methods that the contract has what they need for."""
+    if not isinstance(contract, TextContract):
+        return sorted(name for name, method in METHODS.items() if method.DATA == "table")
+    sizes = {"dp_icl": contract.ensemble, "few_shot_generation": contract.generation}
+    return [name for name, found in sizes.items() if found is not None]
+
+
+def _check_shots(contract: Contract, unit: Unit) -> None:
+    missing = [shots for shots in unit.shots if shots not in contract.shots]
+    if missing:
+        raise ParameterError("shots", missing[0], f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for these")
+
+
+def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
+    """Private texts are read by a model that may see them: votes on tokens in this process only, ensembles on a trusted server too.
+
+    Raises:
+        ModelRefusedError: this one may not.
+        PrivacyError: it counts in too few bits for texts that are not a benchmark's.
+    """
+    is_server = unit.method == "few_shot_generation" and writer.kind == "endpoint"
+    if is_server or writer.trust != "local":
+        raise ModelRefusedError(
+            f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "
+            f"local; expected a local model as --writer, which may be another than the --model that answers"
+        )
+    if not contract.privacy.budget.benchmark and writer.dtype != "float32":
+        # voters are read in batches, and one prompt moves what rounding makes of the others: in sixteen bits too far
+        raise PrivacyError(
+            f"{contract.name}: model {writer.name!r} has dtype {writer.dtype}, in which one private text moves the votes of others by "
+            f"rounding; expected dtype float32 for the model that writes, or a contract with `benchmark: true`"
+        )
+
+
+def _find(contract: Declared, settings: Settings) -> None:
+    """Raises a SourceError if the rows are not at hand; reads none."""
+    if isinstance(contract, TextContract):
+        find_texts(contract, data_folder=settings.data)
+    elif isinstance(contract, Contract):
+        find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+        find_queries(contract, data_folder=settings.data)

@@ -1,0 +1,137 @@
+"""What a run would spend, known from contracts, periods and ledger before any private byte is read.
+
+A release that was charged before, in the same period and under the same parameters, is free, whatever became of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from dpicl.accounting.ledger import Account, Ledger, Quote, Release
+from dpicl.accounting.ledger.keys import canonical
+from dpicl.contract import Contract
+from dpicl.contract.declared import Declared
+from dpicl.engine.accounts import account_of, open_account
+from dpicl.engine.models import fingerprint
+from dpicl.engine.names import QUERIES, evaluation_of, releases_of
+from dpicl.engine.releases import check_ledger, ledger_key, open_ledger
+from dpicl.engine.run_folder import Plan
+from dpicl.engine.settings import Settings
+from dpicl.errors import BudgetError
+from dpicl.methods import METHODS
+from dpicl.pipeline import Unit
+
+
+@dataclass(frozen=True)
+class AccountQuote:
+    """What one account would be asked for."""
+
+    account: str
+    releases: int
+    charged_before: int
+    quote: Quote
+
+
+def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = None) -> list[AccountQuote]:
+    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing.
+
+    Raises:
+        LedgerRefusedError: the ledger was edited or rolled back; told before anything is read.
+    """
+    with open_ledger(settings) as ledger:
+        ledger.verify()
+        return [_quote(ledger, account, asked) for account, asked in charges(ledger, plan, settings, units)]
+
+
+def charges(
+    ledger: Ledger, plan: Plan, settings: Settings, units: Iterable[Unit] | None = None
+) -> list[tuple[Account, dict[str, Release]]]:
+    """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release."""
+    chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
+    writer = fingerprint(plan.writing_model, settings) if any(METHODS[unit.method].MODEL_READS_ROWS for unit in chosen) else ""
+    accounts = {account.name: account for account in ledger.accounts()}
+    found: dict[str, dict[str, Release]] = {}
+    for unit in chosen:
+        contract = settings.declared(unit.dataset)
+        check_ledger(contract)
+        account = open_account(ledger, contract, unit.method, settings)
+        accounts[account.name] = account
+        period = plan.period_of(unit.dataset)
+        named = releases_of(ledger, key, contract, unit, settings, period=period, writer=writer)
+        releases = list(named.values())
+        if contract.evaluation == "charged":
+            assert isinstance(contract, Contract)
+            model, queries = fingerprint(plan.model, settings), plan.pipeline.queries
+            releases.append(evaluation_of(key, account, contract, unit, releases, period=period, model=model, queries=queries))
+        found.setdefault(account.name, {}).update({one.release_id: one for one in releases})
+    return [(accounts[name], found[name]) for name in sorted(found)]
+
+
+def _quote(ledger: Ledger, account: Account, asked: Mapping[str, Release]) -> AccountQuote:
+    entries = [entry.release for entry in ledger.entries(account.name)]
+    names, described = {entry.release_id for entry in entries}, {_described(entry) for entry in entries if QUERIES in entry.parameters}
+    new = [one.guarantee for one in asked.values() if one.release_id not in names and _described(one) not in described]
+    return AccountQuote(account.name, len(asked), len(asked) - len(new), ledger.dry_run(account.name, new))
+
+
+def _described(release: Release) -> str:
+    """A release whose name holds the queries that it answers, which are not read yet."""
+    return canonical([release.mechanism, {name: value for name, value in release.parameters.items() if name != QUERIES}])
+
+
+def accounts_of(asked: Iterable[tuple[str, str]], settings: Settings) -> list[Account]:
+    """The accounts that data sets' methods spend from, as contracts speak of them, each under the ledger's name.
+
+    Args:
+        asked: pairs of data set and method.
+    """
+    with open_ledger(settings) as ledger:
+        return list(dict.fromkeys(payer(ledger, settings.declared(dataset), method, settings) for dataset, method in asked))
+
+
+def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
+    """What a contract says of its account, under the name that the ledger has for it; opens and binds it."""
+    return replace(account_of(contract, method), name=open_account(ledger, contract, method, settings).name)
+
+
+def unheeded_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
+    """A sentence for each cap that a contract has come to state and that does not count, as another was decided in the ledger.
+
+    Args:
+        accounts: as contracts state them; those that are not open, or are a benchmark's, are passed by.
+    """
+    capped = [account for account in accounts if not account.benchmark]
+    if not capped:
+        return []
+    with open_ledger(settings) as ledger:
+        opened = {account.name for account in ledger.accounts()}
+        found = ((asked, ledger.unheeded(asked)) for asked in capped if asked.name in opened)
+        return [_unheeded(asked, holding) for asked, holding in found if holding is not None]
+
+
+def _unheeded(asked: Account, holding: Account) -> str:
+    """Both numbers, and the command that makes the contract's one count."""
+    with_delta = asked.delta_cap != holding.delta_cap
+    caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (asked, holding)]
+    command = f"dpicl budget {asked.name} --cap {asked.epsilon_cap:.12g}" + (f" --delta {asked.delta_cap:.12g}" if with_delta else "")
+    return (
+        f"account {asked.name!r}: its contract now says a cap of epsilon {caps[0]}, which does not count: {caps[1]} was decided in the "
+        f"ledger and holds; `{command}` changes it"
+    )
+
+
+def check_budget(plan: Plan, units: Iterable[Unit], settings: Settings) -> None:
+    """Refuse a run that would pass a cap.
+
+    Raises:
+        BudgetError: with what was asked, spent, the cap and what is left.
+    """
+    for line in quote_plan(plan, settings, units):
+        if not line.quote.allowed:
+            quote = line.quote
+            raise BudgetError(
+                f"account {line.account!r}: {line.releases - line.charged_before} new releases ask epsilon={quote.cost.epsilon:.6g}, "
+                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
+                f"expected fewer seeds, shots or epsilons"
+            )

@@ -1,0 +1,254 @@
+"""Releases through the ledger: charged before a mechanism reads, published once, read by hash.
+
+    reserve   every release of a unit is charged, durably, before its mechanism sees a row, and its receipt written
+    publish   a draw is written whole, its hash is put to the ledger, and the first one wins
+    read      only bytes whose hash the ledger says is published
+
+A crash between any two steps leaves budget spent and never a second draw to be seen: a
+draft whose hash won is found again by its name, any other draft is worth nothing. An artefact
+under a name that the ledger does not know is a refusal.
+
+State       ledger            DPICL_LEDGER (a database URL), else `ledger.db` in DPICL_HOME
+            key, anchor       `keys/ledger.key`, `ledger.anchor.json` in DPICL_HOME
+            artefacts         `released/<account>/<release_id>` in DPICL_HOME, with receipts
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from dpicl.accounting.ledger import Ledger, Release, Reservation, content_version, load_key
+from dpicl.contract.declared import Declared
+from dpicl.engine.artefacts import read_content_digest, read_queries
+from dpicl.engine.changed import tell_if_changed
+from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
+from dpicl.engine.models import fingerprint
+from dpicl.engine.names import QUERIES, WRITER, releases_of
+from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, keep
+from dpicl.engine.run_folder import UnitFolder, read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.state_home import KEY, LEDGER, check_one_home
+from dpicl.errors import LedgerError, LedgerRefusedError
+from dpicl.files.durable import sync_folder
+from dpicl.methods import METHODS
+from dpicl.pipeline import Cell, Unit
+
+SPENDING = "releases.json"
+
+
+@contextmanager
+def open_ledger(settings: Settings) -> Iterator[Ledger]:
+    """The ledger of this installation.
+
+    Raises:
+        LedgerRefusedError: releases stand that were charged in another one, or another folder holds a ledger too.
+    """
+    key = ledger_key(settings)
+    check_not_lost(settings)
+    with Ledger.open(address_of(settings), key, settings.home / "ledger.anchor.json") as ledger:
+        check_not_shorter(ledger, settings)
+        yield ledger
+
+
+def check_shared(contracts: Iterable[Declared]) -> None:
+    """Refuse to charge rows in a ledger of this host alone, where other hosts work on them too: each would have a budget of its own.
+
+    Raises:
+        LedgerRefusedError: DPICL_LEDGER names no database that all share.
+    """
+    capped = sorted(contract.name for contract in contracts if not contract.privacy.budget.benchmark)
+    if capped and not (os.environ.get("DPICL_LEDGER") or "").startswith("postgresql"):
+        raise LedgerRefusedError(
+            f"{capped[0]}: on a cluster every host would spend from a ledger of its own; expected one PostgreSQL for all in DPICL_LEDGER"
+        )
+
+
+def address_of(settings: Settings) -> str | URL:
+    """Of the ledger's database; its file's path may hold any letters."""
+    return os.environ.get("DPICL_LEDGER") or URL.create("sqlite", database=str(settings.home / LEDGER))
+
+
+def check_ledger(contract: Declared) -> None:
+    """Refuse to charge rows elsewhere than in the ledger that their contract names.
+
+    Raises:
+        LedgerRefusedError: DPICL_LEDGER names another one, or none.
+    """
+    if contract.ledger is None:
+        return
+    try:
+        used, named = (make_url(text) for text in (os.environ.get("DPICL_LEDGER") or "sqlite://", contract.ledger))
+    except ArgumentError:
+        raise LedgerRefusedError("DPICL_LEDGER: is no database URL; expected postgresql://…") from None
+    if [(url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named)].count(
+        (named.get_backend_name(), named.host, named.port or 5432, named.database)
+    ) < 2:
+        raise LedgerRefusedError(f"{contract.name}: is charged in the ledger {contract.ledger} only; expected that one in DPICL_LEDGER")
+
+
+def ledger_key(settings: Settings) -> bytes:
+    """The installation's secret key for names of releases and versions of data; nothing is charged without it.
+
+    Raises:
+        LedgerRefusedError: it is no key, or another folder holds a ledger too.
+    """
+    check_one_home(settings.home)
+    return load_key(settings.make_home() / KEY)
+
+
+def rows_version(settings: Settings, digest: str) -> str:
+    """A keyed name of one state of private rows: for private places only, as who sees two of them can compare tables."""
+    return content_version(ledger_key(settings), bytes.fromhex(digest))
+
+
+@dataclass(frozen=True)
+class UnitReleases:
+    """The releases of one unit, named and priced."""
+
+    folder: UnitFolder
+    named: Mapping[Cell, Release]
+
+    @staticmethod
+    def of(folder: UnitFolder, ledger: Ledger) -> UnitReleases:
+        """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
+        plan, contract, unit, settings = read_plan(folder.run), folder.declared, folder.unit, folder.settings
+        check_ledger(contract)
+        writer = fingerprint(plan.writing_model, settings) if METHODS[unit.method].MODEL_READS_ROWS else ""
+        also = {QUERIES: _queries_digest(folder)} if METHODS[unit.method].ANSWERS_QUERIES else {}
+        named = releases_of(
+            ledger, ledger_key(settings), contract, unit, settings, period=plan.period_of(unit.dataset), writer=writer, also=also
+        )
+        return UnitReleases(folder, named)
+
+    def reserve(self, ledger: Ledger) -> list[Cell]:
+        """Charge every release that was not charged before; gives those that nothing is published for.
+
+        Raises:
+            BudgetError: the account's cap would be passed; no mechanism has read a row.
+            LedgerRefusedError: an artefact stands under a name that the ledger does not know.
+        """
+        answers = {cell: self.charge(ledger, cell) for cell in self.named}
+        charged = sum(answer.is_new for answer in answers.values())
+        if charged or not (self.folder.path / SPENDING).exists():
+            spending = {
+                "releases": len({release.release_id for release in self.named.values()}),
+                "charged_now": charged,
+                "account": next(iter(self.named.values())).account,
+            }
+            write_json(self.folder.path / SPENDING, spending, replace=True)
+        return [cell for cell, answer in answers.items() if answer.artefact_sha256 is None]
+
+    def charge(self, ledger: Ledger, cell: Cell) -> Reservation:
+        """Charge one release, unless it was charged before, and write its receipt.
+
+        Raises:
+            BudgetError: the account's cap would be passed; no mechanism has read a row.
+            LedgerRefusedError: an artefact stands under a name that the ledger does not know.
+        """
+        release, settings = self.named[cell], self.folder.settings
+        if ledger.find(release.release_id) is None and artefact_of(settings, release).exists():
+            raise LedgerRefusedError(
+                f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
+                f"restore the ledger from a backup, or `dpicl ledger adopt`"
+            )
+        if METHODS[self.folder.unit.method].MODEL_READS_ROWS:
+            ledger.take_up(release, differing=[WRITER])
+        answer = ledger.reserve(release)
+        keep(ledger, release, settings)
+        return answer
+
+    def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> None:
+        """Offer a draw as the release; if another one has won already, this one is discarded unseen."""
+        release = self.named[cell]
+        mine = hashlib.sha256(content).hexdigest()
+        draft = self._draft(release, mine)
+        publish(draft, lambda file: file.write(content), mode=PRIVATE_MODE)
+        winner = ledger.publish(release.release_id, mine)
+        if winner == mine:
+            with suppress(FileNotFoundError):  # a reader has renamed it
+                draft.replace(self._final(release))
+            sync_folder(draft.parent)
+        keep(ledger, release, self.folder.settings)
+        self._forget_losers(release, winner)
+
+    def _forget_losers(self, release: Release, winner: str) -> None:
+        """Other draws of a release, of late or killed tries, are a second look at the rows."""
+        kept = self._draft(release, winner)
+        for draft in kept.parent.glob(f"{release.release_id}.*.draft"):
+            if draft != kept:
+                draft.unlink(missing_ok=True)
+
+    def read(self, ledger: Ledger, cell: Cell) -> bytes:
+        """The published artefact of a release.
+
+        Raises:
+            LedgerError: nothing is published, or the artefact is gone.
+            LedgerRefusedError: the artefact is not what was published.
+        """
+        release = self.named[cell]
+        winner = ledger.published(release.release_id)
+        if winner is None:
+            raise LedgerError(f"{self.folder.unit.key}: {cell.key}: nothing is published for this release")
+        final, draft = self._final(release), self._draft(release, winner)
+        if not final.exists():
+            with suppress(FileNotFoundError):
+                draft.replace(final)
+        if not final.exists():
+            raise LedgerError(
+                f"{self.folder.unit.key}: {cell.key}: the published artefact is gone; its budget stays spent, restore released/ from a backup"
+            )
+        content = final.read_bytes()
+        if hashlib.sha256(content).hexdigest() != winner:
+            raise LedgerRefusedError(f"{self.folder.unit.key}: {cell.key}: the artefact is not the one that was published")
+        return content
+
+    def _final(self, release: Release) -> Path:
+        return artefact_of(self.folder.settings, release)
+
+    def _draft(self, release: Release, sha256: str) -> Path:
+        return self._final(release).with_name(f"{release.release_id}.{sha256}.draft")
+
+
+def _queries_digest(folder: UnitFolder) -> str:
+    """Of the public queries that a release answers: other queries, another release."""
+    return hashlib.sha256(json.dumps(read_queries(folder).data.column("text").to_pylist()).encode()).hexdigest()
+
+
+def release_missing(folder: UnitFolder, draw: Callable[[list[Cell]], Mapping[Cell, bytes]]) -> dict[Cell, bytes]:
+    """Charge, draw and publish what is missing, and read all releases of a unit back.
+
+    Args:
+        draw: makes artefacts for the given cells; called only after they are charged.
+    """
+    with open_ledger(folder.settings) as ledger:
+        releases = UnitReleases.of(folder, ledger)
+        missing = releases.reserve(ledger)
+        for cell, content in (draw(missing) if missing else {}).items():
+            releases.publish(ledger, cell, content)
+        found = {cell: releases.read(ledger, cell) for cell in releases.named}
+    if not folder.declared.privacy.budget.benchmark:
+        version = rows_version(folder.settings, read_content_digest(folder))
+        drawn = {releases.named[cell].release_id for cell in missing}
+        tell_if_changed(folder.settings, folder.unit.dataset, {one.release_id for one in releases.named.values()}, drawn, version)
+    return found
+
+
+def spending_of(run: Path, units: Mapping[str, Unit]) -> dict[str, tuple[int, int]]:
+    """Releases and newly charged ones of a run, by account."""
+    totals: dict[str, tuple[int, int]] = {}
+    for key in units:
+        path = run / "units" / key / SPENDING
+        if path.exists():
+            stored = read_json(path)
+            releases, charged = totals.get(stored["account"], (0, 0))
+            totals[stored["account"]] = (releases + stored["releases"], charged + stored["charged_now"])
+    return totals

@@ -1,0 +1,198 @@
+"""The folder of one run: plan, units, results. Everything a resumed run needs is in it.
+
+runs/<run_id>/plan.json                      pipeline, units and model, written first
+runs/<run_id>/units/<unit>/…                 released artefacts, prompts, scores, results
+runs/<run_id>/manifest.json, results.csv, timings.csv, report.html, report.md
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpicl.contract.declared import Declared
+from dpicl.contract.models import Contract
+from dpicl.contract.periods import ONCE, read_period
+from dpicl.contract.text import TextContract
+from dpicl.engine.files import read_json, write_json
+from dpicl.engine.settings import Settings
+from dpicl.errors import ParameterError, RunError
+from dpicl.lm.models import ModelSpec
+from dpicl.methods import METHODS
+from dpicl.pipeline import Pipeline, Unit, units_of
+
+PLAN = "plan.json"
+_FIRST = {"ldp_tabicl": 1, "gdp_tabicl": 3, "mst_tabicl": 1, "few_shot_generation": 1, "dp_icl": 1}
+"""Versions of methods from before plans named them: those that came later are always named."""
+_BEFORE_WRITERS = {"gdp_tabicl": 2}
+"""The newest versions that plans may be of which do not know of a writing model, if they are not today's."""
+_RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+
+
+def run_folder(settings: Settings, run_id: str) -> Path:
+    """Folder of a run.
+
+    Raises:
+        RunError: the id is not a plain name.
+    """
+    if not _RUN_ID.match(run_id):
+        raise RunError(f"run id {run_id[:60]!r}: expected letters, digits, dots, dashes and underscores")
+    return settings.runs / run_id
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run does, as first written; resuming with another plan is refused."""
+
+    run_id: str
+    pipeline_name: str
+    pipeline: Pipeline
+    model: ModelSpec
+    writer: ModelSpec | None = None
+    """The local model that writes demonstrations from private texts, if that is another one."""
+    periods: Mapping[str, str] = field(default_factory=dict)
+    """The period of each data set's releases, as it was when the run was planned; `once` of those that are not named."""
+
+    def period_of(self, dataset: str) -> str:
+        """The period that a data set's releases are made for."""
+        return self.periods.get(dataset, ONCE)
+
+    @property
+    def writing_model(self) -> ModelSpec:
+        """The model that reads private texts."""
+        return self.writer or self.model
+
+    @property
+    def units(self) -> dict[str, Unit]:
+        """Units by key."""
+        return {unit.key: unit for unit in units_of(self.pipeline)}
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """Of its methods: what another one left half done is read otherwise."""
+        return {method: METHODS[method].VERSION for method in self.pipeline.methods}
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON; infinity is written as text."""
+        pipeline = json.loads(self.pipeline.model_dump_json())
+        pipeline["epsilons"] = [str(epsilon) for epsilon in self.pipeline.epsilons]
+        if self.pipeline.queries is None:
+            del pipeline["queries"]  # plans of earlier versions stay the same
+        return {
+            "run_id": self.run_id,
+            "pipeline_name": self.pipeline_name,
+            "pipeline": pipeline,
+            "model": self.model.model_dump(mode="json"),
+            "versions": self.versions,
+            **({} if self.writer is None else {"writer": self.writer.model_dump(mode="json")}),
+            **({"periods": dict(self.periods)} if self.periods else {}),
+        }
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Store the plan, or check that the stored one is the same.
+
+    Raises:
+        RunError: the folder holds another plan, or cannot be written.
+    """
+    try:
+        write_json(folder / PLAN, plan.as_json())
+    except OSError as error:
+        raise RunError(f"run {plan.run_id}: its folder cannot be written ({error.strerror})") from None
+    stored = _stored(folder)
+    if {**stored, "versions": _versions(stored)} != plan.as_json():
+        raise RunError(f"run {plan.run_id}: its plan differs from this command's; resume with the same options or start a new run")
+
+
+def check_versions(folder: Path, plan: Plan) -> None:
+    """Whether what a run has done so far can be gone on with.
+
+    Raises:
+        RunError: it was begun by another version of a method.
+    """
+    found = _versions(_stored(folder))
+    for method, version in plan.versions.items():
+        if found.get(method) != version:
+            raise RunError(f"run {plan.run_id}: it was begun by another version of {method}; start a new run")
+
+
+def _versions(stored: Any) -> dict[str, int]:
+    """What a stored plan says; plans did not say it at first."""
+    known = _FIRST if "writer" in stored["pipeline"] else _FIRST | _BEFORE_WRITERS
+    first = {method: known.get(method, 0) for method in stored["pipeline"]["methods"]}
+    return dict(stored.get("versions", first))
+
+
+def read_plan(folder: Path) -> Plan:
+    """The plan of a run.
+
+    Raises:
+        RunError: there is no such run, or its plan cannot be read.
+    """
+    content = _stored(folder)
+    try:
+        pipeline, model = Pipeline.model_validate(content["pipeline"]), ModelSpec.model_validate(content["model"])
+        writer = ModelSpec.model_validate(content["writer"]) if "writer" in content else None
+        periods = {str(dataset): read_period(period) for dataset, period in content.get("periods", {}).items()}
+        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer, periods)
+    except (AttributeError, KeyError, TypeError, ValueError, ParameterError):
+        raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
+
+
+def _stored(folder: Path) -> Any:
+    try:
+        return read_json(folder / PLAN)
+    except FileNotFoundError:
+        raise RunError(f"run {folder.name}: no such run in {folder.parent.name}/") from None
+    except ValueError:
+        raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
+
+
+@dataclass(frozen=True)
+class UnitFolder:
+    """Paths of one unit's artefacts, and what it needs to be worked on."""
+
+    run: Path
+    unit: Unit
+    declared: Declared
+    settings: Settings
+
+    @property
+    def contract(self) -> Contract:
+        """The contract of a unit that works on a table."""
+        assert isinstance(self.declared, Contract)
+        return self.declared
+
+    @property
+    def texts(self) -> TextContract:
+        """The contract of a unit that works on texts."""
+        assert isinstance(self.declared, TextContract)
+        return self.declared
+
+    @property
+    def path(self) -> Path:
+        """Released artefacts of the unit."""
+        return self.run / "units" / self.unit.key
+
+    @property
+    def private(self) -> Path:
+        """Private intermediate artefacts of the unit, apart from released ones."""
+        return self.settings.private(self.unit.dataset, self.run.name, self.unit.key)
+
+
+def open_unit(run: str, unit_key: str) -> UnitFolder:
+    """Find a unit by reference.
+
+    Raises:
+        RunError: the run has no such unit.
+    """
+    settings, folder = Settings.from_environment(), Path(run)
+    units = read_plan(folder).units
+    if unit_key not in units:
+        raise RunError(f"run {folder.name}: it has no unit {unit_key[:80]!r}")
+    unit = units[unit_key]
+    return UnitFolder(folder, unit, settings.declared(unit.dataset), settings)

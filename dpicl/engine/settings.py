@@ -1,0 +1,195 @@
+"""Where things are, from the environment.
+
+DPICL_HOME        state: ledger, keys, releases, private files, models default the platform's state folder of the user
+DPICL_RUNS        runs and their reports, which may be deleted      default `runs` in a DPICL_HOME that is set, else ./.dpicl/runs
+DPICL_DATA        folder of data files that contracts name          default none
+DPICL_CONTRACTS   folder of contracts                               default ./data_contracts, else the packaged ones
+DPICL_PIPELINES   pipelines.yaml                                    default ./pipelines.yaml, else the packaged one
+DPICL_LEDGER      the ledger's database, `postgresql://…` for several hosts default `ledger.db` in DPICL_HOME
+DPICL_POWER_WATTS power that running time is turned into energy with  default 100
+DPICL_LOG_FORMAT  `json`: a run's log as JSON lines on standard error default text
+DPICL_QUERY_SECONDS how long a contract's query may take, rows read   default 3600
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import dpicl
+from dpicl.contract import Contract, TextContract, load_contract
+from dpicl.engine.state_home import BEFORE, default_home, make_private
+from dpicl.errors import DeclarationError, ParameterError
+
+CONTRACTS, TEXTS = "data_contracts", "texts"
+"""Folder of the contracts of texts, below that of all contracts."""
+Kind = TypeVar("Kind", Contract, TextContract)
+LOG_FORMATS = ("text", "json")
+_REPOSITORY = Path(dpicl.__file__).parent.parent
+_PACKAGED = Path(dpicl.__file__).parent / "resources"
+
+
+def _resource(variable: str, name: str) -> Path:
+    """The user's file or folder, the one in the working directory, or the one we ship."""
+    if os.environ.get(variable):
+        return Path(os.environ[variable]).resolve()
+    candidates = (Path.cwd() / name, _REPOSITORY / name, _PACKAGED / name)
+    return next((path for path in candidates if path.exists()), candidates[-1])
+
+
+def power_watts() -> float:
+    """Power of the machine, to turn time into energy.
+
+    Raises:
+        ParameterError: DPICL_POWER_WATTS is no positive number.
+    """
+    text = os.environ.get("DPICL_POWER_WATTS") or "100"
+    try:
+        watts = float(text)
+    except ValueError:
+        watts = math.nan
+    if not 0 < watts < math.inf:
+        raise ParameterError("DPICL_POWER_WATTS", repr(text[:40]), "a positive number of watts")
+    return watts
+
+
+def log_format() -> str:
+    """How logs are written: `text`, the orchestrator's own way, or `json`.
+
+    Raises:
+        ParameterError: DPICL_LOG_FORMAT is another word.
+    """
+    chosen = os.environ.get("DPICL_LOG_FORMAT") or LOG_FORMATS[0]
+    if chosen not in LOG_FORMATS:
+        raise ParameterError("DPICL_LOG_FORMAT", repr(chosen[:40]), " or ".join(LOG_FORMATS))
+    return chosen
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Folders of one installation."""
+
+    home: Path
+    data: Path | None
+    contracts: Path
+    pipelines: Path
+    runs: Path
+
+    @staticmethod
+    def from_environment() -> Settings:
+        """Read the environment; creates nothing.
+
+        Raises:
+            ParameterError: the user has no state folder.
+        """
+        data, named, runs = (os.environ.get(name) for name in ("DPICL_DATA", "DPICL_HOME", "DPICL_RUNS"))
+        home = Path(named).resolve() if named else default_home()
+        return Settings(
+            home,
+            Path(data).resolve() if data else None,
+            _resource("DPICL_CONTRACTS", CONTRACTS),
+            _resource("DPICL_PIPELINES", "pipelines.yaml"),
+            Path(runs).resolve() if runs else (home if named else BEFORE.resolve()) / "runs",
+        )
+
+    def own_contracts(self) -> Path:
+        """The folder that a new contract is written to: not the package's own, of which a copy is made in the working directory."""
+        if self.contracts != _PACKAGED / CONTRACTS:
+            return self.contracts
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:  # whole or not at all
+            return Path(shutil.copytree(self.contracts, Path(folder) / CONTRACTS)).rename(Path.cwd() / CONTRACTS)
+
+    @property
+    def cache(self) -> Path:
+        """Downloads, checked against their digests."""
+        return self.home / "cache"
+
+    @property
+    def models(self) -> Path:
+        """Models made on this machine."""
+        return self.own("models")
+
+    def make_home(self) -> Path:
+        """The state home, made on first use; for its owner only, whoever made it.
+
+        Raises:
+            RunError: it cannot be made, or others may use it and that cannot be changed.
+        """
+        make_private(self.home, "DPICL_HOME")
+        return self.home
+
+    def make_runs(self) -> Path:
+        """The folder of runs, made on first use and for its owner only: reports are public, but a run holds queries too.
+
+        Raises:
+            RunError: it cannot be made, or others may use it and that cannot be changed.
+        """
+        make_private(self.runs, "DPICL_RUNS")
+        return self.runs
+
+    def own(self, *parts: str) -> Path:
+        """A folder below the state home; it and those above are for their owner only."""
+        folder = self.make_home()
+        for part in parts:
+            folder = folder / part
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
+        return folder
+
+    def private(self, *parts: str) -> Path:
+        """A folder of private files, below `private/`."""
+        return self.own("private", *parts)
+
+    def contract(self, name: str) -> Contract:
+        """The contract of a table, by its plain name.
+
+        Raises:
+            ParameterError: there is no such contract; the message lists the names.
+            DeclarationError: the file breaks a rule.
+        """
+        return self._load(name, self.contracts, self.contract_names(), Contract)
+
+    def texts(self, name: str) -> TextContract:
+        """The contract of a set of texts, by its plain name.
+
+        Raises:
+            ParameterError: there is no such contract; the message lists the names.
+            DeclarationError: the file breaks a rule.
+        """
+        return self._load(name, self.contracts / TEXTS, self.text_names(), TextContract)
+
+    def declared(self, name: str) -> Contract | TextContract:
+        """The contract of a data set of any kind.
+
+        Raises:
+            ParameterError: there is no such contract; the message lists the names.
+            DeclarationError: the file breaks a rule, or a table and a set of texts have one name.
+        """
+        tables, texts = self.contract_names(), self.text_names()
+        if name not in texts:
+            return self._load(name, self.contracts, tables + texts, Contract)
+        if name in tables:
+            raise DeclarationError(f"{TEXTS}/{name}.yaml", "name", "is also the name of a table", "a name of its own")
+        return self.texts(name)
+
+    def _load(self, name: str, folder: Path, known: list[str], kind: type[Kind]) -> Kind:
+        if name not in known:
+            raise ParameterError("dataset", repr(name[:60]), "one of " + ", ".join(known))
+        contract = load_contract(folder / f"{name}.yaml")
+        if not isinstance(contract, kind):
+            rule = "is of texts" if isinstance(contract, TextContract) else "is of a table"
+            raise DeclarationError(f"{name}.yaml", "kind", rule, f"contracts of texts in the folder {TEXTS}, and no others there")
+        return contract
+
+    def contract_names(self) -> list[str]:
+        """Names of all contracts of tables."""
+        return sorted(path.stem for path in self.contracts.glob("*.yaml"))
+
+    def text_names(self) -> list[str]:
+        """Names of all contracts of texts."""
+        return sorted(path.stem for path in (self.contracts / TEXTS).glob("*.yaml"))

@@ -1,0 +1,110 @@
+"""What every stage has in common: skipping what is done, timing, a line for the log, clean errors.
+
+A stage is a function of references. Its exception text reaches an orchestrator's database,
+so anything but our own one-sentence errors is rewritten to the kind of error and where it
+arose; no message of a library, which may quote a value, gets out. Counts of private rows in
+our own are for the person at the terminal.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpicl.engine.files import write_json
+from dpicl.engine.logs import stage_log
+from dpicl.engine.run_folder import UnitFolder, open_unit
+from dpicl.errors import DataError, DpiclError, RunError
+
+
+@contextmanager
+def timed(run: Path, owner: str, stage: str, part: str = "") -> Iterator[None]:
+    """Keep how long a stage (or a part of it) of a unit or data set took; the last attempt counts."""
+    started, worked = time.perf_counter(), time.process_time()
+    yield
+    taken = {"seconds": time.perf_counter() - started, "processor_seconds": time.process_time() - worked}
+    write_json(run / "timings" / owner / f"{stage}{part}.json", {"owner": owner, "stage": stage, **taken}, replace=True)
+
+
+class StageFailed(Exception):
+    """An unforeseen failure, told without any value: worth a retry."""
+
+
+def clean_errors(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let our own errors through; rewrite all others."""
+
+    @functools.wraps(function)
+    def clean(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except DataError as error:
+            raise error.without_counts() from None
+        except DpiclError:
+            raise
+        except OSError as error:
+            raise StageFailed(f"{stage}: {error.strerror or type(error).__name__} (errno {error.errno})") from None
+        except MemoryError:
+            raise RunError(f"{stage}: out of memory") from None
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            raise StageFailed(f"{stage}: {type(error).__name__} at {frame.name}:{frame.lineno}") from None
+
+    return clean
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a run: called with references, it does what is not yet done and gives one line of counts.
+
+    Attributes:
+        name: of the stage, in logs and timings.
+        label: of one call, a format of its arguments.
+        run: the work, logged, its errors clean.
+    """
+
+    name: str
+    label: str
+    run: Callable[..., str]
+
+    def __call__(self, *references: Any) -> str:
+        """Do it in this process."""
+        return self.run(*references)
+
+
+def stage(name: str, label: str, function: Callable[..., str]) -> Stage:
+    """A function of references as a stage."""
+    clean = clean_errors(name, function)  # what is logged of a failure is clean
+
+    @functools.wraps(function)
+    def logged(*arguments: Any, **options: Any) -> str:
+        with stage_log(name, arguments) as lines:
+            lines.append(clean(*arguments, **options))
+        return lines[0]
+
+    return Stage(name, label, logged)
+
+
+def unit_stage(name: str, output: str, *, private: bool = False) -> Callable[[Callable[[UnitFolder], str]], Stage]:
+    """Make a stage of a unit: done once `output` stands in its (private) folder.
+
+    The function gets the unit's folder and returns one line of counts for the log.
+    """
+
+    def decorate(function: Callable[[UnitFolder], str]) -> Stage:
+        def once(run: str, unit_key: str) -> str:
+            folder = open_unit(run, unit_key)
+            if ((folder.private if private else folder.path) / output).exists():
+                return "already done"
+            with timed(folder.run, unit_key, name):
+                return function(folder)
+
+        once.__doc__, once.__module__ = function.__doc__, function.__module__
+        return stage(name, name + " {unit_key}", once)
+
+    return decorate

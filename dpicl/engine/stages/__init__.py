@@ -1,0 +1,1 @@
+"""The stages of a run, each a function of references that is done once."""

@@ -1,0 +1,122 @@
+"""Ensembles of DP-ICL: a worker asks the model with private rows, keeps the clean votes encrypted, and draws the answers.
+
+Everything is charged before (`charge`). A lost worker repeats only model calls whose votes are not
+kept, and never the noise: all draws of a release come from its own seed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpicl.accounting.ledger import load_key
+from dpicl.contract.text import TextContract
+from dpicl.engine.artefacts import ANSWERS, CANDIDATES, DRAFTS, read_split
+from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
+from dpicl.engine.journal import FileJournal, votes_folder
+from dpicl.engine.models import reader_of
+from dpicl.engine.run_folder import UnitFolder, read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.stage import unit_stage
+from dpicl.engine.stages.charge import begin_drawing, publish_drafts, still_missing, teller
+from dpicl.lm.embedding import open_embedder
+from dpicl.lm.requests import Scorer, Tallying
+from dpicl.methods import dp_icl
+from dpicl.methods.common import draws_for
+from dpicl.methods.dp_icl import Job
+from dpicl.methods.ensemble_answers import Public, write_candidates
+from dpicl.methods.ensemble_plan import plans
+from dpicl.pipeline import Cell
+from dpicl.snapshots import SnapshotPlace
+
+LIFETIME_SECONDS = 7 * 24 * 3600.0
+"""Of clean votes that nobody came back for."""
+
+
+@dataclass(frozen=True)
+class KeptVotes:
+    """Clean votes, encrypted, in a folder for every cell."""
+
+    places: Mapping[Cell, SnapshotPlace]
+
+    @staticmethod
+    def of(settings: Settings, folders: Mapping[Cell, Path]) -> KeptVotes:
+        """In these folders."""
+        key = _key(settings)
+        return KeptVotes({cell: SnapshotPlace(folder, key) for cell, folder in folders.items()})
+
+    def read(self, cell: Cell, name: str) -> bytes | None:
+        """See `Kept`."""
+        return self.places[cell].read(name)
+
+    def write(self, cell: Cell, name: str, content: bytes) -> None:
+        """See `Kept`."""
+        self.places[cell].write(name, content, LIFETIME_SECONDS)
+
+
+def sweep_votes(settings: Settings) -> None:
+    """Delete what is too old, whoever left it."""
+    own = settings.home / "private"
+    for folder in (*own.glob("journals/*/*/votes"), *own.glob("votes/*")):
+        with suppress(FileNotFoundError):  # a journal goes as a whole when its release is published
+            SnapshotPlace(folder, _key(settings)).sweep(time.time())
+
+
+def _key(settings: Settings) -> bytes:
+    return load_key(settings.home / "keys" / "snapshots.key")
+
+
+def _kept(folder: UnitFolder, names: Mapping[Cell, str], rows: str) -> KeptVotes:
+    """Beside a release's journal; on a benchmark in one place for all epsilons of a run."""
+    shared = folder.declared.privacy.budget.benchmark
+    settings = folder.settings
+    places = {
+        cell: settings.private("votes", folder.run.name) if shared else votes_folder(settings, name, rows) for cell, name in names.items()
+    }
+    return KeptVotes.of(settings, places)
+
+
+@unit_stage("consult", DRAFTS, private=True)
+def consult(folder: UnitFolder) -> str:
+    """Answer what is charged and missing."""
+    missing, contract = still_missing(folder), folder.texts
+    drafts = _answered(folder, missing) if missing else {}
+    write_json(folder.private / DRAFTS, {cell.key: found for cell, found in drafts.items()}, mode=PRIVATE_MODE)
+    return f"{len(drafts)} times {contract.query_count} answers"
+
+
+def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Released:
+    contract, split, draws = folder.texts, read_split(folder), draws_for(folder.texts, folder.unit.seed)
+    queries, model = (
+        split.queries.data.column("text").to_pylist(),
+        reader_of(folder.run, folder.settings, dp_icl.answers.wanted_of(contract)),
+    )
+    sweep_votes(folder.settings)
+    chosen = {cell: plan for cell, plan in plans(contract, folder.unit).items() if cell in missing}
+    rows = begin_drawing(folder, missing)
+    job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws, rows), _kept(folder, missing, rows))
+    numbered = list(enumerate(queries))
+    try:
+        votes = dp_icl.consult(split.train, numbered, model, job, teller([folder], "asking ensembles, query"))
+    finally:
+        forget_costs(model, contract)
+    path = folder.path / CANDIDATES
+    if not path.exists():
+        write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
+    embedder = None if contract.is_classification else open_embedder(fake=read_plan(folder.run).writing_model.kind == "fake")
+    return dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
+
+
+def forget_costs(model: Scorer, contract: TextContract) -> None:
+    """What a server counted of private prompts is theirs: else the next public tally would hold it."""
+    if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
+        model.tally((), ())
+
+
+@unit_stage("release", ANSWERS)
+def release_answers(folder: UnitFolder) -> str:
+    """Publish what was answered, unless something is published already, and read back what stands."""
+    return publish_drafts(folder, ANSWERS)

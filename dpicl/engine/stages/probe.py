@@ -1,0 +1,111 @@
+"""Opening a run's models and asking them public questions, before anything is charged: a model that cannot answer costs nothing.
+
+On a worker, which keeps the model open; once per run, since a resumed run goes on with the same models.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpicl.contract.declared import Declared
+from dpicl.contract.text import TextContract
+from dpicl.engine.files import read_json, write_json
+from dpicl.engine.models import reader_of, scorer_of, writer_of
+from dpicl.engine.run_folder import Plan, read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.stage import stage
+from dpicl.lm.apart import publicly
+from dpicl.lm.embedding import open_embedder
+from dpicl.lm.models import ModelSpec
+from dpicl.lm.requests import ModelDescription, Scorer
+from dpicl.methods import METHODS, dp_icl
+from dpicl.methods.common import ZERO_SHOT
+from dpicl.methods.public_questions import check_ensemble, check_scores, check_writer
+from dpicl.pipeline import Unit
+
+PROBE = "probe.json"
+TOLERANCE = {"float32": 0.05}
+"""Nats by which a score may follow from what is asked beside it."""
+TOLERANCE_OF_SIXTEEN_BITS = 0.5
+
+
+def _probe(run: str) -> str:
+    """Ask once for every kind of unit; what was asked and who answered is kept."""
+    folder, settings = Path(run), Settings.from_environment()
+    plan = read_plan(folder)
+    asked = _digest(plan, settings)
+    if (folder / PROBE).exists() and read_json(folder / PROBE)["asked"] == asked:
+        return "already answered"
+    answered = list(_answered(folder, plan, settings))
+    models = [json.loads(text) for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in answered)]
+    write_json(folder / PROBE, {"asked": asked, "models": models}, replace=True)
+    return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"
+
+
+def _answered(run: Path, plan: Plan, settings: Settings) -> Iterator[ModelDescription]:
+    """Who answered, for every kind of unit: the model that answers queries first, since one is open at a time and rows are read first."""
+    kinds = {(unit.method, unit.dataset): unit for unit in plan.units.values()}
+    declared = {unit.dataset: settings.declared(unit.dataset) for unit in kinds.values()}
+    for unit in kinds.values():
+        yield _check_answers(run, plan, unit, declared[unit.dataset], settings)
+    for unit in kinds.values():
+        contract = declared[unit.dataset]
+        if isinstance(contract, TextContract):
+            yield _check_reading(run, plan, unit, contract, settings)
+
+
+def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:
+    answers, spec = METHODS[unit.method].answers, plan.model
+    scorer: Scorer = publicly(spec.name, lambda: scorer_of(run, settings, answers.wanted_of(contract)))
+    prompts = answers.public_prompts(contract)
+
+    def ask(texts: list[str]) -> np.ndarray:
+        return np.asarray(publicly(spec.name, lambda: answers.ask_cell(scorer, texts, contract, ZERO_SHOT)))
+
+    alone, together = np.concatenate([ask([prompt]) for prompt in prompts]), ask(prompts)
+    if answers.continuations_of(contract):
+        check_scores(scorer, alone, together, tolerance=_tolerance(spec))
+    return scorer.description
+
+
+def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings) -> ModelDescription:
+    """The model that reads private texts, in the way of the unit's method."""
+    spec = plan.writing_model
+    if unit.method == "few_shot_generation":
+        writer = publicly(spec.name, lambda: writer_of(run, settings))
+        check_writer(contract, unit, writer)
+        return writer.description
+    reader = publicly(spec.name, lambda: reader_of(run, settings, dp_icl.answers.wanted_of(contract)))
+    check_reader(contract, reader, spec)
+    return reader.description
+
+
+def check_reader(contract: TextContract, reader: Scorer, spec: ModelSpec) -> None:
+    """Whether a model answers in an ensemble, asked publicly.
+
+    Raises:
+        DpiclError: it does not.
+    """
+    check_ensemble(contract, reader, None if contract.is_classification else open_embedder(fake=spec.kind == "fake"))
+
+
+def _tolerance(spec: ModelSpec) -> float:
+    return TOLERANCE.get(spec.dtype, TOLERANCE_OF_SIXTEEN_BITS)
+
+
+def _digest(plan: Plan, settings: Settings) -> str:
+    """What is asked of which models."""
+    kinds = sorted({(unit.method, unit.dataset, unit.options.model_dump_json()) for unit in plan.units.values()})
+    specs: list[Any] = [spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model)]
+    contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
+    return hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
+
+
+probe = stage("probe", "probe models", _probe)

@@ -1,0 +1,115 @@
+r"""The state home: where a user's budgets are kept, whatever the working directory, and for nobody else to read.
+
+Linux       $XDG_STATE_HOME/dpicl, or ~/.local/state/dpicl
+macOS       ~/Library/Application Support/dpicl
+Windows     %LOCALAPPDATA%\dpicl
+
+A state home of before lay in the working directory. While it holds a ledger nothing is charged anywhere else:
+two ledgers of one table would allow twice its budget. `dpicl.engine.move_home` moves it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import sys
+from pathlib import Path
+
+from dpicl.errors import LedgerRefusedError, ParameterError, RunError
+
+BEFORE = Path(".dpicl")
+"""The state home of before, below the working directory; runs are still kept there."""
+LEDGER, KEY = "ledger.db", Path("keys") / "ledger.key"
+MOVING, MOVED = "moving", "moved"
+"""Files with a path: in a home that a move has not finished, where it comes from; in one that was moved, where it went."""
+
+
+def default_home() -> Path:
+    """The state folder that the platform gives its user, whatever the working directory.
+
+    Raises:
+        ParameterError: the user has no folder of his own, or it goes by the working directory.
+    """
+    if sys.platform == "win32":
+        named, base = "LOCALAPPDATA", Path(os.environ.get("LOCALAPPDATA", ""))
+    elif sys.platform == "darwin":
+        named, base = "HOME", _of_user("Library", "Application Support")
+    else:
+        named, base = "HOME", Path(os.environ.get("XDG_STATE_HOME", ""))
+        if not base.is_absolute():  # the standard: a relative one is not heeded
+            base = _of_user(".local", "state")
+    if not base.is_absolute():
+        raise ParameterError(named, repr(os.environ.get(named, "")[:60]), "the absolute path of a folder, or DPICL_HOME set to one")
+    return (base / "dpicl").resolve()
+
+
+def _of_user(*parts: str) -> Path:
+    try:
+        return Path.home().joinpath(*parts)
+    except RuntimeError:  # no such variable, and nobody by this number
+        return Path()
+
+
+def make_private(folder: Path, variable: str) -> None:
+    """Make a folder that is for its owner only, or make one so that is there.
+
+    Args:
+        variable: the environment variable that names another one, for messages.
+
+    Raises:
+        RunError: it cannot be made, is not the user's own, or is one that users share.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & stat.S_ISVTX or folder == folder.parent:
+            raise RunError(f"{_named(variable, folder)}: others use it too; expected a folder of its own, set {variable} to one")
+        if mode & 0o777 != 0o700:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise RunError(
+            f"{_named(variable, folder)}: {error.strerror}; expected a folder of yours that can be written and be for you alone (mode 0700), "
+            f"set {variable} to one"
+        ) from None
+
+
+def _named(variable: str, folder: Path) -> str:
+    return f"{'state folder' if variable == 'DPICL_HOME' else 'folder of runs'} {folder}"
+
+
+def holds_ledger(home: Path) -> bool:
+    """Whether budget state was ever kept in a folder, and was not moved away."""
+    return not (home / MOVED).exists() and any((home / name).exists() for name in (LEDGER, KEY))
+
+
+def check_one_home(home: Path) -> None:
+    """Refuse to spend while a move of the ledger is not finished, or an earlier home in the working directory holds one.
+
+    Raises:
+        LedgerRefusedError: the sentence says what to do.
+    """
+    if (home / MOVING).exists():
+        origin = (home / MOVING).read_text("utf-8")
+        raise LedgerRefusedError(f"{home}: a ledger is being moved here; expected `{_move(origin)}` to finish it")
+    if (home / MOVED).exists():
+        raise LedgerRefusedError(
+            f"{home}: its ledger was moved to {(home / MOVED).read_text('utf-8')}; expected DPICL_HOME to name that folder"
+        )
+    before = BEFORE.resolve()
+    if before != home and home == _default_or_none() and holds_ledger(before):
+        raise LedgerRefusedError(
+            f"{before}: holds a ledger of before, and budgets are now kept in {home}; expected `{_move(before)}` once, "
+            f"or DPICL_HOME={shlex.quote(str(before))} to go on there"
+        )
+
+
+def _default_or_none() -> Path | None:
+    try:
+        return default_home()
+    except ParameterError:
+        return None
+
+
+def _move(origin: object) -> str:
+    return f"dpicl ledger move {shlex.quote(str(origin))}"

@@ -1,0 +1,53 @@
+"""A stage of the engine as a retryable task of Prefect."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+from prefect import Task, task
+from prefect.cache_policies import NO_CACHE
+from prefect.context import TaskRunContext
+
+from dpicl.engine.logs import attempt
+from dpicl.engine.stage import Stage
+from dpicl.errors import DpiclError
+
+RETRIES = 2
+_tasks: dict[Stage, Task[..., Any]] = {}
+
+
+def as_task(stage: Stage) -> Task[..., Any]:
+    """The stage with retries; Prefect keeps references and one line of counts of it, no result."""
+
+    @functools.wraps(stage.run)
+    def run(*references: Any, **options: Any) -> str:
+        context = TaskRunContext.get()
+        with attempt(None if context is None else context.task_run.run_count):
+            return stage.run(*references, **options)
+
+    _tasks[stage] = task(
+        run,
+        name=stage.name,
+        task_run_name=stage.label,
+        retries=RETRIES,
+        retry_delay_seconds=[1, 5],
+        retry_jitter_factor=0.5,
+        retry_condition_fn=_worth_retrying,
+        persist_result=False,
+        cache_policy=NO_CACHE,
+        log_prints=False,
+    )
+    return _tasks[stage]
+
+
+def task_of(stage: Stage) -> Task[..., Any]:
+    """The task that the module of `tasks` with the stage's name makes of it."""
+    importlib.import_module(stage.run.__module__.replace("dpicl.engine.stages", "tasks"))
+    return _tasks[stage]
+
+
+def _worth_retrying(_task: Any, _run: Any, state: Any) -> bool:
+    """A broken rule stays broken; only unforeseen failures are tried again."""
+    return not isinstance(state.result(raise_on_failure=False), DpiclError)
