@@ -119,10 +119,10 @@ def test_a_run_over_the_cap_is_refused_with_the_numbers_before_anything_is_writt
 def test_a_release_stands_for_its_period_whatever_becomes_of_the_rows(tmp_path: Path, method: str) -> None:
     """Rows that come, go and come back: the same bytes and no charge within a period; in a new one a charge, though nothing has come."""
     place, months = place_with(tmp_path), []
-    for period, seed in (("2026-11", 0), ("2026-11", 1), ("2026-11", 0), ("2026-12", 0), ("2027-01", 2)):
+    for number, (period, seed) in enumerate((("2026-11", 0), ("2026-11", 1), ("2026-11", 0), ("2026-12", 0), ("2027-01", 2))):
         (place.root / "data" / "shop.csv").write_text(shop_rows(80, seed=seed))
         with place.entered():
-            for stage, references in steps(str(make_plan("private", grid(method), None, period=period))):
+            for stage, references in steps(str(make_plan("private", grid(method), f"r{number}", period=period))):
                 stage.fn(*references)
         months.append(artefacts(place, method))
         check_once(place, method, len(months[-1]))
