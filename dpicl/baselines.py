@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
 
 from dpicl.contract.models import CategoryColumn, Contract
 from dpicl.evaluation import Metrics, measure
@@ -115,6 +113,9 @@ def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] 
     features, labels = local_design(levels, encoding), levels[:, -1]
     if len(np.unique(labels)) < 2:
         return max(int(labels[0]), 0)  # an unknown label counts as negative
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+
     models = {"lr": LogisticRegression(max_iter=1000), "gnb": GaussianNB()}
     return {name: model.fit(features, labels, sample_weight=weights) for name, model in models.items()}
 
@@ -153,6 +154,9 @@ def _features(table: Table, contract: Contract, *, one_hot: bool, scaled: bool) 
 
 def _central_model(name: str, design: Design, epsilon: float, stream: Stream) -> Any:
     if math.isinf(epsilon):
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.naive_bayes import GaussianNB
+
         return LogisticRegression(max_iter=1000) if name == "lr" else GaussianNB()
     from diffprivlib.models import GaussianNB as PrivateNB
     from diffprivlib.models import LogisticRegression as PrivateLR

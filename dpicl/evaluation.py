@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import recall_score, roc_auc_score
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,8 @@ def measure(truth: np.ndarray, answered: np.ndarray, confidence: np.ndarray | No
     """
     classes = np.unique(truth)
     several = balanced and len(classes) > 1
+    from sklearn.metrics import recall_score, roc_auc_score  # a second to import: only where something is measured
+
     mean_recall = float(recall_score(truth, answered, labels=classes, average="macro", zero_division=0.0)) if several else None
     auc = float(roc_auc_score(truth, confidence)) if several and len(classes) == 2 and confidence is not None else None
     return Metrics(len(truth), float(np.mean(truth == answered)), mean_recall, auc)

@@ -19,13 +19,13 @@ from pydantic import BaseModel
 
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.schema import meanings, models
+from dpicl.engine import settings
 from dpicl.lm.models import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.pipeline import Pipeline, Pipelines
 from dpicl.yaml_file import read_yaml
 from flows import environment
 from flows.cli import app
-from dpicl.engine import settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"

@@ -14,7 +14,6 @@ from functools import cached_property, lru_cache
 from typing import cast
 
 import numpy as np
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from dpicl.contract.text import Classification, TextContract
 from dpicl.lm.egress import ask_texts
@@ -111,6 +110,8 @@ def _joint(noise: JointNoise, counts: Mapping[str, int], words: Sequence[str], m
 
 def words_of(text: str) -> list[str]:
     """Words in small letters, each once, in their order; common ones are left out."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # a second to import
+
     return [word for word in dict.fromkeys(re.findall(r"\w+", text.lower())) if word not in ENGLISH_STOP_WORDS]
 
 

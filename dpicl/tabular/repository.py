@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from sklearn.externals import _arff
 
 from dpicl.errors import DataError, SourceError
 from dpicl.tabular.read import read_text_table
@@ -33,9 +32,11 @@ def openml_table(number: int, visit: Visit) -> pa.Table:
         raise SourceError(f"{visit.host}: data set {number} is not stated to be dense ARFF")
     md5 = description.get("md5_checksum")
     path = _file(description, "url", visit, md5=md5 if isinstance(md5, str) and md5 else None)
+    from sklearn.externals._arff import ArffException  # a second to import
+
     try:
         return _arff_table(path)
-    except (_arff.ArffException, ValueError):
+    except (ArffException, ValueError):
         raise SourceError(f"{visit.host}: data set {number} is not a dense ARFF file in UTF-8") from None
 
 
@@ -74,8 +75,10 @@ def _file(description: dict[str, Any], key: str, visit: Visit, md5: str | None =
 
 
 def _arff_table(path: Path) -> pa.Table:
+    from sklearn.externals._arff import load
+
     with path.open(encoding="utf-8") as file:
-        parsed = _arff.load(file)
+        parsed = load(file)
     columns = zip(*parsed["data"], strict=True) if parsed["data"] else [()] * len(parsed["attributes"])
     return pa.table({name: [_plain(value) for value in column] for (name, _), column in zip(parsed["attributes"], columns, strict=True)})
 

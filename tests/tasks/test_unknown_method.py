@@ -144,4 +144,4 @@ def test_a_program_with_a_method_that_is_half_wired_does_not_start() -> None:
     )
     started = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert started.returncode == 1
-    assert "PrivacyError: method 'toy_method': tasks." in started.stderr.splitlines()[-1]
+    assert "PrivacyError: method 'toy_method': dpicl.engine." in started.stderr.splitlines()[-1]
