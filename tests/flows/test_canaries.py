@@ -27,7 +27,7 @@ from tests.leaks import Search, files, hits
 @pytest.fixture(scope="module")
 def aftermath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aftermath]:
     """What all flows left behind."""
-    with everything_done(tmp_path_factory.mktemp("canaries") / "place") as found:
+    with everything_done(tmp_path_factory.mktemp("leaks") / "p") as found:
         yield found
 
 
