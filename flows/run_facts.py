@@ -20,13 +20,12 @@ import pyarrow.parquet as pq
 from dpicl.engine.artefacts import PREDICTIONS, RESULTS
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_arrays, read_json
+from dpicl.engine.one_release import ONE_RELEASE, ONE_RELEASE_TITLE
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.pipeline import Unit
 
 REPORT = "report.html"
-ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
-"""Of the plan of a command that is no pipeline."""
 TOKENS = ("prompt", "completion")
 
 

@@ -17,6 +17,9 @@ import math
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -82,11 +85,13 @@ class Settings:
 
     @staticmethod
     def from_environment() -> Settings:
-        """Read the environment; creates nothing.
+        """Those of the session that this is done in, else what the environment says; creates nothing.
 
         Raises:
             ParameterError: the user has no state folder.
         """
+        if (entered := _entered.get()) is not None:
+            return entered
         data, named, runs = (os.environ.get(name) for name in ("DPICL_DATA", "DPICL_HOME", "DPICL_RUNS"))
         home = Path(named).resolve() if named else default_home()
         return Settings(
@@ -96,6 +101,15 @@ class Settings:
             _resource("DPICL_PIPELINES", "pipelines.yaml"),
             Path(runs).resolve() if runs else (home if named else BEFORE.resolve()) / "runs",
         )
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """While stages work for a session: its folders count, whatever the environment says."""
+        token = _entered.set(self)
+        try:
+            yield
+        finally:
+            _entered.reset(token)
 
     def own_contracts(self) -> Path:
         """The folder that a new contract is written to: not the package's own, of which a copy is made in the working directory."""
@@ -193,3 +207,6 @@ class Settings:
     def text_names(self) -> list[str]:
         """Names of all contracts of texts."""
         return sorted(path.stem for path in (self.contracts / TEXTS).glob("*.yaml"))
+
+
+_entered: ContextVar[Settings | None] = ContextVar("entered", default=None)

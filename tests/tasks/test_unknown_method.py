@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+import dpicl.engine.one_release
 import dpicl.engine.run_folder
 import dpicl.engine.stages.count
 import dpicl.engine.stages.fit_baselines
 import dpicl.engine.stages.reconstruct
 import dpicl.engine.stages.serialize
-import flows.protect
 import flows.wiring
 import tasks.publish
 from dpicl.engine.plan import begin
@@ -80,7 +80,7 @@ def test_every_place_that_goes_by_the_method_refuses_one_that_it_does_not_know(p
 
 def test_no_command_takes_it(place: Place) -> None:
     with place.entered(), pytest.raises(DpiclError, match="method=toy_method: expected one of"):
-        flows.protect.protect("shop", TOY, epsilon="1", shots=1)
+        dpicl.engine.one_release.protect("shop", TOY, Settings.from_environment(), epsilon="1", shots=1)
     stored = {"pipeline": {"methods": [TOY, "gdp_tabicl"], "writer": None}}
     assert dpicl.engine.run_folder._versions(stored) == {TOY: 0, "gdp_tabicl": 3}, "an old plan that does not say goes on with no version"
 

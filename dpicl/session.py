@@ -1,0 +1,113 @@
+"""A session: the way from private rows to bytes outside the command line, charged by construction.
+
+    session = dpicl.Session()
+    session.quote("customers", method="mst_tabicl", epsilon=1)
+    released = session.protect("customers", method="mst_tabicl", epsilon=1, shots=8)
+    session.budget()
+
+Asked for again, in any order and however often, the same release is the same bytes and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+
+from dpicl.engine.one_release import Protected, plan_of, protect
+from dpicl.engine.plan import check_units
+from dpicl.engine.quote import AccountQuote, quote_plan
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.engine.state_home import check_one_home
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What an account has spent, of which cap; of a public benchmark there is none.
+
+    Attributes:
+        epsilon_spent, epsilon_cap: in nats, of the account's privacy unit.
+        delta_spent, delta_cap: probabilities.
+        releases: how many were charged.
+    """
+
+    account: str
+    epsilon_spent: float
+    epsilon_cap: float | None
+    delta_spent: float
+    delta_cap: float
+    releases: int
+
+
+class Session:
+    """An installation: where its budgets, contracts and data are.
+
+    Args:
+        home: the folder of ledger, keys and releases; else DPICL_HOME, else the platform's state folder of the user.
+        data: the folder of the files that contracts name; else DPICL_DATA.
+        contracts: the folder of contracts; else DPICL_CONTRACTS, else ./data_contracts, else the packaged ones.
+
+    Raises:
+        RunError: budgets of before lie in the working directory; names how to move them.
+    """
+
+    def __init__(
+        self,
+        home: PathLike[str] | str | None = None,
+        *,
+        data: PathLike[str] | str | None = None,
+        contracts: PathLike[str] | str | None = None,
+    ) -> None:
+        settings = Settings.from_environment()
+        if home is not None:
+            at = Path(home).resolve()
+            settings = replace(settings, home=at, runs=at / "runs")
+        if data is not None:
+            settings = replace(settings, data=Path(data).resolve())
+        if contracts is not None:
+            settings = replace(settings, contracts=Path(contracts).resolve())
+        check_one_home(settings.home)
+        self._settings = settings
+
+    def quote(self, dataset: str, *, method: str, epsilon: float, shots: int = 8, period: str | None = None) -> Sequence[AccountQuote]:
+        """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
+
+        Raises:
+            DpiclError: a name or value breaks a rule, or the ledger was edited.
+        """
+        with self._settings.entered():
+            plan = plan_of(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
+            check_units(plan, self._settings)
+            return quote_plan(plan, self._settings)
+
+    def protect(self, dataset: str, *, method: str, epsilon: float, shots: int = 8, period: str | None = None) -> Protected:
+        """Release demonstrations of a table, once: charged in its account before a row is read.
+
+        Args:
+            dataset: the name of a contract.
+            method: of `dpicl.methods`, on tables.
+            epsilon: of the release, in nats.
+            shots: how many demonstrations.
+            period: where the contract releases again each month, say, another one than now.
+
+        Raises:
+            DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
+        """
+        with self._settings.entered():
+            return protect(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
+
+    def budget(self) -> tuple[Budget, ...]:
+        """Every account, the whole chain of charges verified.
+
+        Raises:
+            LedgerError: the ledger was edited or rolled back.
+        """
+        with self._settings.entered(), open_ledger(self._settings) as ledger:
+            ledger.verify()
+            accounts = [(account, ledger.spent(account.name), ledger.entries(account.name)) for account in ledger.accounts()]
+        return tuple(
+            Budget(account.name, spent.epsilon, account.epsilon_cap, spent.delta, account.delta_cap, len(entries))
+            for account, spent, entries in accounts
+        )

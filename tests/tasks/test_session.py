@@ -1,0 +1,74 @@
+"""From Python: what a session releases is charged in the ledger, once, whatever cell of a notebook is run how often."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dpicl
+from dpicl.engine.settings import Settings
+from dpicl.errors import BudgetError
+from tests.harness import Place, install, new_place, shop, shop_rows
+
+HEAVY = ("prefect", "dask", "distributed", "great_expectations", "torch", "jax", "matplotlib", "sklearn", "pandas")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A private table whose releases may cost epsilon 5 in all."""
+    place = new_place(tmp_path / "place")
+    contract = shop(private=True)
+    contract["privacy"]["budget"]["epsilon"] = 5
+    install(place, contract, shop_rows(80))
+    yield place
+
+
+def session_of(place: Place) -> dpicl.Session:
+    return dpicl.Session(place.home, data=place.root / "data", contracts=place.root / "contracts")
+
+
+@pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl", "ldp_tabicl"])
+def test_a_cell_that_is_run_again_gives_the_same_and_is_charged_once(place: Place, method: str) -> None:
+    session = session_of(place)
+    (quoted,) = session.quote("shop", method=method, epsilon=1, shots=2)
+    assert session.budget()[0].epsilon_spent == 0, "a quote spends nothing"
+    first = session.protect("shop", method=method, epsilon=1, shots=2)
+    again = session_of(place).protect("shop", method=method, epsilon=1.0, shots=2)
+    assert first.demonstrations == again.demonstrations and len(first.demonstrations) == 2
+    (account,) = session.budget()
+    assert (account.account, account.releases, account.epsilon_cap) == ("shop", 1, 5)
+    assert account.epsilon_spent == pytest.approx(quoted.quote.after.epsilon)
+    (quoted,) = session.quote("shop", method=method, epsilon=1, shots=2)
+    assert quoted.charged_before == 1
+
+
+def test_sessions_and_commands_spend_from_one_account(place: Place) -> None:
+    session_of(place).protect("shop", method="mst_tabicl", epsilon=2, shots=2)
+    refused = place.dpicl("protect", "shop", "--method", "mst_tabicl", "--epsilon", "1", "--shots", "2", "--out", "demos.jsonl")
+    assert refused.returncode == 2 and "spent 4 of cap 5" in refused.stderr
+    with pytest.raises(BudgetError, match="spent 4 of cap 5"):
+        session_of(place).protect("shop", method="mst_tabicl", epsilon=1, shots=2)
+
+
+def test_a_session_has_its_own_folders_and_leaves_the_process_as_it_was(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DPICL_HOME", "DPICL_DATA", "DPICL_CONTRACTS"):
+        monkeypatch.delenv(name, raising=False)
+    before = Settings.from_environment()
+    session_of(place).protect("shop", method="gdp_tabicl", epsilon=1, shots=2)
+    assert Settings.from_environment() == before and before.home != place.home
+    assert not list((place.home / "private").rglob("*.parquet"))
+
+
+def test_a_release_of_a_table_imports_no_orchestrator_and_no_model(place: Place) -> None:
+    program = (
+        "import sys, dpicl\n"
+        f"session = dpicl.Session({str(place.home)!r}, data={str(place.root / 'data')!r}, contracts={str(place.root / 'contracts')!r})\n"
+        "session.protect('shop', method='gdp_tabicl', epsilon=1, shots=2)\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
