@@ -179,9 +179,9 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: 
     (row,) = json.loads(table["data"])
     assert (row["account"], row["cap"], row["spent"], row["charged_now"]) == ("till", 2.0, 0.620115, 1)
     assert row["outlook"].startswith("enough for 2 of 5 new periods of 1826 days, until ")
-    events = {"filter": {"event": {"name": ["dpicl.budget.low"]}}}
-    until(lambda: world.ask("events/filter", events)["events"], 30, "the event", every=0.5)
-    (event, *_) = world.ask("events/filter", events)["events"]
+    wanted = {"filter": {"event": {"name": ["dpicl.budget.low"]}, "resource": {"id": ["dpicl.account.till"]}}}
+    until(lambda: world.ask("events/filter", wanted)["events"], 30, "the event", every=0.5)
+    (event, *_) = world.ask("events/filter", wanted)["events"]
     assert event["resource"]["prefect.resource.id"] == "dpicl.account.till" and event["payload"]["runs_left"] == 2
     quoted = world.dpicl(
         "run", "yearly", "--datasets", "till", "--dry-run", COLUMNS="200", DPICL_PIPELINES=str(world.root / "served.yaml")

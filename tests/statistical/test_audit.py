@@ -26,7 +26,7 @@ from dpicl.tabular.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.group import assign, partition
 from tests.statistical.sizes import RUNS
 
-SLOW = ("gdp-release-2-columns", "gdp-release-person", "gdp-release-shared-count", "keyword-joint")
+SLOW = ("few-shot-fresh", "gdp-release-2-columns", "gdp-release-person", "gdp-release-shared-count", "keyword-joint")
 """Variants of audits that `make test` has."""
 
 
