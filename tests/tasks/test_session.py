@@ -14,7 +14,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError
 from tests.harness import Place, install, new_place, shop, shop_rows
 
-HEAVY = ("prefect", "dask", "distributed", "great_expectations", "torch", "jax", "matplotlib", "sklearn", "pandas")
+HEAVY = ("prefect", "dask", "distributed", "great_expectations", "torch", "jax", "matplotlib", "sklearn")
 
 
 @pytest.fixture
