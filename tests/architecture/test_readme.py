@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -71,7 +72,9 @@ def test_the_quoted_accuracies_are_what_the_demo_measures(contract, split) -> No
 def test_the_library_example_runs(tmp_path: Path) -> None:
     example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert example is not None
-    done = subprocess.run(
-        [sys.executable, "-c", example[1] + "\nprint(len(results))"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+    program = example[1] + "\nprint([account.releases for account in session.budget()])"
+    home = {**os.environ, "DPICL_HOME": str(tmp_path / "home")}
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=home, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    first, second, releases = done.stdout.splitlines()
+    assert "malignant" in first and "malignant" in second and releases == "[1]"
