@@ -113,10 +113,3 @@ def _one_at_a_time(run: Path, settings: Settings) -> Iterator[None]:
     limits = [ACCOUNT_LIMIT + name for name in accounts]
     with concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext():
         yield
-
-
-def on_one_dataset(pipeline: str, dataset: str, changes: dict[str, Any], run_id: str | None) -> str:
-    """Run a method's pipeline on one data set, with what its flow was asked for."""
-    run = make_plan(pipeline, {"datasets": [dataset], **changes}, run_id)
-    run_units(str(run))
-    return run.name

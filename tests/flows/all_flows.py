@@ -9,7 +9,6 @@ import json
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from flows.environment import prepare_environment
 
@@ -23,10 +22,6 @@ import dpicl.engine.stages.ingest  # noqa: E402
 import dpicl.engine.stages.split  # noqa: E402
 import dpicl.engine.stages.validate  # noqa: E402
 from dpicl.methods import gdp_tabicl, ldp_tabicl  # noqa: E402
-from flows import dp_icl as dp_icl_flow  # noqa: E402
-from flows import few_shot_generation as few_shot_flow  # noqa: E402
-from flows import gdp_tabicl as gdp_flow  # noqa: E402
-from flows import ldp_tabicl as ldp_flow  # noqa: E402
 from flows import wiring  # noqa: E402
 from flows.sweep import sweep, task_runner  # noqa: E402
 from tests.flows.planted import MUTANTS, OUTSIDE, STAGES, fault, plant  # noqa: E402
@@ -102,12 +97,12 @@ def leaky(row: str) -> int:
 
 def main() -> None:
     """Do everything and say how it ended."""
-    asked: dict[str, Any] = {"dataset": "canaries", **GRID}
+    tables, letters = ({**GRID, "datasets": [name]} for name in ("canaries", "letters"))
     outcomes = {
-        "ldp": ended(lambda: ldp_flow.ldp_tabicl(**asked, run_id="canaries-ldp")),
-        "gdp": ended(lambda: gdp_flow.gdp_tabicl(**asked, run_id="canaries-gdp")),
-        "few-shot": ended(lambda: few_shot_flow.few_shot_generation(**{**asked, "dataset": "letters"}, run_id="canaries-few-shot")),
-        "ensembles": ended(lambda: dp_icl_flow.dp_icl(**{**asked, "dataset": "letters"}, run_id="canaries-ensembles")),
+        "ldp": ended(lambda: sweep("ldp-tabicl", tables, "canaries-ldp")),
+        "gdp": ended(lambda: sweep("gdp-tabicl", tables, "canaries-gdp")),
+        "few-shot": ended(lambda: sweep("few-shot-generation", letters, "canaries-few-shot")),
+        "ensembles": ended(lambda: sweep("dp-icl", letters, "canaries-ensembles")),
         **faults(),
         "leaky": ended(lambda: leaky(MUTANTS["parameter"])),
     }

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect_dask import DaskTaskRunner
 
 from dpicl.contract import Contract, TextContract
 from dpicl.engine.corpus import public_corpus
@@ -24,14 +23,10 @@ from dpicl.tabular.source import load_source
 from dpicl.tabular.split import fewer, split_table
 from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
-from flows.dp_icl import dp_icl
-from flows.few_shot_generation import few_shot_generation
-from flows.gdp_tabicl import gdp_tabicl
-from flows.ldp_tabicl import ldp_tabicl
-from flows.mst_tabicl import mst_tabicl
 from tests.harness import REAL_DATA, SMALL, World, install, install_texts, letters, rows, shop, shop_rows
 from tests.library.text_contracts import as_extraction, as_free_text, lines, records
 
+TINY = {"epsilons": [20.0], "shots": [2], "seeds": [0], "model": "tiny"}
 FINITE = {**SMALL, "epsilons": ["1", "10", "inf"], "seeds": [0, 3]}
 
 
@@ -124,10 +119,8 @@ def test_texts_in_every_way_equal_the_function(world: World) -> None:
 
 def test_texts_with_the_tiny_model_equal_the_function(world: World) -> None:
     install_texts(world, letters(), lines(records(40)), lines(records(4)))
-    with world.entered():
-        runner = DaskTaskRunner(address=world.scheduler)
-        name = few_shot_generation.with_options(task_runner=runner)("letters", [20.0], [2], [0], run_id="equal-few-shot-generation")
-    assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
+    run = world.sweep("equal-few-shot-generation", {**TINY, "datasets": ["letters"]}, pipeline="few-shot-generation")
+    assert by_flow(run) == by_function(world, run, "tiny")
 
 
 def test_ensembles_in_every_way_equal_the_function(world: World) -> None:
@@ -146,19 +139,15 @@ def test_ensembles_in_every_way_equal_the_function(world: World) -> None:
 
 def test_ensembles_with_the_tiny_model_equal_the_function(world: World) -> None:
     install_texts(world, letters(), lines(records(40)), lines(records(4)))
-    with world.entered():
-        runner = DaskTaskRunner(address=world.scheduler)
-        name = dp_icl.with_options(task_runner=runner)("letters", [20.0], [2], [0], run_id="equal-dp-icl")
-    assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
+    run = world.sweep("equal-dp-icl", {**TINY, "datasets": ["letters"]}, pipeline="dp-icl")
+    assert by_flow(run) == by_function(world, run, "tiny")
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("flow", [ldp_tabicl, gdp_tabicl, mst_tabicl], ids=lambda flow: flow.name)
-def test_a_method_s_flow_with_the_tiny_model_equals_the_function(world: World, flow: Any) -> None:
-    with world.entered():
-        runner = DaskTaskRunner(address=world.scheduler)
-        name = flow.with_options(task_runner=runner)("breast_cancer", [1.0], [2], [0], run_id=f"equal-{flow.name}")
-    assert by_flow(world.run(name)) == by_function(world, world.run(name), "tiny")
+@pytest.mark.parametrize("pipeline", ["ldp-tabicl", "gdp-tabicl", "mst-tabicl"])
+def test_a_method_s_pipeline_with_the_tiny_model_equals_the_function(world: World, pipeline: str) -> None:
+    run = world.sweep(f"equal-{pipeline}", {**TINY, "datasets": ["breast_cancer"], "epsilons": [1.0]}, pipeline=pipeline)
+    assert by_flow(run) == by_function(world, run, "tiny")
 
 
 @pytest.mark.exhaustive
