@@ -20,7 +20,7 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402
 
 import dpicl.engine.stages.ingest  # noqa: E402
 import dpicl.engine.stages.split  # noqa: E402
-import dpicl.engine.stages.validate  # noqa: E402
+import tasks.expectations  # noqa: E402
 from dpicl.methods import gdp_tabicl, ldp_tabicl  # noqa: E402
 from flows import wiring  # noqa: E402
 from flows.sweep import sweep, task_runner  # noqa: E402
@@ -29,7 +29,7 @@ from tests.flows.planted import MUTANTS, OUTSIDE, STAGES, fault, plant  # noqa: 
 GRID = {"epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"}
 PLACES = (
     (dpicl.engine.stages.ingest, "load_source"),
-    (dpicl.engine.stages.validate, "evaluate"),
+    (tasks.expectations, "evaluate"),
     (dpicl.engine.stages.split, "split_table"),
     (ldp_tabicl, "collect"),
     (gdp_tabicl, "subsample_and_group"),

@@ -32,7 +32,8 @@ for name in {modules!r}:
         print(name, error.name.partition(".")[0])
 """
 NEEDED = {
-    "ledger": ("dpicl.accounting.ledger", "dpicl.accounting.pld", "dpicl.snapshots"),
+    "ledger": ("dpicl.accounting.ledger", "dpicl.accounting.pld", "dpicl.engine", "dpicl.session", "dpicl.snapshots"),
+    "pipeline": ("dpicl.engine.forecast",),
     "endpoint": ("dpicl.lm.endpoint", "dpicl.tabular.addresses", "dpicl.tabular.remote", "dpicl.tabular.repository"),
     "local": ("dpicl.lm", "dpicl.training"),
 }
