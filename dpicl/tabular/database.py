@@ -105,11 +105,9 @@ def _too_late(deadline: Deadline, dataset: str) -> SourceError:
 
 
 def _address(query: Query, dataset: str) -> Any:
-    try:
-        from sqlalchemy import make_url
-        from sqlalchemy.exc import ArgumentError
-    except ModuleNotFoundError:
-        raise SourceError(f"{dataset}: a query needs SQLAlchemy; type `pip install 'dpicl[ledger]'`") from None
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
     expected = "expected postgresql://USER:PASSWORD@HOST/DATABASE or sqlite:///FILE"
     text = os.environ.get(query.url_env)
     if not text:

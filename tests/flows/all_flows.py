@@ -49,8 +49,10 @@ def faults() -> dict[str, str]:
     """Private tables that break their contract, stages that quote rows, workers that die."""
     for stage, (module, function) in zip(STAGES, PLACES, strict=True):
         plant(module, function, stage)
-    for stage in (*STAGES, "fit_baselines", "generate", "consult"):
+    for stage in ("ingest", "validate", "split", "fit_baselines", "generate", "consult"):
         setattr(wiring, stage, getattr(wiring, stage).with_options(retry_delay_seconds=0))
+    for method, released in wiring.RELEASE.items():
+        wiring.RELEASE[method] = tuple(one.with_options(retry_delay_seconds=0) for one in released)
     wiring.READING.update(few_shot_generation=(wiring.generate, True), dp_icl=(wiring.consult, False))
     private = {**GRID, "datasets": ["spoilt", "outside", *map(fault, STAGES)]}
     bench = {**GRID, "datasets": ["doomed", fault("baselines")], "methods": ["gdp_tabicl"], "epsilons": [1, "inf"]}
