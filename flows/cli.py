@@ -104,7 +104,7 @@ def run(
 def report(run_id: Annotated[str, typer.Argument(help="Name of a run below runs/.")]) -> None:
     """Write the report of a run again."""
     from dpicl.engine.run_folder import read_plan, run_folder
-    from flows.report import build_report
+    from dpicl.report import build_report
 
     folder = run_folder(Settings.from_environment(), run_id)
     read_plan(folder)

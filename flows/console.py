@@ -64,7 +64,7 @@ def run_with_progress(
 def _report_only(folder: Path) -> None:
     """A table of costs needs neither orchestrator nor cluster."""
     from dpicl.engine.collect import collect
-    from flows.report import build_report
+    from dpicl.report import build_report
 
     collect(str(folder))
     build_report(folder)

@@ -35,10 +35,9 @@ from dpicl.engine.stages.score import parts_to_score
 from dpicl.errors import BudgetError, DpiclError, RefusedError, RunError
 from dpicl.methods import METHODS
 from dpicl.pipeline import Unit, wired
+from dpicl.report import build_report
 from flows.gpus import on_gpus, scoring_workers
 from flows.recovery import BROKEN_RULES
-from flows.report import build_report
-from flows.report.pages import show_figures
 from tasks.charge import charge
 from tasks.consult import consult
 from tasks.count import count
@@ -48,7 +47,7 @@ from tasks.generate import generate
 from tasks.ingest import ingest
 from tasks.prepare import prepare_batches
 from tasks.probe import probe
-from tasks.publish import show_budget, show_checks, show_release, show_results
+from tasks.publish import show_budget, show_checks, show_figures, show_release, show_results
 from tasks.score import score
 from tasks.serialize import serialize
 from tasks.split import split
@@ -61,7 +60,6 @@ Job = tuple[PrefectFuture[Any], Callable[[], PrefectFuture[Any]]]
 
 collect_run = as_task(stage("collect", "collect", collect))
 write_report = as_task(stage("report", "report", lambda run: str(build_report(Path(run))[0].name)))
-show_plots = as_task(stage("show figures", "show figures", show_figures))
 
 
 RELEASE = {method: tuple(task_of(stage) for stage in stages) for method, stages in order.RELEASE.items()}
@@ -244,7 +242,7 @@ def _close(run: str) -> None:
     collect_run(run)
     write_report(run)
     show_results(run)
-    show_plots(run)
+    show_figures(run)
     show_budget(run)
 
 

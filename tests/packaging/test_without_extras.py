@@ -33,7 +33,7 @@ for name in {modules!r}:
 """
 NEEDED = {
     "ledger": ("dpicl.accounting.ledger", "dpicl.accounting.pld", "dpicl.engine", "dpicl.session", "dpicl.snapshots"),
-    "pipeline": ("dpicl.engine.forecast",),
+    "pipeline": ("dpicl.engine.forecast", "dpicl.report"),
     "endpoint": ("dpicl.lm.endpoint", "dpicl.tabular.addresses", "dpicl.tabular.remote", "dpicl.tabular.repository"),
     "local": ("dpicl.lm", "dpicl.training"),
 }

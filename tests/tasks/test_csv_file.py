@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpicl.engine.csv_file import harmless, write_csv
-from flows.report.render import _environment
+from dpicl.report.render import _environment
 
 FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(A1)", "\t=1", "\r=1", " =1+1", "\n=1", "＝1", '=HYPERLINK("http://x","y")']
 HONEST = ["adult", "", "1.5", "-1.5", "+2", "-inf", "1e-3", "a=b", "x@y", "'=1"]

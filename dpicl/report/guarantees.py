@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from dpicl.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
-from flows.report import words
-from flows.report.load import StatedGuarantee
+from dpicl.report import words
+from dpicl.report.load import StatedGuarantee
 
 
 @dataclass(frozen=True)

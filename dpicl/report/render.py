@@ -10,15 +10,15 @@ import jinja2
 from markupsafe import Markup
 
 from dpicl.engine.csv_file import harmless
-from flows.report import words
-from flows.report.comparisons import comparisons, headlines
-from flows.report.costs import costs
-from flows.report.guarantees import guarantee_table, relevant_errata
-from flows.report.load import Demonstrations, Run, load_run
-from flows.report.paper import Paper
-from flows.report.plots import epsilon_figure, fitted_figure, rate_figure, time_figure
-from flows.report.svg import standalone
-from flows.report.tables import METRICS, fitted_means, has_several_rates, metric_tables, of_texts
+from dpicl.report import words
+from dpicl.report.comparisons import comparisons, headlines
+from dpicl.report.costs import costs
+from dpicl.report.guarantees import guarantee_table, relevant_errata
+from dpicl.report.load import Demonstrations, Run, load_run
+from dpicl.report.paper import Paper
+from dpicl.report.plots import epsilon_figure, fitted_figure, rate_figure, time_figure
+from dpicl.report.svg import standalone
+from dpicl.report.tables import METRICS, fitted_means, has_several_rates, metric_tables, of_texts
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 FITTED = "fitted.svg"
@@ -121,7 +121,7 @@ def figures_of(run: Run) -> dict[str, Any]:
 def _environment(*, html: bool) -> jinja2.Environment:
     """HTML escapes by autoescape; Markdown escapes whatever a template prints."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("flows.report"),
+        loader=jinja2.PackageLoader("dpicl.report"),
         autoescape=html,
         finalize=None if html else _to_markdown,
         undefined=jinja2.StrictUndefined,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from flows.report.load import Manifest
+from dpicl.report.load import Manifest
 
 DASH = "–"
 METHODS = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from flows.report import words
-from flows.report.paper import Paper
+from dpicl.report import words
+from dpicl.report.paper import Paper
 
 METRICS = {
     "accuracy": "Accuracy",

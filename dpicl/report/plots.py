@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from flows.report import words
-from flows.report.costs import Costs
-from flows.report.svg import BASELINES, GRID, INK, MUTED, SERIES, new_figure, style, to_svg
-from flows.report.tables import METRICS
+from dpicl.report import words
+from dpicl.report.costs import Costs
+from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, new_figure, style, to_svg
+from dpicl.report.tables import METRICS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MARKERS = "os^DvP"
 _INFINITY_GAP = 0.4
@@ -82,9 +85,10 @@ def rate_figure(part: pd.DataFrame, metric: str) -> str:
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
         icl = of_dataset[of_dataset["system"] == "icl"]
-        for i, ((shots, epsilon), group) in enumerate(icl.groupby(["shots", "epsilon"])):
+        for i, ((shots, _), group) in enumerate(icl.groupby(["shots", "epsilon"])):
             of_rate = group.groupby("sampling_rate")[metric].agg(["mean", "std"])
-            label, colour, marker = f"k = {shots:g}, ε = {words.epsilon(epsilon)}", SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
+            label = f"k = {shots:g}, ε = {words.epsilon(group['epsilon'].iloc[0])}"
+            colour, marker = SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
             axes.errorbar(of_rate.index * 100, of_rate["mean"], of_rate["std"].fillna(0), label=label, color=colour, marker=marker)
         _levels(axes, of_dataset, metric)
         axes.set_xlabel("rows sampled, %")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpicl.published import PaperModel, ensemble_number, few_shot_accuracy, paper_accuracy
-from flows.report import words
+from dpicl.report import words
 
 WRITTEN, ENSEMBLE = "few_shot_generation", "dp_icl"
 ENSEMBLE_SHOTS = 4

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy.stats import ttest_rel
 
-from flows.report import words
-from flows.report.tables import has_several_rates, of_texts, parts, row_label, spread
+from dpicl.report import words
+from dpicl.report.tables import has_several_rates, of_texts, parts, row_label, spread
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def _headline(results: pd.DataFrame, metric: str, bar: str) -> Headline | None:
     means = private.groupby(cell, dropna=False)[metric].mean().reset_index()
     if means[metric].isna().all():
         return None
-    best = means.loc[means[metric].idxmax()]
+    best = means.iloc[means[metric].argmax()]
     here = results[(results["method"] == best["method"]) & (results["dataset"] == best["dataset"])]
     icl = here[(here["system"] == "icl") & _same(here["shots"], best["shots"]) & _same(here["sampling_rate"], best["sampling_rate"])]
     bars = results[results["system"] == bar].groupby(["method", "dataset"])[metric].mean()
@@ -92,11 +92,13 @@ def comparisons(results: pd.DataFrame) -> list[Comparison]:
 def _of_part(part: pd.DataFrame) -> list[Comparison]:
     several = has_several_rates(part)
     found = []
-    for (shots, rate), icl in _private(part).groupby(["shots", "sampling_rate"], dropna=False):
+    for _, icl in _private(part).groupby(["shots", "sampling_rate"], dropna=False):
         majority = _paired(icl, part[part["system"] == "majority"], ["seed"])
         lr = _paired(icl, part[part["system"] == "lr"], ["epsilon", "seed"])
         first = icl.iloc[0]
-        found.append(Comparison(first["method"], first["dataset"], row_label("icl", shots, rate, several), majority, lr))
+        found.append(
+            Comparison(first["method"], first["dataset"], row_label("icl", first["shots"], first["sampling_rate"], several), majority, lr)
+        )
     return found
 
 

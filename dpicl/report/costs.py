@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from flows.report.load import Energy
+from dpicl.report.load import Energy
 
 STAGES = (
     "ingest",

@@ -11,10 +11,10 @@ import re
 from contextlib import AbstractContextManager
 from html import escape
 from importlib import resources
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 INK, MUTED, GRID = "#010101", "#010102", "#010103"
 SERIES = ("#010111", "#010112", "#010113", "#010114", "#010115", "#010116")
@@ -26,7 +26,7 @@ _VARIABLES = {
     **{colour: f"--series-{i}" for i, colour in enumerate(SERIES, 1)},
     **{colour: f"--baseline-{i}" for i, colour in enumerate(BASELINES, 1)},
 }
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dpicl",
     "font.size": 9,
@@ -54,18 +54,24 @@ _STYLE = {
 
 def style() -> AbstractContextManager[None]:
     """The context in which every figure is built and drawn."""
+    import matplotlib as mpl
+
     return mpl.rc_context(_STYLE)
 
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure on the page's own background; size in inches."""
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), facecolor="none", layout="constrained")
 
 
 def to_svg(figure: Figure, description: str) -> str:
     """An `<svg>` element with a text alternative and nothing to fetch."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     buffer = io.StringIO()
-    FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})  # type: ignore[no-untyped-call]
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -80,7 +86,7 @@ def to_svg(figure: Figure, description: str) -> str:
 
 def standalone(svg: str) -> str:
     """A figure as a file of its own, on the page's ground and in its colours: for a README."""
-    colours = resources.files("flows.report").joinpath("templates/style.css").read_text("utf-8").partition("\n* {")[0]
+    colours = resources.files("dpicl.report").joinpath("templates/style.css").read_text("utf-8").partition("\n* {")[0]
     head, _, body = svg.partition(">")
     head = head if "xmlns=" in head else head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
     ground = '<rect width="100%" height="100%" style="fill: var(--paper)"/>'
