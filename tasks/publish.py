@@ -29,9 +29,8 @@ from dpicl.methods.dp_icl import released_cells, told
 from dpicl.methods.few_shot_plan import written_cells
 from dpicl.methods.ldp_collection import encoding_of, release_cells
 from dpicl.pipeline import wired
-from dpicl.report import words
+from dpicl.report.figures import figures_of
 from dpicl.report.load import load_run
-from dpicl.report.render import figures_of
 from dpicl.report.svg import standalone
 from dpicl.tabular.levels import row_encoding
 from tasks.wrapper import as_task
@@ -133,10 +132,8 @@ def _show_results(run: str) -> str:
 def _show_figures(run: str) -> str:
     """Publish the report's figures as pictures in Markdown; they show results only."""
     drawn = figures_of(load_run(Path(run)))
-    named = [(f"{words.method_name(method)}: {measure}", figure) for method, _, measure, figure in drawn["figures"]]
-    named += [
-        (title, drawn[name]) for name, title in (("fitted_figure", "Judged by logistic regression"), ("time_figure", "Time by stage"))
-    ]
+    named = [(title, figure.svg) for title, figure in drawn.by_method]
+    named += [("Judged by logistic regression", drawn.fitted), ("Time by stage", drawn.time)]
     parts = [f"### {title}\n\n![{title}](data:image/svg+xml;base64,{_encoded(figure)})" for title, figure in named if figure]
     if parts:
         create_markdown_artifact(

@@ -29,6 +29,29 @@ class Headline:
     mean_private: str
     mean_bar: str
 
+    @property
+    def sentence(self) -> str:
+        """What came out, the best cell set right by the average."""
+        texts = self.metric != "accuracy"
+        told = f"The best private in-context {words.MEASURES[self.metric]} is {self.best} ({self.where})."
+        if self.bar != words.DASH:
+            without = "answers without demonstrations score" if texts else "always answering the majority label scores"
+            told += f" On the same queries, {without} {self.bar}"
+            told += f", and the same shots without privacy {self.non_private}." if self.non_private != words.DASH else "."
+        if self.cell_count > 1:
+            told += (
+                f" The best of {self.cell_count} cells flatters: on average over all of them, private in-context answers score "
+                f"{self.mean_private} and {'those without demonstrations' if texts else 'the majority label'} {self.mean_bar}."
+            )
+        return told
+
+    @property
+    def tiles(self) -> tuple[tuple[str, str], ...]:
+        """The same as names with one number each."""
+        bar = "Majority label" if self.metric == "accuracy" else "Zero-shot"
+        named = {f"{bar}, same queries": self.bar, "Same shots, no privacy": self.non_private}
+        return ("Best private in-context cell", self.best), *((name, text) for name, text in named.items() if text != words.DASH)
+
 
 @dataclass(frozen=True)
 class Test:

@@ -7,28 +7,20 @@ from dataclasses import dataclass
 
 from dpicl.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
 from dpicl.report import words
+from dpicl.report.blocks import Cell
 from dpicl.report.load import StatedGuarantee
 
 
 @dataclass(frozen=True)
-class EpsilonCell:
-    """Epsilon of the whole release; what Table V prints there, and whether they differ."""
-
-    text: str = words.DASH
-    printed: str = ""
-    differs: bool = False
-
-
-@dataclass(frozen=True)
 class GuaranteeRow:
-    """One method on one data set, under one relation, over every nominal epsilon."""
+    """One method on one data set, under one relation: epsilon of the whole release for every nominal one, beside what Table V prints."""
 
     method: str
     dataset: str
     unit: str
     neighbours: str
     delta: str
-    cells: tuple[EpsilonCell, ...]
+    cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,7 @@ class GuaranteeTable:
     @property
     def difference_count(self) -> int:
         """How many cells differ from the paper's print."""
-        return sum(cell.differs for row in self.rows for cell in row.cells)
+        return sum(cell.mark == "differs" for row in self.rows for cell in row.cells)
 
 
 def guarantee_table(guarantees: list[StatedGuarantee]) -> GuaranteeTable:
@@ -56,7 +48,7 @@ def guarantee_table(guarantees: list[StatedGuarantee]) -> GuaranteeTable:
     rows = []
     for (method, system, dataset, rate, unit, neighbours, delta), row in by_row.items():
         several = len(rates[method, dataset]) > 1
-        cells = tuple(_cell(row[epsilon], compare=not several) if epsilon in row else EpsilonCell() for epsilon in epsilons)
+        cells = tuple(_cell(row[epsilon], compare=not several) if epsilon in row else Cell(words.DASH) for epsilon in epsilons)
         label = f"{dataset}, rate {rate:g}" if several and rate is not None else dataset
         label += "" if system == "icl" else f", {words.system_name(system)}"
         rows.append(GuaranteeRow(method, label, unit, neighbours, f"{delta:g}", cells))
@@ -70,12 +62,13 @@ def _rates(guarantees: list[StatedGuarantee]) -> dict[tuple[str, str], set[float
     return found
 
 
-def _cell(stated: StatedGuarantee, *, compare: bool) -> EpsilonCell:
+def _cell(stated: StatedGuarantee, *, compare: bool) -> Cell:
     total = stated.epsilon if stated.amplified_epsilon is None else stated.amplified_epsilon
     printed = _printed(stated) if compare else None
     if printed is None:
-        return EpsilonCell(words.number(total))
-    return EpsilonCell(words.number(total), words.number(printed), differs=abs(total - printed) >= 0.001)
+        return Cell(words.number(total))
+    differs = abs(total - printed) >= 0.001
+    return Cell(words.number(total), quoted=f"paper {words.number(printed)}" + ", differs" * differs, mark="differs" * differs)
 
 
 def _printed(stated: StatedGuarantee) -> float | None:

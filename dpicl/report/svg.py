@@ -10,8 +10,9 @@ import io
 import re
 from contextlib import AbstractContextManager
 from html import escape
-from importlib import resources
 from typing import TYPE_CHECKING, Any
+
+from dpicl.report.html import style_sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +87,7 @@ def to_svg(figure: Figure, description: str) -> str:
 
 def standalone(svg: str) -> str:
     """A figure as a file of its own, on the page's ground and in its colours: for a README."""
-    colours = resources.files("dpicl.report").joinpath("templates/style.css").read_text("utf-8").partition("\n* {")[0]
+    colours = style_sheet().partition("\n* {")[0]
     head, _, body = svg.partition(">")
     head = head if "xmlns=" in head else head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
     ground = '<rect width="100%" height="100%" style="fill: var(--paper)"/>'

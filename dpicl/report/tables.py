@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dpicl.report import words
+from dpicl.report.blocks import Cell
 from dpicl.report.paper import Paper
 
 METRICS = {
@@ -24,16 +25,6 @@ METRICS = {
 _FITTED = ("lr", "gnb")
 """Baselines, tested on the whole held-out part: majority and zero-shot, on the queries asked, do not compare."""
 _OWN_COLUMNS = ("majority", "zero-shot")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Mean ± deviation, the paper's print beside it, and whether it is above the bar: majority, or zero-shot where there is none."""
-
-    text: str = words.DASH
-    paper: str = ""
-    note: str = ""
-    above: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,9 +49,14 @@ class MetricTable:
     rows: tuple[Row, ...]
 
     @property
+    def title(self) -> str:
+        """Method and data set, and how many were asked."""
+        return f"{words.method_name(self.method)}, {self.dataset}" + (f" ({self.queries})" if self.queries else "")
+
+    @property
     def quotes_paper(self) -> bool:
         """Whether a number of the paper stands in some cell."""
-        return any(cell.paper for row in self.rows for cell in row.cells)
+        return any(cell.quoted for row in self.rows for cell in row.cells)
 
 
 def metric_tables(results: pd.DataFrame, metric: str, paper: Paper) -> list[MetricTable]:
@@ -165,12 +161,12 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
     values = here[metric].dropna()
     printed = _printed(group.iloc[0], metric, epsilon, paper) if paper else ""
     if values.empty:
-        return Cell(paper=printed)
+        return Cell(words.DASH, quoted=printed)
     seed_count = group["seed"].nunique()
     notes = [f"{len(values)} of {seed_count} seeds"] if len(values) < seed_count else []
     if show_amplified and here["amplified_epsilon"].notna().any():
         notes.append(f"ε′ {words.number(_common(here['amplified_epsilon']))}")
-    return Cell(spread(values), printed, ", ".join(notes), above=bool(values.mean() > bar))
+    return Cell(spread(values), ", ".join(notes), printed, "above" if values.mean() > bar else "")
 
 
 def _printed(row: pd.Series, metric: str, epsilon: float, paper: Paper) -> str:

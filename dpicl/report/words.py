@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-
-from dpicl.report.load import Manifest
 
 DASH = "–"
 METHODS = {
@@ -117,44 +114,6 @@ def duration(seconds: float) -> str:
 def mass(kilograms: float) -> str:
     """Grams below one kilogram."""
     return f"{kilograms:.3f} kg" if kilograms >= 1 else f"{1000 * kilograms:.3f} g"
-
-
-ANSWERS = {
-    "scored": "by the log-probability of every label",
-    "one-label": "by that of one label, the other at its upper bound",
-    "parsed": "by the text",
-    "generated": "as the text that the model wrote",
-    "empty": "empty because the model wrote nothing",
-    "no-label": "fixed because no label was listed",
-    "unparsed": "fixed because the text starts with no label",
-    "filtered": "fixed because of a content filter",
-    "refused": "fixed because the model refused",
-    "rejected": "fixed because the server rejected the prompt",
-}
-"""How a served model's answers come about; a fixed answer is that of a tie, or an empty text."""
-
-
-def answers(counts: Mapping[str, float]) -> str:
-    """`980 answers by …, 20 fixed because …; 1,010 calls, 10 repeated, …`; empty without counts."""
-    if not counts:
-        return ""
-    asked = [f"{counts[name]:,.0f} {how}" for name, how in ANSWERS.items() if counts.get(name)]
-    calls, repeated, lost = (counts.get(name, 0) for name in ("calls", "repeated_calls", "lost_answers"))
-    tokens = counts.get("prompt_tokens", 0) + counts.get("completion_tokens", 0)
-    spent = f"{calls:,.0f} calls, {repeated:,.0f} repeated, {lost:,.0f} answers lost on the way, {tokens:,.0f} tokens"
-    return f"Answers: {', '.join(asked) or 'none'}; {spent}" + (f", cost {counts['cost']:,.2f}" if "cost" in counts else "")
-
-
-def measured(manifest: Manifest) -> list[str]:
-    """What is to be known of the measures of data sets that are no benchmark; nothing of public queries."""
-    unmeasured = [name for name, on in manifest.evaluation.items() if on == "none"]
-    nothing = "Nothing was measured on {}: no public queries are named, and no evaluation of held-out rows is charged for."
-    noisy = (
-        "Accuracies of {} on {} are noisy: right answers and held-out rows are counted with noise of standard deviation {:.3g} rows each, "
-        "charged epsilon {:.4g} for every seed."
-    )
-    told = [noisy.format(method_name(one.method), one.dataset, one.deviation, one.epsilon) for one in manifest.evaluation_noise]
-    return [*([nothing.format(listing(unmeasured))] if unmeasured else []), *told]
 
 
 def listing(items: list[str]) -> str:

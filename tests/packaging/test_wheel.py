@@ -63,7 +63,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_what_is_shipped_with_the
     assert names == _files(*PACKAGES) | shipped
     for needed in (
         "dpicl/resources/data_contracts/texts/trec.yaml",
-        "dpicl/report/templates/style.css",
+        "dpicl/report/style.css",
         "dpicl/accounting/ledger/migrations/versions/v0001_first.py",
         "dpicl/published/table-III.csv",
     ):

@@ -1,0 +1,252 @@
+"""What a report says: everything computed from a run folder, in reading order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from dpicl.published import Erratum
+from dpicl.report import sentences, words
+from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
+from dpicl.report.comparisons import Comparison, comparisons, headlines
+from dpicl.report.costs import Costs, costs
+from dpicl.report.examples import examples
+from dpicl.report.figures import Figures
+from dpicl.report.guarantees import GuaranteeTable, guarantee_table, relevant_errata
+from dpicl.report.load import Contract, Energy, Manifest, Run
+from dpicl.report.paper import Paper
+from dpicl.report.tables import METRICS, Means, MetricTable, fitted_means, metric_tables, of_texts
+
+
+def report_of(run: Run, figures: Figures) -> Report:
+    """The whole report, in words and numbers."""
+    manifest = run.manifest
+    about = f"Pipeline {manifest.pipeline}, run {manifest.run_id}, {manifest.created_utc}, dpicl {manifest.dpicl_version}"
+    sections: dict[tuple[str, str], list[Block]] = {
+        ("figures", "Figures"): [figure for _, figure in figures.by_method],
+        ("accuracy", "Accuracy"): list(_accuracy(run)),
+        ("fitted", "What was released, judged by the baselines"): list(_fitted(run, figures)),
+        ("guarantees", "Guarantees"): list(_guarantees(run)),
+        ("tests", "Paired tests"): list(_tests(run)),
+        ("demonstrations", "What was released"): list(_demonstrations(run)),
+        ("costs", "Time and energy"): list(_costs(run, figures)),
+        ("limits", "What is not protected"): [_limits(manifest)],
+        ("budget", "Budget"): [Text(sentence) for sentence in manifest.budget or [_no_budget(manifest)]],
+        ("reproduce", "Reproduce"): list(_reproduce(run)),
+    }
+    shown = tuple(Section(name, title, tuple(blocks)) for (name, title), blocks in sections.items() if blocks)
+    return Report(manifest.title, about, tuple(_opening(run)), shown)
+
+
+def _opening(run: Run) -> Iterator[Block]:
+    """What the run was and what came out, under what must be known before."""
+    manifest, results = run.manifest, run.results
+    if manifest.model and not manifest.model.trained:
+        yield Banner("Random weights.", "The accuracies of in-context answers mean nothing; they show that the pipeline works.")
+    elif manifest.model and manifest.model.note:
+        yield Banner("Not a general model.", f"{manifest.model.name} is {manifest.model.note}.")
+    if manifest.simulated and len(results):
+        yield Banner("Seeded noise on public data: not a release.", "Anyone with the seed can take the noise away again.", is_note=True)
+    stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
+    methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
+    yield Text(sentences.what_was_run(manifest, methods, _datasets(run) or manifest.grid.datasets, has_answers=len(results) > 0), "lead")
+    found = headlines(results)
+    for headline in found:
+        yield Text(headline.sentence)
+        yield Pairs(headline.tiles, are_tiles=True)
+    if not found and not len(results):
+        yield Text("No model was asked in this run: it states what privacy costs, not what accuracy it leaves.")
+    elif not found:
+        yield Text("No private in-context answers are among the results.")
+    yield from map(Text, sentences.measured(manifest))
+
+
+def _datasets(run: Run) -> list[str]:
+    return list(dict.fromkeys([*run.results["dataset"], *(stated.dataset for stated in run.manifest.guarantees)]))
+
+
+def _paper(manifest: Manifest) -> Paper:
+    return Paper.beside(manifest.model.name if manifest.model else "", manifest.options)
+
+
+def _accuracy(run: Run) -> Iterator[Block]:
+    results = run.results
+    if not len(results):
+        yield Text("This run has no results.")
+        return
+    paper = _paper(run.manifest)
+    metrics = {metric: metric_tables(results, metric, paper) for metric in METRICS}
+    told = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(of_texts=bool(of_texts(results).any()))]
+    if any(table.quotes_paper for tables in metrics.values() for table in tables):
+        baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
+        told.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
+    told.append("Majority and zero-shot need no demonstrations.")
+    if results["amplified_epsilon"].notna().any():
+        told.append("ε′ is ε after amplification by subsampling.")
+    yield Text(" ".join(told), "small")
+    for metric, tables in metrics.items():
+        blocks = tuple(block for table in tables for block in (Heading(table.title), _metric(METRICS[metric], table)))
+        if metric == "accuracy":
+            yield from blocks
+        elif tables:
+            yield Fold(METRICS[metric], blocks, level=2, is_open=metric == "rouge1")
+
+
+def _metric(name: str, table: MetricTable) -> Table:
+    amplified = [f"ε′ {value}" for value in table.amplified] or [""] * len(table.epsilons)
+    columns = [Cell(f"ε = {words.epsilon(epsilon)}", note) for epsilon, note in zip(table.epsilons, amplified, strict=True)]
+    head = (Cell("", mark="text"), *columns, Cell("majority", mark="aside"), Cell("zero-shot", mark="aside"))
+    rows = tuple((Cell(row.label), *row.cells, Cell(row.majority), Cell(row.zero_shot)) for row in table.rows)
+    return Table(f"{name}, {table.title}", head, rows)
+
+
+def _fitted(run: Run, figures: Figures) -> Iterator[Block]:
+    if figures.fitted:
+        caption = (
+            "Accuracy on the whole test split of logistic regression, by what it was fitted on; bars are one standard deviation over "
+            "seeds, right of the last ε there is no privacy."
+        )
+        yield Figure("Logistic regression", figures.fitted, caption)
+    means = fitted_means(run.results)
+    if means is not None:
+        yield _means(means)
+
+
+def _means(means: Means) -> Table:
+    head = (_text(f"mean of {means.dataset_count} data sets"), _text("fitted on"), *_epsilons(means.epsilons))
+    rows = tuple((Cell(baseline), Cell(on), *(Cell(words.number(mean)) for mean in found)) for baseline, on, found in means.rows)
+    return Table("Mean accuracy of the baselines", head, rows)
+
+
+def _guarantees(run: Run) -> Iterator[Block]:
+    manifest = run.manifest
+    table = guarantee_table(manifest.guarantees)
+    if table.rows:
+        count = table.difference_count
+        differing = f"; {count} {'cell differs' if count == 1 else 'cells differ'} from the paper's Table V" if count else ""
+        yield Text(
+            f"The differential privacy of one release, by nominal ε{differing}. Every ε and seed, and but for LDP-TabICL every k, is a "
+            "release of its own: on private data their costs add up. Nothing is guaranteed at ε = ∞."
+        )
+        yield _stated(table)
+        told = tuple(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.asked)))
+        yield Fold(f"Every guarantee as a sentence ({len(told)})", (Bullets(told),))
+    else:
+        yield Text("This run states no guarantee.")
+    slips = relevant_errata(manifest.guarantees, set(run.results["method"]), set(_datasets(run)), _paper(manifest).model)
+    if slips:
+        yield Heading("Slips in the paper's tables")
+        yield _slips(slips)
+
+
+def _stated(table: GuaranteeTable) -> Table:
+    head = (_text("method"), _text("data set"), *_epsilons(table.epsilons), Cell("δ"), _text("neighbours"), _text("unit"))
+    rows = tuple(
+        (Cell(words.method_name(row.method)), Cell(row.dataset), *row.cells, Cell(row.delta), Cell(row.neighbours), Cell(row.unit))
+        for row in table.rows
+    )
+    return Table("Guarantees", head, rows)
+
+
+def _slips(slips: list[Erratum]) -> Table:
+    head = (_text("table"), Cell("cell", mark="prose"), _text("printed"), _text("corrected"), Cell("why", mark="prose"))
+    rows = [
+        (one.table, ", ".join(filter(None, (one.dataset, one.cell))), one.printed, one.corrected or "not known", one.why) for one in slips
+    ]
+    return Table("Slips in the paper's tables", head, tuple(tuple(Cell(text or words.DASH) for text in row) for row in rows))
+
+
+def _tests(run: Run) -> Iterator[Block]:
+    found = comparisons(run.results)
+    if not found:
+        return
+    tested = " Logistic regression is tested on the whole test split." if "lr" in set(run.results["system"]) else ""
+    yield Text(
+        "Two-sided paired t-tests of in-context accuracy over all private (ε, seed) pairs. Pairs of one seed share their queries and the "
+        f"p values are not corrected for their number, so they are if anything too small.{tested} Bold: p below 0.05."
+    )
+    numbers = ("− majority", "p", "pairs", "− log. regression", "p", "pairs")
+    head = (_text("method"), _text("data set"), _text("answers"), *map(Cell, numbers))
+    yield Table("Paired t-tests", head, tuple(map(_tested, found)))
+
+
+def _tested(one: Comparison) -> tuple[Cell, ...]:
+    tests = [
+        (
+            Cell(words.signed(test.difference)),
+            Cell(words.p_value(test.p), mark="strong" if test.p < 0.05 else ""),
+            Cell(str(test.pair_count)),
+        )
+        for test in (one.majority, one.lr)
+    ]
+    return Cell(words.method_name(one.method)), Cell(one.dataset), Cell(one.label), *tests[0], *tests[1]
+
+
+def _demonstrations(run: Run) -> Iterator[Block]:
+    shown = examples(run.demonstrations)
+    if shown:
+        yield Text(
+            "Some examples: demonstrations that the model saw, or answers of an ensemble. They are the output of the mechanism, not rows "
+            "of the table; those at ε = ∞ are never shown."
+        )
+    for example in shown:
+        title = f"{words.method_name(example['method'])}, {example['dataset']}, seed {example['seed']}"
+        texts: list[Block] = []
+        for label, found in example["cells"]:
+            texts += [Text(f"{label}:", "small"), *map(Code, found)]
+        yield Fold(title, tuple(texts), level=3, is_open=example is shown[0])
+
+
+def _costs(run: Run, figures: Figures) -> Iterator[Block]:
+    if not len(run.timings):
+        return
+    found, energy = costs(run.timings, run.manifest.energy), run.manifest.energy
+    told = f"{words.duration(found.total_seconds)} in all stages together, whether or not they ran side by side."
+    yield Text(told + (_energy(found, energy) if energy else ""))
+    yield Figure("Wall time by stage", figures.time)
+    head = (_text("stage"), *(Cell(words.method_name(method)) for method in found.methods), Cell("all"), Cell("share"))
+    rows = ((row.stage, *map(words.duration, (*row.by_method, row.total)), f"{words.number(100 * row.share, 1)} %") for row in found.stages)
+    yield Fold("The same as a table", (Table("Wall time by stage", head, tuple(tuple(map(Cell, row)) for row in rows)),))
+
+
+def _energy(found: Costs, energy: Energy) -> str:
+    return (
+        f" At {energy.power_watts:g} W for that time and {energy.kg_co2_per_kwh:g} kg CO₂ per kWh, this is "
+        f"{words.number(found.energy_kwh, 4)} kWh and {words.mass(found.co2_kg or 0.0)} CO₂eq by the paper's equation (2): "
+        "power × hours / 1000 × kg per kWh. The watts and the kg per kWh are assumptions, not measurements."
+    )
+
+
+def _limits(manifest: Manifest) -> Block:
+    return Bullets(tuple(manifest.not_protected)) if manifest.not_protected else Text("The run did not state its limits.")
+
+
+def _no_budget(manifest: Manifest) -> str:
+    if manifest.simulated:
+        return "Nothing was charged: the noise is seeded, so this run released nothing."
+    return "The run did not state its budget."
+
+
+def _reproduce(run: Run) -> Iterator[Block]:
+    manifest = run.manifest
+    if manifest.command:
+        yield Code(manifest.command)
+    yield Pairs(tuple((name, text or words.DASH) for name, text in sentences.facts(manifest, run.answers).items()))
+    if manifest.contracts:
+        head = (_text("contract"), Cell("licence", mark="prose"), *map(_text, ("benchmark", "sampling rate")), Cell("digest", mark="prose"))
+        yield Table("Contracts", head, tuple(_contract(name, one) for name, one in manifest.contracts.items()))
+
+
+def _contract(name: str, contract: Contract) -> tuple[Cell, ...]:
+    licence = Cell(contract.licence or words.DASH, contract.positive_rate_note or "")
+    rest = ("yes" if contract.benchmark else "no", contract.sampling_rate or words.DASH, contract.digest)
+    return Cell(name, contract.title), licence, *map(Cell, rest)
+
+
+def _text(text: str) -> Cell:
+    """The head of a column of text."""
+    return Cell(text, mark="text")
+
+
+def _epsilons(epsilons: tuple[float, ...]) -> list[Cell]:
+    return [Cell(f"ε = {words.epsilon(epsilon)}") for epsilon in epsilons]
