@@ -13,7 +13,7 @@ from dpicl.report.costs import Costs, costs
 from dpicl.report.examples import examples
 from dpicl.report.figures import Figures
 from dpicl.report.guarantees import GuaranteeTable, guarantee_table, relevant_errata
-from dpicl.report.load import Contract, Energy, Manifest, Run
+from dpicl.report.load import Energy, Manifest, Run, UsedContract
 from dpicl.report.paper import Paper
 from dpicl.report.tables import METRICS, Means, MetricTable, fitted_means, metric_tables, of_texts
 
@@ -237,7 +237,7 @@ def _reproduce(run: Run) -> Iterator[Block]:
         yield Table("Contracts", head, tuple(_contract(name, one) for name, one in manifest.contracts.items()))
 
 
-def _contract(name: str, contract: Contract) -> tuple[Cell, ...]:
+def _contract(name: str, contract: UsedContract) -> tuple[Cell, ...]:
     licence = Cell(contract.licence or words.DASH, contract.positive_rate_note or "")
     rest = ("yes" if contract.benchmark else "no", contract.sampling_rate or words.DASH, contract.digest)
     return Cell(name, contract.title), licence, *map(Cell, rest)

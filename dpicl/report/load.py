@@ -57,7 +57,7 @@ class Grid(_Part):
     queries: int | None = None
 
 
-class Contract(_Part):
+class UsedContract(_Part):
     """Which public knowledge about a data set was used."""
 
     digest: str
@@ -120,7 +120,7 @@ class Manifest(_Part):
     model: Model | None = None
     writer: str | None = None
     grid: Grid = Grid()
-    contracts: dict[str, Contract] = {}
+    contracts: dict[str, UsedContract] = {}
     guarantees: list[StatedGuarantee] = []
     options: dict[str, dict[str, Any]] = {}
     versions: dict[str, str | None] = {}

@@ -24,7 +24,7 @@ import sys
 folder, repository = sys.argv[1:]
 sys.path[:] = [folder, *(path for path in sys.path if path not in ("", repository))]
 import dpicl
-from flows.cli import main
+from dpicl.cli import main
 assert dpicl.__file__.startswith(folder), dpicl.__file__
 for command in ("list", "contract show heart", "protect breast_cancer --epsilon 1 --shots 2 --out demos.jsonl", "report third",
     "ledger upgrade", "contract new own.csv --label buys --positive yes --epsilon 1", "contract show own"):

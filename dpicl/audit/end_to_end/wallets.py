@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import yaml
 
+from dpicl.audit.end_to_end.commands import Said, heard
+from dpicl.audit.end_to_end.world import Declaration, World, new_world
 from dpicl.client import __main__ as client
-from flows.end_to_end.commands import Said, heard
-from flows.end_to_end.world import Declaration, World, new_world
 
 _RECORD = b"spent,city,member\n50,north,no\n"
 _FORMS = (("once.yaml", 2.0), ("again.yaml", 1000.0))

@@ -13,15 +13,15 @@ from unittest.mock import patch
 
 import numpy as np
 
+from dpicl.audit.end_to_end.neighbours import NEWCOMER
+from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
+from dpicl.audit.end_to_end.world import CATEGORIES, NAME, Declaration, Row, new_world
+from dpicl.engine.order import released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import read_plan
 from dpicl.lm.requests import HashScorer
 from dpicl.methods import dp_icl, few_shot_generation
-from flows.end_to_end.commands import drawing, preparing
-from flows.end_to_end.neighbours import NEWCOMER
-from flows.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
-from flows.end_to_end.world import CATEGORIES, NAME, Declaration, Row, new_world
 
 _AT_ONCE = 10
 """Releases of one run, each a seed of its own."""
@@ -122,7 +122,7 @@ class _Heard:
                         self._note_all([answer(arguments[0], consult(*asked), *arguments[2:])])
                 return answer(*arguments)
 
-            dp_icl.answer = answered
+            dp_icl.answer = answered  # type: ignore[assignment]
             return consult(*asked)
 
         with patch.object(dp_icl, "consult", consulted), patch.object(dp_icl, "answer", answer):
@@ -147,10 +147,10 @@ def drawn(cell: Cell, rows: Sequence[Row], runs: int) -> Drawn:
 def _release(cell: Cell, seeds: int) -> None:
     grid = {"methods": [cell.method], "epsilons": [cell.epsilon], "seeds": list(range(seeds)), "shots": [cell.shots]}
     run = str(make_plan("audited", grid, "audited"))
-    stages = [*preparing(run, NAME), *(step for key in read_plan(Path(run)).units for step in drawing(run, key))]
+    stages = [*rows_ready(run, NAME), *(step for key in read_plan(Path(run)).units for step in released(run, key))]
     for stage, references in stages:
         if stage.name != "reconstruct":  # after the draw
-            stage.fn(*references)
+            stage(*references)
 
 
 def cells() -> list[Cell]:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dpicl.cli.terminal import console
 from dpicl.engine.settings import Settings
-from flows.terminal import console
 
 ledger_app = typer.Typer(
     help="Bring the ledger to this program's form, back to an older one's, or to another folder.", no_args_is_help=True

@@ -11,13 +11,13 @@ from tempfile import TemporaryFile
 
 from rich.console import Console
 
+from dpicl.cli.budget import print_unheeded
 from dpicl.engine.artefacts import finite
 from dpicl.engine.files import publish
 from dpicl.engine.one_release import Protected, protect
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
-from flows.budget import print_unheeded
 
 
 def print_protected(

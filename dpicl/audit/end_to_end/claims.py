@@ -14,16 +14,16 @@ from typing import Any
 
 import yaml
 
-from dpicl.engine.artefacts import read_split
+from dpicl.audit.end_to_end.commands import Command, protect
+from dpicl.audit.end_to_end.neighbours import base_rows, neighbours, newcomer
+from dpicl.audit.end_to_end.observe import Observation, observed
+from dpicl.audit.end_to_end.stand_ins import Replay, nothing_slow, small_batches, standing_clock
+from dpicl.audit.end_to_end.world import NAME, Declaration, Row, World, new_world
+from dpicl.engine.artefacts import read_split, remove_private
+from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
-from flows import wiring
-from flows.end_to_end.commands import Command, preparing, protect
-from flows.end_to_end.neighbours import base_rows, neighbours, newcomer
-from flows.end_to_end.observe import Observation, observed
-from flows.end_to_end.stand_ins import Replay, nothing_slow, small_batches, standing_clock
-from flows.end_to_end.world import NAME, Declaration, Row, World, new_world
 
 Broken = list[str]
 """Sentences that say what breaks a claim."""
@@ -61,13 +61,13 @@ def _places(world: World, rows: Sequence[Row], declaration: Declaration) -> Coun
     world.put(rows, declaration.kind)
     methods = ["dp_icl"] if declaration.kind == "texts" else ["gdp_tabicl"]
     run = make_plan("audited", {"methods": methods}, "audited")
-    for stage, references in preparing(str(run), NAME):
-        stage.fn(*references)
+    for stage, references in rows_ready(str(run), NAME):
+        stage(*references)
     (key,) = read_plan(run).units
     split = read_split(open_unit(str(run), key))
     tables = {"protected": split.train.data, **({} if declaration.measured == "public queries" else {"held out": split.test.data})}
     found = Counter((name, tuple(map(str, row.items()))) for name, table in tables.items() for row in table.to_pylist())
-    wiring.remove_private(run, Settings.from_environment())
+    remove_private(run, Settings.from_environment())
     return found
 
 

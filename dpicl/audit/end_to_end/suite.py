@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from flows.end_to_end.claims import Broken, accounts, equality, histories, refusals, rows_moved, stability
-from flows.end_to_end.commands import Command, ask, protect, run
-from flows.end_to_end.noise import COVERED, covered
-from flows.end_to_end.wallets import wallet_keeps_its_cap
-from flows.end_to_end.world import KINDS, Declaration, Kind, Measured
+from dpicl.audit.end_to_end.claims import Broken, accounts, equality, histories, refusals, rows_moved, stability
+from dpicl.audit.end_to_end.commands import Command, ask, protect, run
+from dpicl.audit.end_to_end.noise import COVERED, covered
+from dpicl.audit.end_to_end.wallets import wallet_keeps_its_cap
+from dpicl.audit.end_to_end.world import KINDS, Declaration, Kind, Measured
 
 Claim = Callable[[], Broken]
 TABULAR, WRITING = ("gdp_tabicl", "mst_tabicl", "ldp_tabicl"), ("dp_icl", "few_shot_generation")

@@ -9,18 +9,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
-from prefect import Task
-
-from dpicl.engine.batches import parts_of
+from dpicl.audit.end_to_end.world import NAME
+from dpicl.engine.artefacts import remove_private
+from dpicl.engine.order import Step, released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import StageFailed
-from flows import wiring
-from flows.end_to_end.world import NAME
+from dpicl.engine.stages.evaluate import evaluate
+from dpicl.engine.stages.fit_baselines import fit_baselines, has_baselines
+from dpicl.engine.stages.score import parts_to_score, score
+from dpicl.engine.stages.serialize import serialize
+from dpicl.report.stages import collect_run, write_report
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ Command = Callable[[], Said]
 
 def command_line(*arguments: str) -> Said:
     """`dpicl ARGUMENTS`."""
-    from flows.cli import main
+    from dpicl.cli import main
 
     def typed() -> None:
         with patch.object(sys, "argv", ["dpicl", *arguments]):
@@ -70,47 +72,25 @@ def run(method: str, *, epsilon: float = 1.0, run_id: str = "audited") -> Comman
     def work() -> None:
         folder = make_plan("audited", {"methods": [method], "epsilons": [epsilon]}, run_id)
         for stage, references in stages(str(folder)):
-            stage.fn(*references)
-        wiring.remove_private(folder, Settings.from_environment())
+            stage(*references)
+        remove_private(folder, Settings.from_environment())
 
     return lambda: heard(work)
 
 
-def stages(run: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
-    """Every stage of a run with its references; looked up in the flow's own module, so that a mutant there is one here."""
+def stages(run: str) -> Iterator[Step]:
+    """Every stage of a run with its references; looked up in this module, so that a mutant there is one here."""
     units = read_plan(Path(run)).units
     for dataset in dict.fromkeys(unit.dataset for unit in units.values()):
-        yield from preparing(run, dataset)
+        yield from rows_ready(run, dataset)
     for key, unit in units.items():
-        yield from drawing(run, key)
-        yield wiring.serialize, (run, key)
-        fits = wiring.has_baselines(unit, Settings.from_environment().declared(unit.dataset))
-        yield from ((wiring.fit_baselines, (run, key)) for _ in range(fits))
-        yield from ((wiring.score, (run, key, part)) for part in wiring.parts_to_score(run, key))
-        yield wiring.evaluate, (run, key)
-    yield from ((stage, (run,)) for stage in (wiring.collect_run, wiring.write_report))
-
-
-def preparing(run: str, dataset: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
-    """From the source to rows that are split and checked."""
-    yield wiring.ingest, (run, dataset)
-    parts = parts_of(run, dataset)
-    yield from ((wiring.prepare_batches, (run, dataset, part, parts)) for part in range(parts))
-    yield from ((stage, (run, dataset)) for stage in (wiring.validate, wiring.split))
-
-
-def drawing(run: str, key: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
-    """The stages that release, with those that workers do before."""
-    unit = read_plan(Path(run)).units[key]
-    parts = parts_of(run, unit.dataset)
-    reading = wiring.READING.get(unit.method)
-    if parts or reading:
-        yield wiring.charge, (run, key)
-    yield from ((wiring.count, (run, key, part, parts)) for part in range(parts))
-    if reading:
-        stage, together = reading
-        yield stage, (run, (key,) if together else key)
-    yield from ((stage, (run, key)) for stage in wiring.RELEASE[unit.method])
+        yield from released(run, key)
+        yield serialize, (run, key)
+        if has_baselines(unit, Settings.from_environment().declared(unit.dataset)):
+            yield fit_baselines, (run, key)
+        yield from ((score, (run, key, part)) for part in parts_to_score(run, key))
+        yield evaluate, (run, key)
+    yield from ((stage, (run,)) for stage in (collect_run, write_report))
 
 
 def heard(work: Callable[[], object]) -> Said:

@@ -15,11 +15,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from dpicl.audit.end_to_end.bounds import WRONG, Bound, named_bound
+from dpicl.audit.end_to_end.draws import cells
+from dpicl.audit.end_to_end.mutants import MUTANTS, caught
+from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.processes import fork_server
-from flows.end_to_end.bounds import WRONG, Bound, named_bound
-from flows.end_to_end.draws import cells
-from flows.end_to_end.mutants import MUTANTS, caught
-from flows.end_to_end.suite import CLAIMS
 
 RUNS = 4000
 """On each side of a cell, where nobody says otherwise."""
@@ -56,7 +56,7 @@ def checked_mutants() -> Iterator[Checked]:
 def bounds(runs: int) -> Iterator[Iterable[Bound]]:
     """The bound of every cell, as they come: on all processors."""
     names = [cell.name for cell in cells()]
-    with ProcessPoolExecutor(os.cpu_count(), fork_server(["flows.end_to_end.bounds"])) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), fork_server(["dpicl.audit.end_to_end.bounds"])) as pool:
         yield pool.map(partial(named_bound, runs=runs), names)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flows.end_to_end.world import CATEGORIES, MISSING, Declaration, Row
+from dpicl.audit.end_to_end.world import CATEGORIES, MISSING, Declaration, Row
 
 ROWS = 40
 NEWCOMER = 1000

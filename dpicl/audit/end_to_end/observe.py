@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.end_to_end.commands import Command, command_line
-from flows.end_to_end.world import World
+from dpicl.audit.end_to_end.commands import Command, command_line
+from dpicl.audit.end_to_end.world import World
 
 _OWN = ("data", "contracts", "pipelines.yaml")
 """What the world was given."""

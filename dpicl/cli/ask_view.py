@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from dpicl.cli.budget import print_unheeded
 from dpicl.contract.periods import ONCE
 from dpicl.engine.asking import Wish
 from dpicl.engine.desk import Answered, Desk
@@ -22,7 +23,6 @@ from dpicl.options import EnsembleOptions
 from dpicl.pipeline import Cell, load_pipelines, read_epsilon
 from dpicl.text.plain import plain_text
 from dpicl.yaml_file import validate
-from flows.budget import print_unheeded
 
 
 def wish_for(

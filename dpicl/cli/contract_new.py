@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from rich.console import Console
 
+from dpicl.cli.contract_ask import Defaults, ask_contract
 from dpicl.contract.draft import Draft, assemble
 from dpicl.contract.draft_rows import columns_of_rows
 from dpicl.contract.draft_schema import columns_of_schema
@@ -19,7 +20,6 @@ from dpicl.files.bounded import read_bytes, read_parquet
 from dpicl.pipeline import read_epsilon
 from dpicl.tabular.parse import as_text
 from dpicl.tabular.read import read_text_table
-from flows.contract_ask import Defaults, ask_contract
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
 
+from dpicl.audit.end_to_end.claims import Broken
+from dpicl.audit.end_to_end.draws import Cell, cells, drawn
+from dpicl.audit.end_to_end.world import Row
 from dpicl.mechanisms import samplers
-from flows.end_to_end.claims import Broken
-from flows.end_to_end.draws import Cell, cells, drawn
-from flows.end_to_end.world import Row
 
 Noised = list[tuple[Fraction, int]]
 """Scales, and the exact numbers that got noise of them, in order."""

@@ -17,7 +17,7 @@ PACKAGES = frozenset(
 def main() -> None:
     """Run the command line; exit code 2 where a package of an extra is missing."""
     try:
-        from flows.cli import main as run
+        from dpicl.cli.app import main as run
 
         run()
     except ModuleNotFoundError as error:
@@ -26,7 +26,3 @@ def main() -> None:
             raise
         sys.stderr.write(f'dpicl: {missing} is not installed; expected the extras, by `pip install "dpicl[pipeline,local]"`\n')
         sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

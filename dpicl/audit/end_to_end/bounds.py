@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpicl.audit.bounds import epsilon_at_least
-from flows.end_to_end.draws import Cell, cells, drawn
+from dpicl.audit.end_to_end.draws import Cell, cells, drawn
 
 WRONG = 0.01
 """How often a right machine would be called wrong: shared among all cells and both ways."""

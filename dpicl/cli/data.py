@@ -8,19 +8,13 @@ from typing import Annotated
 
 import typer
 
+from dpicl.cli.options import MANY, split_values
+from dpicl.cli.terminal import INTERRUPTED, console
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from flows.terminal import INTERRUPTED, console
 
 contract_app = typer.Typer(help="Check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
 data_app = typer.Typer(help="List, fetch and publish the data sets that the contracts name.", no_args_is_help=True)
-
-MANY = "several values parted by commas"
-
-
-def split_values(text: str) -> list[str]:
-    """The values of an option that takes several."""
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 @contract_app.command("new")
@@ -36,7 +30,7 @@ def new_contract(
     name: Annotated[str | None, typer.Option(help="Name of the contract; the file's if left out.")] = None,
 ) -> None:
     """Write a first contract for a table, from a schema or from answers; with neither it looks at the rows, and is a draft only."""
-    from flows.contract_new import Wanted, print_new
+    from dpicl.cli.contract_new import Wanted, print_new
 
     wanted = Wanted(file, name, label, tuple(split_values(positive or "")), epsilon, schema, ask)
     try:
@@ -51,8 +45,8 @@ def new_contract(
 @contract_app.command("check")
 def check(file: Annotated[Path, typer.Argument(help="A contract file.")]) -> None:
     """Check one contract file."""
+    from dpicl.cli.contract_view import contract_line
     from dpicl.contract import load_contract
-    from flows.contract_view import contract_line
 
     console.print(f"{file.name}: ok: {contract_line(load_contract(file))}", highlight=False)
 
@@ -60,7 +54,7 @@ def check(file: Annotated[Path, typer.Argument(help="A contract file.")]) -> Non
 @contract_app.command("show")
 def show(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
     """Show what a contract says about a data set."""
-    from flows.contract_view import contract_table
+    from dpicl.cli.contract_view import contract_table
 
     contract_table(Settings.from_environment().declared(name), console)
 
@@ -68,7 +62,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> No
 @data_app.command("list")
 def list_data() -> None:
     """Show the data sets, and which of them are at hand."""
-    from flows.contract_view import data_table
+    from dpicl.cli.contract_view import data_table
 
     data_table(Settings.from_environment(), console)
 

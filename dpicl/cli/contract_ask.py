@@ -8,15 +8,15 @@ from typing import Any, TypeVar, cast
 
 import typer
 
+from dpicl.cli.options import split_values
 from dpicl.contract.declared import Budget, Person
 from dpicl.contract.draft import Draft, DraftColumn, assemble, can_be_named, sentences
 from dpicl.contract.models import CategoryColumn, IntegerColumn, RealColumn
 from dpicl.errors import DeclarationError, DpiclError
 from dpicl.yaml_file import validate
-from flows.cli_data import split_values
 
 Answer = TypeVar("Answer")
-_NUMBERS = {"integer": IntegerColumn, "real": RealColumn}
+_NUMBERS: dict[str, type[IntegerColumn | RealColumn]] = {"integer": IntegerColumn, "real": RealColumn}
 _KINDS = ("category", *_NUMBERS, "ignored")
 
 

@@ -19,23 +19,26 @@ import pyarrow as pa
 
 import dpicl.engine.stages.ingest
 import dpicl.engine.stages.split
+from dpicl.audit.end_to_end import commands
+from dpicl.audit.end_to_end.bounds import bound
+from dpicl.audit.end_to_end.claims import Broken
+from dpicl.audit.end_to_end.draws import cells
+from dpicl.audit.end_to_end.stand_ins import everywhere
+from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.client import __main__ as client
+from dpicl.client.memory import open_memory
 from dpicl.engine.artefacts import read_split
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import open_unit
 from dpicl.engine.stage import stage
+from dpicl.engine.stages.evaluate import evaluate
 from dpicl.errors import DataError
 from dpicl.mechanisms.randomised_response import response
 from dpicl.methods import gdp_tabicl
 from dpicl.randomness import stream
+from dpicl.tabular.source import load_source
+from dpicl.tabular.split import split_table
 from dpicl.types import PrivateTable
-from flows import wiring
-from flows.end_to_end.bounds import bound
-from flows.end_to_end.claims import Broken
-from flows.end_to_end.draws import cells
-from flows.end_to_end.stand_ins import everywhere
-from flows.end_to_end.suite import CLAIMS
-from tasks.wrapper import as_task
 
 _MANY = 3000
 """Runs a side that a mutant needs which is caught by numbers."""
@@ -54,7 +57,7 @@ class Mutant:
 @contextmanager
 def _permutation_split() -> Iterator[None]:
     """Who is held out goes by a permutation of the rows' numbers."""
-    real = dpicl.engine.stages.split.split_table
+    real = split_table
 
     def split(table: pa.Table, *arguments: Any, **options: Any) -> Any:
         order = stream(0, "mutant", "", "").generator().permutation(table.num_rows)
@@ -90,15 +93,15 @@ def _per_name_caps() -> AbstractContextManager[None]:
 @contextmanager
 def _unpaid_baseline() -> Iterator[None]:
     """A run reports what a classifier makes of private rows that nothing was charged for."""
-    real = wiring.evaluate
+    real = evaluate
 
     def evaluated(run: str, key: str) -> str:
         folder = open_unit(run, key)
         members = PrivateTable(read_split(folder).train.data).codes("member")
         (folder.path / "baselines.json").write_text(f'[{{"system": "majority", "accuracy": {members.mean()}}}]')
-        return str(real.fn(run, key))
+        return str(real(run, key))
 
-    with patch.object(wiring, "evaluate", as_task(stage("evaluate", "evaluate", evaluated))):
+    with patch.object(commands, "evaluate", stage("evaluate", "evaluate", evaluated)):
         yield
 
 
@@ -120,7 +123,7 @@ def _least_of_the_rows() -> Iterator[None]:
 @contextmanager
 def _quoting_error() -> Iterator[None]:
     """A refusal names the value that it refuses."""
-    real = dpicl.engine.stages.ingest.load_source
+    real = load_source
 
     def load(contract: Any, *, data_folder: Path, **more: Any) -> pa.Table:
         try:
@@ -136,7 +139,7 @@ def _quoting_error() -> Iterator[None]:
 @contextmanager
 def _counting_log() -> Iterator[None]:
     """How many rows there are is logged."""
-    real = dpicl.engine.stages.ingest.load_source
+    real = load_source
 
     def load(*arguments: Any, **options: Any) -> pa.Table:
         table = real(*arguments, **options)
@@ -153,7 +156,7 @@ def _collectors_cap() -> Iterator[None]:
     real = client.report_all
 
     def report(contract: Any, records: Any, asked: Any) -> Any:
-        with client.open_memory(asked.memory) as wallet:
+        with open_memory(asked.memory) as wallet:
             if hasattr(wallet, "raise_cap"):
                 wallet.raise_cap(contract.privacy.budget.epsilon)
                 wallet.keep()

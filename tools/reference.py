@@ -1,4 +1,4 @@
-"""The pages of docs/reference, made from the code: `python -m flows.reference`, or `make reference`.
+"""The pages of docs/reference, made from the code: `python -m tools.reference`, or `make reference`.
 
 A page says what the code says and no more. A dash stands where there is nothing to say; of every key its docstring says what it is.
 """
@@ -17,6 +17,7 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
+from dpicl.cli.app import app
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.schema import meanings, models
 from dpicl.engine import settings
@@ -25,7 +26,6 @@ from dpicl.methods import METHODS
 from dpicl.pipeline import Pipeline, Pipelines
 from dpicl.yaml_file import read_yaml
 from flows import environment
-from flows.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
@@ -81,7 +81,7 @@ def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
 
 def cli_page() -> str:
     """Every command with its arguments and options."""
-    page = "# Commands" + _WRITTEN.format(source="flows/cli.py and flows/cli_data.py")
+    page = "# Commands" + _WRITTEN.format(source="dpicl/cli and flows/commands.py")
     page += "A user's mistake is one sentence on standard error and exit code 2. `dpicl COMMAND --help` shows the same as this page.\n\n"
     for name, command in _commands(typer.main.get_command(app), "dpicl"):
         page += f"## {name}\n\n{_prose(command.help)}\n\n"
@@ -246,7 +246,7 @@ def environment_page() -> str:
     known, rows = {name for name, *_ in ours} | set(environment.DEFAULTS), list[list[str]]()
     for path in sorted(path for package in ("dpicl", "tasks", "flows", "infra") for path in (ROOT / package).rglob("*.py")):
         for name, default, function in dict.fromkeys(_reads(path)):
-            if name not in known and path != Path(__file__):
+            if name not in known:
                 rows.append([_code(name), default, f"`{path.relative_to(ROOT)}`, {function}"])
     page += _table(("variable", "set to if missing", "by"), sorted(rows))
     page += (

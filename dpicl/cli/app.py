@@ -5,21 +5,20 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from typer.exceptions import TyperException
 
+from dpicl.cli.contributed import contribute, others
+from dpicl.cli.data import contract_app, data_app
+from dpicl.cli.ledger import ledger_app
+from dpicl.cli.options import PERIOD
+from dpicl.cli.terminal import INTERRUPTED, console
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from flows.cli_data import MANY, contract_app, data_app, split_values
-from flows.cli_ledger import ledger_app
-from flows.cli_operate import deploy, forecast, metrics, serve
-from flows.terminal import INTERRUPTED, console
-
-PERIOD = "Release anew for this period, as 2026-12 or once; what the contract and the time say if left out."
 
 app = typer.Typer(
     help="In-context learning on private tables with a differential-privacy guarantee.",
@@ -49,55 +48,7 @@ def list_pipelines() -> None:
     )
 
 
-@app.command()
-def run(
-    pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; `dpicl list` shows them.")] = None,
-    datasets: Annotated[str | None, typer.Option(help=f"Data sets: {MANY}.")] = None,
-    methods: Annotated[str | None, typer.Option(help=f"Methods: {MANY}.")] = None,
-    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, `inf` for none: {MANY}.")] = None,
-    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations: {MANY}.")] = None,
-    seeds: Annotated[str | None, typer.Option(help=f"Seeds: {MANY}.")] = None,
-    sampling_rates: Annotated[str | None, typer.Option(help=f"Rates of the subsample in (0, 1]: {MANY}.")] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="At most so many held-out rows of a table are put to the model.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Name in pipelines.yaml, folder, hub id org/name[@revision], or a server's URL#MODEL.")
-    ] = None,
-    writer: Annotated[
-        str | None, typer.Option(help="The local model that reads private texts and writes demonstrations; --model if left out.")
-    ] = None,
-    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder; made from the time if left out.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run, doing only what is missing.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster; one per core if left out.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would spend, and run nothing.")] = False,
-    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
-) -> None:
-    """Run a pipeline and write its report."""
-    from dpicl.engine.run_folder import read_plan, run_folder
-    from flows.console import run_with_progress
-
-    wanted = {
-        "datasets": datasets,
-        "methods": methods,
-        "epsilons": epsilons,
-        "shots": shots,
-        "seeds": seeds,
-        "sampling_rates": sampling_rates,
-    }
-    changes: dict[str, Any] = {name: split_values(text) for name, text in wanted.items() if text is not None}
-    changes |= {name: value for name, value in (("queries", queries), ("model", model), ("writer", writer)) if value is not None}
-    if resume is not None:
-        if pipeline or changes or run_id or period:
-            raise DpiclError("--resume takes the run's own plan: leave the pipeline and all other options out")
-        pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
-    if pipeline is None:
-        raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
-    if dry_run:
-        from flows.budget import print_quotes
-
-        print_quotes(pipeline, changes, console, period=period)
-        return
-    folder = run_with_progress(pipeline, changes, run_id, resume=resume is not None, workers=workers, console=console, period=period)
-    console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+contribute(app, "run")
 
 
 @app.command()
@@ -119,7 +70,7 @@ def budget(
     delta: Annotated[float | None, typer.Option(help="With --cap: and so much delta; as before if left out.")] = None,
 ) -> None:
     """Show accounts, what is spent and left, and what each entry bought; or change an account's cap."""
-    from flows.budget import change_cap, print_account, print_accounts
+    from dpicl.cli.budget import change_cap, print_account, print_accounts
 
     if delta is not None and cap is None:
         raise DpiclError("--delta: goes with --cap, since both are decided together")
@@ -144,12 +95,10 @@ def protect(
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Release demonstrations of a table to a file; asks no model. Done again in the same period it costs nothing and gives the same."""
-    from flows.environment import prepare_environment
-
-    prepare_environment(console_level="CRITICAL")
+    from dpicl.cli.protect import print_protected
     from dpicl.engine.stage import StageFailed, clean_errors
-    from flows.protect import print_protected
 
+    _check_state()
     try:
         clean_errors("protect", print_protected)(
             contract, method, epsilon=epsilon, shots=shots, out=out, form=form, console=console, period=period
@@ -182,9 +131,9 @@ def ask(
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Answer by released demonstrations, or from private texts under one charge for a number of queries; asked again it is free."""
+    from dpicl.cli.ask_demos import answer_rows
+    from dpicl.cli.ask_view import answer_all, queries_from, wish_for
     from dpicl.engine.stage import StageFailed, clean_errors
-    from flows.ask_demos import answer_rows
-    from flows.ask_view import answer_all, queries_from, wish_for
 
     settings = Settings.from_environment()
     told = Console(markup=False, emoji=False, stderr=True)
@@ -210,7 +159,7 @@ def advise(
     epsilon: Annotated[str, typer.Option(help="What one report may cost its client.")] = "1",
 ) -> None:
     """Try local collections on made-up populations of a contract's shape, and say which to choose; reads no row."""
-    from flows.advise_view import print_advice
+    from dpicl.cli.advise_view import print_advice
 
     print_advice(Settings.from_environment().contract(account), rows, epsilon, console)
 
@@ -231,22 +180,36 @@ def audit(
     """Bound each mechanism's epsilon from below, and check that mutants are caught; exit code 1 if not."""
     folder = out or Settings.from_environment().own("audit")
     if name == "end-to-end" and not every:
-        from flows.environment import prepare_environment
+        from dpicl.cli.audit_end_to_end import RUNS, audit_end_to_end
 
-        prepare_environment(console_level="CRITICAL")
-        from flows.end_to_end.view import RUNS, audit_end_to_end
-
+        _check_state()
         passed = audit_end_to_end(runs=runs or RUNS, folder=folder, console=console)
     else:
-        from flows.audit_view import audit_all
+        from dpicl.cli.audit_view import audit_all
 
         passed = audit_all(name, every, runs=runs or 100_000, seed=seed, folder=folder, console=console)
     if not passed:
         raise typer.Exit(1)
 
 
-for command in (forecast, serve, deploy, metrics):
-    app.command()(command)
+@app.command()
+def forecast() -> None:
+    """Say for how many scheduled runs on new data every budget lasts; reads no row."""
+    from dpicl.cli.budget import print_forecasts
+
+    print_forecasts(console)
+
+
+contribute(app, "serve", "deploy", "metrics", *others())
+
+
+def _check_state() -> None:
+    """Refuse a wrong format of logs, or budgets in two places, before anything is charged."""
+    from dpicl.engine.settings import log_format
+    from dpicl.engine.state_home import check_one_home
+
+    log_format()
+    check_one_home(Settings.from_environment().home)
 
 
 def main() -> None:
