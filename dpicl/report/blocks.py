@@ -66,6 +66,11 @@ class Cell:
     quoted: str = ""
     mark: str = ""
 
+    @staticmethod
+    def of_text(*heads: str) -> tuple[Cell, ...]:
+        """Heads of columns of text."""
+        return tuple(Cell(head, mark="text") for head in heads)
+
 
 @dataclass(frozen=True)
 class Table:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
 from scipy.stats import ttest_rel
 
 from dpicl.report import words
+from dpicl.report.blocks import Cell, Table
 from dpicl.report.tables import has_several_rates, of_texts, parts, row_label, spread
 
 
@@ -53,26 +55,6 @@ class Headline:
         return ("Best private in-context cell", self.best), *((name, text) for name, text in named.items() if text != words.DASH)
 
 
-@dataclass(frozen=True)
-class Test:
-    """A paired two-sided t-test: mean difference, p value and number of pairs."""
-
-    difference: float
-    p: float
-    pair_count: int
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """In-context answers with one number of shots against majority and logistic regression."""
-
-    method: str
-    dataset: str
-    label: str
-    majority: Test
-    lr: Test
-
-
 def headlines(results: pd.DataFrame) -> list[Headline]:
     """One for accuracies, one for whole texts; none where no model answered with private demonstrations."""
     texts = of_texts(results)
@@ -107,22 +89,21 @@ def _where(cell: pd.Series, show_rate: bool) -> str:
     return f"{words.method_name(cell['method'])} on {cell['dataset']}, ε = {words.epsilon(cell['epsilon'])}, k = {words.epsilon(cell['shots'])}{rate}"
 
 
-def comparisons(results: pd.DataFrame) -> list[Comparison]:
+def comparisons(results: pd.DataFrame) -> Table | None:
     """One row per method, data set and number of shots, over the private (epsilon, seed) pairs; whole texts have no majority to beat."""
-    return [row for part in parts(results[~of_texts(results)]) for row in _of_part(part)]
+    rows = tuple(row for part in parts(results[~of_texts(results)]) for row in _of_part(part))
+    head = (*Cell.of_text("method", "data set", "answers"), *map(Cell, ("− majority", "p", "pairs", "− log. regression", "p", "pairs")))
+    return Table("Paired t-tests", head, rows) if rows else None
 
 
-def _of_part(part: pd.DataFrame) -> list[Comparison]:
+def _of_part(part: pd.DataFrame) -> Iterator[tuple[Cell, ...]]:
     several = has_several_rates(part)
-    found = []
     for _, icl in _private(part).groupby(["shots", "sampling_rate"], dropna=False):
+        first = icl.iloc[0]
+        label = row_label("icl", first["shots"], first["sampling_rate"], several)
         majority = _paired(icl, part[part["system"] == "majority"], ["seed"])
         lr = _paired(icl, part[part["system"] == "lr"], ["epsilon", "seed"])
-        first = icl.iloc[0]
-        found.append(
-            Comparison(first["method"], first["dataset"], row_label("icl", first["shots"], first["sampling_rate"], several), majority, lr)
-        )
-    return found
+        yield *map(Cell, (words.method_name(first["method"]), first["dataset"], label)), *majority, *lr
 
 
 def _private(results: pd.DataFrame) -> pd.DataFrame:
@@ -134,11 +115,12 @@ def _same(column: pd.Series, value: float) -> pd.Series:
     return column.isna() if math.isnan(value) else column == value
 
 
-def _paired(icl: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> Test:
-    """Pair every in-context accuracy with the other system's of the same seed (and epsilon)."""
+def _paired(icl: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> tuple[Cell, Cell, Cell]:
+    """Mean difference, p and number of pairs of in-context accuracies and the other system's of the same seed (and epsilon)."""
     beside = other.groupby(on)["accuracy"].mean().rename("other")
     pairs = icl.join(beside, on=on).dropna(subset=["accuracy", "other"])
     difference = pairs["accuracy"] - pairs["other"]
     constant = difference.round(12).nunique() < 2  # no spread, no test
     p = math.nan if constant else float(ttest_rel(pairs["accuracy"], pairs["other"]).pvalue)
-    return Test(float(difference.mean()) if len(pairs) else math.nan, p, len(pairs))
+    mean = float(difference.mean()) if len(pairs) else math.nan
+    return Cell(words.signed(mean)), Cell(words.p_value(p), mark="strong" if p < 0.05 else ""), Cell(str(len(pairs)))

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from dpicl.published import Erratum
 from dpicl.report import sentences, words
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
-from dpicl.report.comparisons import Comparison, comparisons, headlines
+from dpicl.report.comparisons import comparisons, headlines
 from dpicl.report.costs import Costs, costs
 from dpicl.report.examples import examples
 from dpicl.report.figures import Figures
-from dpicl.report.guarantees import GuaranteeTable, guarantee_table, relevant_errata
+from dpicl.report.guarantees import guarantee_table, relevant_errata
 from dpicl.report.load import Energy, Manifest, Run, UsedContract
 from dpicl.report.paper import Paper
-from dpicl.report.tables import METRICS, Means, MetricTable, fitted_means, metric_tables, of_texts
+from dpicl.report.tables import METRICS, fitted_means, metric_tables, of_texts
 
 
 def report_of(run: Run, figures: Figures) -> Report:
@@ -77,7 +77,7 @@ def _accuracy(run: Run) -> Iterator[Block]:
     paper = _paper(run.manifest)
     metrics = {metric: metric_tables(results, metric, paper) for metric in METRICS}
     told = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(of_texts=bool(of_texts(results).any()))]
-    if any(table.quotes_paper for tables in metrics.values() for table in tables):
+    if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
         baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
         told.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
     told.append("Majority and zero-shot need no demonstrations.")
@@ -85,19 +85,11 @@ def _accuracy(run: Run) -> Iterator[Block]:
         told.append("ε′ is ε after amplification by subsampling.")
     yield Text(" ".join(told), "small")
     for metric, tables in metrics.items():
-        blocks = tuple(block for table in tables for block in (Heading(table.title), _metric(METRICS[metric], table)))
+        blocks = tuple(block for table in tables for block in (Heading(table.label), table))
         if metric == "accuracy":
             yield from blocks
         elif tables:
             yield Fold(METRICS[metric], blocks, level=2, is_open=metric == "rouge1")
-
-
-def _metric(name: str, table: MetricTable) -> Table:
-    amplified = [f"ε′ {value}" for value in table.amplified] or [""] * len(table.epsilons)
-    columns = [Cell(f"ε = {words.epsilon(epsilon)}", note) for epsilon, note in zip(table.epsilons, amplified, strict=True)]
-    head = (Cell("", mark="text"), *columns, Cell("majority", mark="aside"), Cell("zero-shot", mark="aside"))
-    rows = tuple((Cell(row.label), *row.cells, Cell(row.majority), Cell(row.zero_shot)) for row in table.rows)
-    return Table(f"{name}, {table.title}", head, rows)
 
 
 def _fitted(run: Run, figures: Figures) -> Iterator[Block]:
@@ -109,26 +101,20 @@ def _fitted(run: Run, figures: Figures) -> Iterator[Block]:
         yield Figure("Logistic regression", figures.fitted, caption)
     means = fitted_means(run.results)
     if means is not None:
-        yield _means(means)
-
-
-def _means(means: Means) -> Table:
-    head = (_text(f"mean of {means.dataset_count} data sets"), _text("fitted on"), *_epsilons(means.epsilons))
-    rows = tuple((Cell(baseline), Cell(on), *(Cell(words.number(mean)) for mean in found)) for baseline, on, found in means.rows)
-    return Table("Mean accuracy of the baselines", head, rows)
+        yield means
 
 
 def _guarantees(run: Run) -> Iterator[Block]:
     manifest = run.manifest
     table = guarantee_table(manifest.guarantees)
     if table.rows:
-        count = table.difference_count
+        count = sum(cell.mark == "differs" for row in table.rows for cell in row)
         differing = f"; {count} {'cell differs' if count == 1 else 'cells differ'} from the paper's Table V" if count else ""
         yield Text(
             f"The differential privacy of one release, by nominal ε{differing}. Every ε and seed, and but for LDP-TabICL every k, is a "
             "release of its own: on private data their costs add up. Nothing is guaranteed at ε = ∞."
         )
-        yield _stated(table)
+        yield table
         told = tuple(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.asked)))
         yield Fold(f"Every guarantee as a sentence ({len(told)})", (Bullets(told),))
     else:
@@ -139,17 +125,8 @@ def _guarantees(run: Run) -> Iterator[Block]:
         yield _slips(slips)
 
 
-def _stated(table: GuaranteeTable) -> Table:
-    head = (_text("method"), _text("data set"), *_epsilons(table.epsilons), Cell("δ"), _text("neighbours"), _text("unit"))
-    rows = tuple(
-        (Cell(words.method_name(row.method)), Cell(row.dataset), *row.cells, Cell(row.delta), Cell(row.neighbours), Cell(row.unit))
-        for row in table.rows
-    )
-    return Table("Guarantees", head, rows)
-
-
 def _slips(slips: list[Erratum]) -> Table:
-    head = (_text("table"), Cell("cell", mark="prose"), _text("printed"), _text("corrected"), Cell("why", mark="prose"))
+    head = (*Cell.of_text("table"), Cell("cell", mark="prose"), *Cell.of_text("printed", "corrected"), Cell("why", mark="prose"))
     rows = [
         (one.table, ", ".join(filter(None, (one.dataset, one.cell))), one.printed, one.corrected or "not known", one.why) for one in slips
     ]
@@ -158,28 +135,14 @@ def _slips(slips: list[Erratum]) -> Table:
 
 def _tests(run: Run) -> Iterator[Block]:
     found = comparisons(run.results)
-    if not found:
+    if found is None:
         return
     tested = " Logistic regression is tested on the whole test split." if "lr" in set(run.results["system"]) else ""
     yield Text(
         "Two-sided paired t-tests of in-context accuracy over all private (ε, seed) pairs. Pairs of one seed share their queries and the "
         f"p values are not corrected for their number, so they are if anything too small.{tested} Bold: p below 0.05."
     )
-    numbers = ("− majority", "p", "pairs", "− log. regression", "p", "pairs")
-    head = (_text("method"), _text("data set"), _text("answers"), *map(Cell, numbers))
-    yield Table("Paired t-tests", head, tuple(map(_tested, found)))
-
-
-def _tested(one: Comparison) -> tuple[Cell, ...]:
-    tests = [
-        (
-            Cell(words.signed(test.difference)),
-            Cell(words.p_value(test.p), mark="strong" if test.p < 0.05 else ""),
-            Cell(str(test.pair_count)),
-        )
-        for test in (one.majority, one.lr)
-    ]
-    return Cell(words.method_name(one.method)), Cell(one.dataset), Cell(one.label), *tests[0], *tests[1]
+    yield found
 
 
 def _demonstrations(run: Run) -> Iterator[Block]:
@@ -204,7 +167,7 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     told = f"{words.duration(found.total_seconds)} in all stages together, whether or not they ran side by side."
     yield Text(told + (_energy(found, energy) if energy else ""))
     yield Figure("Wall time by stage", figures.time)
-    head = (_text("stage"), *(Cell(words.method_name(method)) for method in found.methods), Cell("all"), Cell("share"))
+    head = (*Cell.of_text("stage"), *(Cell(words.method_name(method)) for method in found.methods), Cell("all"), Cell("share"))
     rows = ((row.stage, *map(words.duration, (*row.by_method, row.total)), f"{words.number(100 * row.share, 1)} %") for row in found.stages)
     yield Fold("The same as a table", (Table("Wall time by stage", head, tuple(tuple(map(Cell, row)) for row in rows)),))
 
@@ -233,7 +196,12 @@ def _reproduce(run: Run) -> Iterator[Block]:
         yield Code(manifest.command)
     yield Pairs(tuple((name, text or words.DASH) for name, text in sentences.facts(manifest, run.answers).items()))
     if manifest.contracts:
-        head = (_text("contract"), Cell("licence", mark="prose"), *map(_text, ("benchmark", "sampling rate")), Cell("digest", mark="prose"))
+        head = (
+            *Cell.of_text("contract"),
+            Cell("licence", mark="prose"),
+            *Cell.of_text("benchmark", "sampling rate"),
+            Cell("digest", mark="prose"),
+        )
         yield Table("Contracts", head, tuple(_contract(name, one) for name, one in manifest.contracts.items()))
 
 
@@ -241,12 +209,3 @@ def _contract(name: str, contract: UsedContract) -> tuple[Cell, ...]:
     licence = Cell(contract.licence or words.DASH, contract.positive_rate_note or "")
     rest = ("yes" if contract.benchmark else "no", contract.sampling_rate or words.DASH, contract.digest)
     return Cell(name, contract.title), licence, *map(Cell, rest)
-
-
-def _text(text: str) -> Cell:
-    """The head of a column of text."""
-    return Cell(text, mark="text")
-
-
-def _epsilons(epsilons: tuple[float, ...]) -> list[Cell]:
-    return [Cell(f"ε = {words.epsilon(epsilon)}") for epsilon in epsilons]

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from dpicl.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
 from dpicl.report import words
-from dpicl.report.blocks import Cell
+from dpicl.report.blocks import Cell, Table
 from dpicl.report.load import StatedGuarantee
+from dpicl.report.tables import epsilon_heads
 
 
-@dataclass(frozen=True)
-class GuaranteeRow:
-    """One method on one data set, under one relation: epsilon of the whole release for every nominal one, beside what Table V prints."""
-
-    method: str
-    dataset: str
-    unit: str
-    neighbours: str
-    delta: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class GuaranteeTable:
-    """Rows by method and data set, columns by nominal epsilon; without epsilon = inf, where nothing is guaranteed."""
-
-    epsilons: tuple[float, ...]
-    rows: tuple[GuaranteeRow, ...]
-
-    @property
-    def difference_count(self) -> int:
-        """How many cells differ from the paper's print."""
-        return sum(cell.mark == "differs" for row in self.rows for cell in row.cells)
-
-
-def guarantee_table(guarantees: list[StatedGuarantee]) -> GuaranteeTable:
-    """Arrange the manifest's guarantees; the order of first appearance is kept."""
+def guarantee_table(guarantees: list[StatedGuarantee]) -> Table:
+    """Epsilon of whole releases by method, data set and relation, in order of first appearance; without epsilon = inf, which guarantees nothing."""
     private = [stated for stated in guarantees if not math.isinf(stated.asked)]
     epsilons = tuple(sorted({stated.asked for stated in private}))
     rates = _rates(private)
@@ -48,11 +23,12 @@ def guarantee_table(guarantees: list[StatedGuarantee]) -> GuaranteeTable:
     rows = []
     for (method, system, dataset, rate, unit, neighbours, delta), row in by_row.items():
         several = len(rates[method, dataset]) > 1
-        cells = tuple(_cell(row[epsilon], compare=not several) if epsilon in row else Cell(words.DASH) for epsilon in epsilons)
+        cells = (_cell(row[epsilon], compare=not several) if epsilon in row else Cell(words.DASH) for epsilon in epsilons)
         label = f"{dataset}, rate {rate:g}" if several and rate is not None else dataset
         label += "" if system == "icl" else f", {words.system_name(system)}"
-        rows.append(GuaranteeRow(method, label, unit, neighbours, f"{delta:g}", cells))
-    return GuaranteeTable(epsilons, tuple(rows))
+        rows.append((Cell(words.method_name(method)), Cell(label), *cells, *map(Cell, (f"{delta:g}", neighbours, unit))))
+    head = (*Cell.of_text("method", "data set"), *epsilon_heads(epsilons), Cell("δ"), *Cell.of_text("neighbours", "unit"))
+    return Table("Guarantees", head, tuple(rows))
 
 
 def _rates(guarantees: list[StatedGuarantee]) -> dict[tuple[str, str], set[float | None]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
 from dpicl.report import words
-from dpicl.report.blocks import Cell
+from dpicl.report.blocks import Cell, Table
 from dpicl.report.paper import Paper
 
 METRICS = {
@@ -27,39 +28,7 @@ _FITTED = ("lr", "gnb")
 _OWN_COLUMNS = ("majority", "zero-shot")
 
 
-@dataclass(frozen=True)
-class Row:
-    """One system with one number of shots, over every epsilon."""
-
-    label: str
-    cells: tuple[Cell, ...]
-    majority: str
-    zero_shot: str
-
-
-@dataclass(frozen=True)
-class MetricTable:
-    """One metric of one method on one data set."""
-
-    method: str
-    dataset: str
-    epsilons: tuple[float, ...]
-    amplified: tuple[str, ...]
-    queries: str
-    rows: tuple[Row, ...]
-
-    @property
-    def title(self) -> str:
-        """Method and data set, and how many were asked."""
-        return f"{words.method_name(self.method)}, {self.dataset}" + (f" ({self.queries})" if self.queries else "")
-
-    @property
-    def quotes_paper(self) -> bool:
-        """Whether a number of the paper stands in some cell."""
-        return any(cell.quoted for row in self.rows for cell in row.cells)
-
-
-def metric_tables(results: pd.DataFrame, metric: str, paper: Paper) -> list[MetricTable]:
+def metric_tables(results: pd.DataFrame, metric: str, paper: Paper) -> list[Table]:
     """One table per method and data set, in order of appearance."""
     epsilons = tuple(sorted(results["epsilon"].dropna().unique()))
     return [_table(part, metric, paper, epsilons) for part in parts(results) if part[metric].notna().any()]
@@ -95,32 +64,35 @@ def spread(values: pd.Series) -> str:
     return words.mean_and_deviation(values.mean(), values.std(ddof=1))
 
 
-def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...]) -> MetricTable:
+def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
+    """Heads of columns by nominal epsilon."""
+    return tuple(Cell(f"ε = {words.epsilon(epsilon)}") for epsilon in epsilons)
+
+
+def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...]) -> Table:
     own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
     several, bar = has_several_rates(part), own["majority" if len(own["majority"]) else "zero-shot"].mean()
     rows = []
     for system, shots, rate, group in _row_groups(part):
         asked = _is_asked(system)
         quoted = None if asked and several else paper  # the papers' tables have one rate
-        cells = tuple(_cell(group, metric, epsilon, quoted, bar if asked else math.inf, several) for epsilon in epsilons)
-        majority, zero_shot = (spread(own[name]) if asked else words.DASH for name in _OWN_COLUMNS)
-        rows.append(Row(row_label(system, shots, rate, several), cells, majority, zero_shot))
-    first = part.iloc[0]
-    amplified = () if several else _amplified(part, epsilons)
-    return MetricTable(first["method"], first["dataset"], epsilons, amplified, _queries(part), tuple(rows))
+        cells = (_cell(group, metric, epsilon, quoted, bar if asked else math.inf, several) for epsilon in epsilons)
+        beside = (Cell(spread(own[name]) if asked else words.DASH) for name in _OWN_COLUMNS)
+        rows.append((Cell(row_label(system, shots, rate, several)), *cells, *beside))
+    amplified = {} if several else _amplified(part)
+    notes = (f"ε′ {words.number(amplified.get(epsilon))}" if amplified else "" for epsilon in epsilons)
+    heads = (replace(head, note=note) for head, note in zip(epsilon_heads(epsilons), notes, strict=True))
+    head = (*Cell.of_text(""), *heads, *(Cell(name, mark="aside") for name in _OWN_COLUMNS))
+    return Table(_title(part), head, tuple(rows))
 
 
-@dataclass(frozen=True)
-class Means:
-    """What every baseline reaches over all data sets together, by what it was fitted on."""
-
-    epsilons: tuple[float, ...]
-    dataset_count: int
-    rows: tuple[tuple[str, str, tuple[float, ...]], ...]
-    """Baseline, what it was fitted on, and its mean accuracy at every epsilon."""
+def _title(part: pd.DataFrame) -> str:
+    """Method and data set, and how many were asked."""
+    queries, first = _queries(part), part.iloc[0]
+    return f"{words.method_name(first['method'])}, {first['dataset']}" + (f" ({queries})" if queries else "")
 
 
-def fitted_means(results: pd.DataFrame) -> Means | None:
+def fitted_means(results: pd.DataFrame) -> Table | None:
     """Mean accuracy of the baselines, every data set counting alike and none missing; None for one data set, or one thing to fit on."""
     is_fitted = [not _is_asked(system) and not system.endswith("-naive") for system in results["system"]]
     fitted = results[pd.Series(is_fitted, index=results.index, dtype=bool)]
@@ -131,15 +103,12 @@ def fitted_means(results: pd.DataFrame) -> Means | None:
     per_set = fitted.groupby(["method", "system", "epsilon", "dataset"])["accuracy"].mean().unstack("dataset")
     means = per_set.mean(axis=1, skipna=False)
     epsilons = tuple(sorted(fitted["epsilon"].dropna().unique()))
-    rows = [
-        (
-            words.SYSTEMS[system.partition("-")[0]],
-            words.fitted_name(method, system),
-            tuple(means.get((method, system, e), math.nan) for e in epsilons),
-        )
-        for method, system in series
-    ]
-    return Means(epsilons, fitted["dataset"].nunique(), tuple(rows))
+    rows = []
+    for method, system in series:
+        found = (Cell(words.number(means.get((method, system, epsilon)))) for epsilon in epsilons)
+        rows.append((Cell(words.SYSTEMS[system.partition("-")[0]]), Cell(words.fitted_name(method, system)), *found))
+    head = (*Cell.of_text(f"mean of {fitted['dataset'].nunique()} data sets", "fitted on"), *epsilon_heads(epsilons))
+    return Table("Mean accuracy of the baselines", head, tuple(rows))
 
 
 def _is_asked(system: str) -> bool:
@@ -175,11 +144,10 @@ def _printed(row: pd.Series, metric: str, epsilon: float, paper: Paper) -> str:
     return f"paper {words.as_printed(*found)}" if found else ""
 
 
-def _amplified(part: pd.DataFrame, epsilons: Sequence[float]) -> tuple[str, ...]:
-    """Epsilon after subsampling under each column, where one rate makes it one number."""
+def _amplified(part: pd.DataFrame) -> dict[Any, float]:
+    """By epsilon, what subsampling makes of it, where one rate makes it one number."""
     by_epsilon = part[part["system"] == "icl"].groupby("epsilon")["amplified_epsilon"]
-    known = {epsilon: _common(values) for epsilon, values in by_epsilon if values.notna().any()}
-    return tuple(words.number(known.get(epsilon)) for epsilon in epsilons) if known else ()
+    return {epsilon: _common(values) for epsilon, values in by_epsilon if values.notna().any()}
 
 
 def _common(amplified: pd.Series) -> float:
