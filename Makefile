@@ -65,7 +65,7 @@ schema: $(READY) ## write the JSON schemas of contracts again
 	$(BIN)/python -m dpicl.contract.schema text > data_contracts/texts/schema.json
 
 reference: $(READY) ## write the pages of docs/reference again
-	$(BIN)/python -m flows.reference
+	$(BIN)/python -m tools.reference
 
 lock: ## resolve the dependencies anew (needs uv)
 	uv lock --upgrade

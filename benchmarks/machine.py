@@ -25,17 +25,17 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.events import gaussian, poisson_sampled
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.audit.end_to_end.claims import base_rows
+from dpicl.audit.end_to_end.commands import Said, command_line, protect
+from dpicl.audit.end_to_end.mutants import MUTANTS, caught
+from dpicl.audit.end_to_end.suite import CLAIMS, most_moved
+from dpicl.audit.end_to_end.world import KINDS, URL, Declaration, World, new_world
+from dpicl.cli.audit_end_to_end import bounds
 from dpicl.contract import parse_contract
 from dpicl.engine.releases import address_of, check_shared, open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.methods.interface import check_method
-from flows.end_to_end.claims import base_rows
-from flows.end_to_end.commands import Said, command_line, protect
-from flows.end_to_end.mutants import MUTANTS, caught
-from flows.end_to_end.suite import CLAIMS, most_moved
-from flows.end_to_end.view import bounds
-from flows.end_to_end.world import KINDS, URL, Declaration, World, new_world
 
 RUNS = 2_000
 ADD = Neighbours.ADD_OR_REMOVE_ONE

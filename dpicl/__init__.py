@@ -4,8 +4,8 @@
     session = dpicl.Session()
     released = session.protect("customers", method="mst_tabicl", epsilon=1, shots=8)
 
-The library is framework-free: no orchestrator, no cluster, no validation suite. Those
-stand in `tasks/` and `flows/`, which call it.
+The product is framework-free, its report and command line too: no orchestrator, no cluster, no
+validation suite. Those stand in `tasks/` and `flows/`, which call it.
 """
 
 from __future__ import annotations

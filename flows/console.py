@@ -38,9 +38,9 @@ def run_with_progress(
         DpiclError: something was refused or failed, told in one sentence.
     """
     prepare_environment(console_level="CRITICAL")
+    from dpicl.cli.budget import print_unheeded  # after the environment: all of these import the orchestrator
     from dpicl.engine.plan import make_plan
     from dpicl.engine.quote import accounts_of
-    from flows.budget import print_unheeded  # after the environment: all of these import the orchestrator
     from flows.runtime import runtime
 
     folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
@@ -64,7 +64,7 @@ def run_with_progress(
 def _report_only(folder: Path) -> None:
     """A table of costs needs neither orchestrator nor cluster."""
     from dpicl.engine.collect import collect
-    from flows.report import build_report
+    from dpicl.report import build_report
 
     collect(str(folder))
     build_report(folder)

@@ -22,11 +22,11 @@ from prometheus_client.registry import Collector
 from rich.console import Console
 
 import dpicl
+from dpicl.cli.ledger_facts import AccountFacts, LedgerReader
+from dpicl.cli.run_facts import TOKENS, RunFacts, RunReader
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError
 from dpicl.pipeline import load_pipelines
-from flows.ledger_facts import AccountFacts, LedgerReader
-from flows.run_facts import TOKENS, RunFacts, RunReader
 
 STATES = ("finished", "unfinished")
 

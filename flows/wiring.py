@@ -25,20 +25,18 @@ from prefect.futures import PrefectFuture
 from dpicl.engine import order
 from dpicl.engine.artefacts import RESULTS, remove_private
 from dpicl.engine.batches import parts_of
-from dpicl.engine.collect import collect
 from dpicl.engine.quote import accounts_of, unheeded_caps
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.stage import StageFailed, stage
+from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages.fit_baselines import has_baselines
 from dpicl.engine.stages.score import parts_to_score
 from dpicl.errors import BudgetError, DpiclError, RefusedError, RunError
 from dpicl.methods import METHODS
 from dpicl.pipeline import Unit, wired
+from dpicl.report import stages
 from flows.gpus import on_gpus, scoring_workers
 from flows.recovery import BROKEN_RULES
-from flows.report import build_report
-from flows.report.pages import show_figures
 from tasks.charge import charge
 from tasks.consult import consult
 from tasks.count import count
@@ -48,7 +46,7 @@ from tasks.generate import generate
 from tasks.ingest import ingest
 from tasks.prepare import prepare_batches
 from tasks.probe import probe
-from tasks.publish import show_budget, show_checks, show_release, show_results
+from tasks.publish import show_budget, show_checks, show_figures, show_release, show_results
 from tasks.score import score
 from tasks.serialize import serialize
 from tasks.split import split
@@ -59,9 +57,7 @@ log = logging.getLogger("dpicl.flows")
 HAND_IN_AGAIN = 3
 Job = tuple[PrefectFuture[Any], Callable[[], PrefectFuture[Any]]]
 
-collect_run = as_task(stage("collect", "collect", collect))
-write_report = as_task(stage("report", "report", lambda run: str(build_report(Path(run))[0].name)))
-show_plots = as_task(stage("show figures", "show figures", show_figures))
+collect_run, write_report = as_task(stages.collect_run), as_task(stages.write_report)
 
 
 RELEASE = {method: tuple(task_of(stage) for stage in stages) for method, stages in order.RELEASE.items()}
@@ -244,7 +240,7 @@ def _close(run: str) -> None:
     collect_run(run)
     write_report(run)
     show_results(run)
-    show_plots(run)
+    show_figures(run)
     show_budget(run)
 
 

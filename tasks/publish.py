@@ -5,6 +5,7 @@ Artifacts are stored in plain by the orchestrator: only released values and coun
 
 from __future__ import annotations
 
+import base64
 import csv
 import logging
 from collections.abc import Callable
@@ -28,6 +29,9 @@ from dpicl.methods.dp_icl import released_cells, told
 from dpicl.methods.few_shot_plan import written_cells
 from dpicl.methods.ldp_collection import encoding_of, release_cells
 from dpicl.pipeline import wired
+from dpicl.report.figures import figures_of
+from dpicl.report.load import load_run
+from dpicl.report.svg import standalone
 from dpicl.tabular.levels import row_encoding
 from tasks.wrapper import as_task
 
@@ -125,6 +129,23 @@ def _show_results(run: str) -> str:
     return f"{len(rows)} results"
 
 
+def _show_figures(run: str) -> str:
+    """Publish the report's figures as pictures in Markdown; they show results only."""
+    drawn = figures_of(load_run(Path(run)))
+    named = [(title, figure.svg) for title, figure in drawn.by_method]
+    named += [("Judged by logistic regression", drawn.fitted), ("Time by stage", drawn.time)]
+    parts = [f"### {title}\n\n![{title}](data:image/svg+xml;base64,{_encoded(figure)})" for title, figure in named if figure]
+    if parts:
+        create_markdown_artifact(
+            key=artifact_key("figures", Path(run).name), markdown="\n\n".join(parts), description=f"Figures of {Path(run).name}"
+        )
+    return f"{len(parts)} figures"
+
+
+def _encoded(figure: str) -> str:
+    return base64.b64encode(standalone(figure).encode()).decode()
+
+
 def _show_budget(run: str) -> str:
     """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the schedule."""
     folder, settings = Path(run), Settings.from_environment()
@@ -169,4 +190,5 @@ def _outlook(line: Forecast | None) -> str:
 show_checks = as_task(stage("show checks", "show checks {dataset}", _show_checks))
 show_release = as_task(stage("show release", "show release {unit_key}", _show_release))
 show_results = as_task(stage("show results", "show results", _show_results))
+show_figures = as_task(stage("show figures", "show figures", _show_figures))
 show_budget = as_task(stage("show budget", "show budget", _show_budget))

@@ -426,7 +426,7 @@ def complaint(finished: subprocess.CompletedProcess[str] | tuple[int, str]) -> s
 
 def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What a command that succeeds prints, run in this process."""
-    from flows.cli import main
+    from dpicl.cli import main
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
         patch.setattr("sys.argv", ["dpicl", *arguments])
@@ -438,7 +438,7 @@ def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def call_main(arguments: Sequence[str], capture: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """The command line's entry point in this process: exit code and standard error."""
-    from flows.cli import main
+    from dpicl.cli import main
 
     before, sys.argv = sys.argv, ["dpicl", *arguments]
     try:

@@ -31,7 +31,7 @@ def test_a_framework_would_be_noticed(name: str) -> None:
 
 
 def test_commands_that_start_nothing_load_neither_orchestrator_nor_models() -> None:
-    assert loaded("import flows.cli") == set()
+    assert loaded("import dpicl.cli.app") == set()
 
 
 def test_the_import_contracts_hold() -> None:

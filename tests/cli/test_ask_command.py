@@ -22,7 +22,7 @@ def private_letters(place: Place) -> None:
 def asked(capture: Capture, *arguments: str) -> tuple[int, list[str], list[str]]:
     """Exit code, answers, and what is told beside them."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
-        from flows.cli import main
+        from dpicl.cli import main
 
         patch.setattr("sys.argv", ["dpicl", *ASK, *arguments])
         main()

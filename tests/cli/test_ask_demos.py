@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpicl.cli.ask_demos import _rows, read_demonstrations
 from dpicl.contract import parse_contract
 from dpicl.lm import HashScorer
 from dpicl.lm.layout import CONTINUATIONS, prompt
 from dpicl.tabular.queries import read_asked
 from dpicl.tabular.serialize import central_queries
-from flows.ask_demos import _rows, read_demonstrations
 from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]

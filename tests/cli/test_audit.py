@@ -12,7 +12,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
-    from flows.cli import main
+    from dpicl.cli import main
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
         patch.setattr("sys.argv", ["dpicl", "audit", *arguments])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 
-from flows.terminal import console
+from dpicl.cli.terminal import console
 from tests.docs.looked_up import AS_THEY_STAND, OUTSIDE
 from tests.docs.pages import DOCS, ROOT, Command, File, all_pages, steps, steps_of
 from tests.harness import DPICL, World, new_place, running_cluster
@@ -78,7 +78,7 @@ class Reader:
         words = shlex.split(line)
         if words[0] != "dpicl" or re.search(r"[|<>;&$]", line):
             return self._in_shell(line)
-        from flows.cli import main
+        from dpicl.cli import main
 
         out, before = io.StringIO(), sys.argv
         sys.argv = words
@@ -150,7 +150,7 @@ def test_exceptions_are_used() -> None:
 
 def known_options() -> dict[str, set[str]]:
     """Options of every command, by its words."""
-    from flows.cli import app
+    from dpicl.cli.app import app
 
     def of(group: Any, words: str) -> Iterator[tuple[str, set[str]]]:
         for word, command in group.commands.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.reference import GENERATED, NOTHING, PAGES, head_of
+from tools.reference import GENERATED, NOTHING, PAGES, head_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from itertools import zip_longest
 
 from dpicl.evaluation import results_frame_columns
-from flows.report import build_report
+from dpicl.report import build_report
 
 COLUMNS = results_frame_columns()
 ACCURACIES = {1.0: (0.70, 0.74, 0.78), 5.0: (0.80, 0.72, 0.79), math.inf: (0.90, 0.90, 0.90)}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from flows.end_to_end.bounds import bound
-from flows.end_to_end.draws import cells
-from flows.end_to_end.mutants import MUTANTS, caught
-from flows.end_to_end.suite import CLAIMS
+from dpicl.audit.end_to_end.bounds import bound
+from dpicl.audit.end_to_end.draws import cells
+from dpicl.audit.end_to_end.mutants import MUTANTS, caught
+from dpicl.audit.end_to_end.suite import CLAIMS
 
 
 @pytest.mark.parametrize("name", CLAIMS)

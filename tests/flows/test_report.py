@@ -10,11 +10,11 @@ import pytest
 from scipy.stats import ttest_rel
 
 from dpicl.errors import DataError, DpiclError, RunError
-from flows.report import build_report
-from flows.report.load import load_run
-from flows.report.plots import epsilon_places
-from flows.report.render import cell_label, examples
-from flows.report.words import mass
+from dpicl.report import build_report
+from dpicl.report.examples import cell_label, examples
+from dpicl.report.load import load_run
+from dpicl.report.plots import epsilon_places
+from dpicl.report.words import mass
 
 from .report_folder import ACCURACIES, COLUMNS, LR, MAJORITY, Page, built, manifest, markdown_row, rows, write_csv, write_run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.report.load import load_run
-from flows.report.paper import Paper
+from dpicl.report.load import load_run
+from dpicl.report.paper import Paper
 
 from .report_folder import COLUMNS, Page, built, markdown_row, rows, write_csv, write_run
 

@@ -19,8 +19,8 @@ from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.endpoint.texts import MOST_STOPS, read_text
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import HashScorer, Tallying, TextGenerator, before_stop
+from dpicl.report.sentences import ANSWERS, answers
 from dpicl.types import ReleasedPrompts
-from flows.report.words import ANSWERS, answers
 from tests.library.endpoint_server import EndpointServer, Habits, serving, text_of, writing
 
 BLANKED = [" No", " Yes"]

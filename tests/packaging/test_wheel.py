@@ -24,7 +24,7 @@ import sys
 folder, repository = sys.argv[1:]
 sys.path[:] = [folder, *(path for path in sys.path if path not in ("", repository))]
 import dpicl
-from flows.cli import main
+from dpicl.cli import main
 assert dpicl.__file__.startswith(folder), dpicl.__file__
 for command in ("list", "contract show heart", "protect breast_cancer --epsilon 1 --shots 2 --out demos.jsonl", "report third",
     "ledger upgrade", "contract new own.csv --label buys --positive yes --epsilon 1", "contract show own"):
@@ -63,7 +63,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_what_is_shipped_with_the
     assert names == _files(*PACKAGES) | shipped
     for needed in (
         "dpicl/resources/data_contracts/texts/trec.yaml",
-        "flows/report/templates/style.css",
+        "dpicl/report/style.css",
         "dpicl/accounting/ledger/migrations/versions/v0001_first.py",
         "dpicl/published/table-III.csv",
     ):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpicl.engine.csv_file import harmless, write_csv
-from flows.report.render import _environment
+from dpicl.report.markdown import escaped
 
 FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(A1)", "\t=1", "\r=1", " =1+1", "\n=1", "＝1", '=HYPERLINK("http://x","y")']
 HONEST = ["adult", "", "1.5", "-1.5", "+2", "-inf", "1e-3", "a=b", "x@y", "'=1"]
@@ -36,5 +36,4 @@ def test_a_written_table_reads_back_with_every_formula_defused(tmp_path: Path) -
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_cell_of_the_markdown_report_is_no_formula(text: str) -> None:
-    shown = _environment(html=False).from_string("| {{ cell }} |").render(cell=text)
-    assert shown.startswith("| '")
+    assert escaped(text).startswith("'")

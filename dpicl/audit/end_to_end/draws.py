@@ -1,0 +1,247 @@
+"""Statistical cells: a method on two worst-case neighbours, and which of its many draws the pipeline of the product releases on each."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from dpicl.audit.end_to_end.neighbours import NEWCOMER
+from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
+from dpicl.audit.end_to_end.world import CATEGORIES, NAME, Declaration, Row, new_world
+from dpicl.engine.order import released, rows_ready
+from dpicl.engine.plan import make_plan
+from dpicl.engine.releases import UnitReleases
+from dpicl.engine.run_folder import read_plan
+from dpicl.lm.requests import HashScorer
+from dpicl.methods import dp_icl, few_shot_generation
+
+_AT_ONCE = 10
+"""Releases of one run, each a seed of its own."""
+_DRAWS = 100
+"""Of one release that is charged, each from randomness of its own."""
+Score = Callable[[bytes], Sequence[float]]
+"""Numbers of a released artefact that may tell two worlds apart."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method on one kind of neighbours; `epsilon` is what the method is asked for, and `draws` are made of each release."""
+
+    name: str
+    method: str
+    declaration: Declaration
+    one: Sequence[Row]
+    other: Sequence[Row]
+    statistics: Score
+    epsilon: float = 2.0
+    shots: int = 1
+    draws: int = _DRAWS
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether a model reads the rows."""
+        return self.declaration.kind == "texts"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Scores of every release of one side, shape (runs, scores), and what was charged for each."""
+
+    scores: np.ndarray
+    epsilon: float
+    delta: float
+
+
+class _Heard:
+    """Scores of every draw of a cell, and what its releases were charged."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self.scores: list[Sequence[float]] = []
+        self.charged: list[Any] = []
+
+    def note(self, content: bytes) -> None:
+        """The score of one draw."""
+        self.scores.append(self._cell.statistics(content))
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """While releases are made: each is drawn as often as the cell says, and the last draw published."""
+        publish, write = UnitReleases.publish, few_shot_generation.write
+
+        def published(releases: UnitReleases, ledger: Any, of: Any, content: bytes) -> Any:
+            self.note(content)
+            self.charged.append(releases.named[of].guarantee)
+            return publish(releases, ledger, of, content)
+
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(UnitReleases, "publish", published))
+            stack.enter_context(patch.object(few_shot_generation, "write", self._written(write)))
+            stack.enter_context(self._answers())
+            if not self._cell.reads_texts:
+                stack.enter_context(everywhere("release_missing", self._drawn))
+            yield
+
+    def _drawn(self, really: Callable[..., Any]) -> Callable[..., Any]:
+        def missing(folder: Any, draw: Callable[[Any], Mapping[Any, bytes]]) -> Any:
+            def again(wanted: Any) -> Mapping[Any, bytes]:
+                for content in (one for _ in range(self._cell.draws - 1) for one in draw(wanted).values()):
+                    self.note(content)
+                return draw(wanted)
+
+            return really(folder, again)
+
+        return missing
+
+    def _written(self, really: Callable[..., Any]) -> Callable[..., Any]:
+        def written(*arguments: Any, **options: Any) -> Any:
+            for _ in range(self._cell.draws - 1):
+                with fresh_journal():
+                    self._note_all(really(*arguments, **options))
+            return really(*arguments, **options)
+
+        return written
+
+    @contextmanager
+    def _answers(self) -> Iterator[None]:
+        """Votes and answers of an ensemble, together."""
+        consult, answer = dp_icl.consult, dp_icl.answer
+
+        def consulted(*asked: Any) -> Any:
+            def answered(*arguments: Any) -> Any:
+                for _ in range(self._cell.draws - 1):
+                    with fresh_journal():
+                        self._note_all([answer(arguments[0], consult(*asked), *arguments[2:])])
+                return answer(*arguments)
+
+            dp_icl.answer = answered  # type: ignore[assignment]
+            return consult(*asked)
+
+        with patch.object(dp_icl, "consult", consulted), patch.object(dp_icl, "answer", answer):
+            yield
+
+    def _note_all(self, made: Sequence[Mapping[Any, Any]]) -> None:
+        for content in (one for unit in made for one in unit.values()):
+            self.note(repr(content).encode())
+
+
+def drawn(cell: Cell, rows: Sequence[Row], runs: int) -> Drawn:
+    """So many draws on these rows through ingest, split and the method's own stages, each of a release that was charged in a ledger."""
+    heard = _Heard(cell)
+    with new_world(cell.declaration) as world, world.entered(), nothing_slow(), heard.listening(), patch.object(HashScorer, "score", _loud):
+        world.put(rows, cell.declaration.kind)
+        while len(heard.scores) < runs:
+            world.forget()
+            _release(cell, min(_AT_ONCE, -(-(runs - len(heard.scores)) // cell.draws)))
+    return Drawn(np.array(heard.scores[:runs], dtype=np.float64), heard.charged[0].epsilon, heard.charged[0].delta)
+
+
+def _release(cell: Cell, seeds: int) -> None:
+    grid = {"methods": [cell.method], "epsilons": [cell.epsilon], "seeds": list(range(seeds)), "shots": [cell.shots]}
+    run = str(make_plan("audited", grid, "audited"))
+    stages = [*rows_ready(run, NAME), *(step for key in read_plan(Path(run)).units for step in released(run, key))]
+    for stage, references in stages:
+        if stage.name != "reconstruct":  # after the draw
+            stage(*references)
+
+
+def cells() -> list[Cell]:
+    """Every method on every kind of neighbours that it has, on tables where one row counts most."""
+    return [*_counted(), *_averaged(), *_reported(), *_of_texts()]
+
+
+def _counted() -> list[Cell]:
+    """Many equal rows, and one that is alone in its cell of the only count."""
+    plain, other = {"city": "north", "member": "no"}, {"city": "south", "member": "yes"}
+    rows = [plain] * 18 + [{**plain, "member": "yes"}] * 2
+    mst, replaced = Declaration(cap=_CAP, narrow=True), Declaration(cap=_CAP, narrow=True, neighbours="replace-one")
+    person, owned = Declaration(cap=_CAP, narrow=True, person=True), [{**row, "person": number} for number, row in enumerate(rows)]
+    found = [Cell(f"mst_tabicl {kind}", "mst_tabicl", mst, *pair, _last_count) for kind, pair in _one_more(rows, other)]
+    many = [*owned, *[{**other, "person": NEWCOMER}] * 5]
+    return [
+        *found,
+        Cell("mst_tabicl replaced", "mst_tabicl", replaced, rows, [other, *rows[1:]], _last_count, 1.0),
+        Cell("mst_tabicl person", "mst_tabicl", person, owned, many, _last_count, 1.0),
+    ]
+
+
+def _averaged() -> list[Cell]:
+    """A small group of two cities, each as frequent, with one value in the middle; and a row at a bound."""
+    plain = {"spent": 50, "city": "north", "member": "no"}
+    rows, lowest = [plain, {**plain, "city": "south", "member": "yes"}], {**plain, "spent": 0}
+    gdp, replaced = Declaration(cap=_CAP), Declaration(cap=_CAP, neighbours="replace-one")
+    return [
+        *(Cell(f"gdp_tabicl {kind}", "gdp_tabicl", gdp, *pair, _group) for kind, pair in _one_more(rows, lowest)),
+        Cell(
+            "gdp_tabicl replaced", "gdp_tabicl", replaced, [*rows, {**lowest, "spent": 100, "city": "south"}], [*rows, lowest], _group, 1.0
+        ),
+    ]
+
+
+def _reported() -> list[Cell]:
+    """Clients of whom the first has another answer to everything."""
+    rest = [{"spent": 50, "city": "north", "member": member} for member in CATEGORIES["member"]]
+    plain, other = {"spent": 50, "city": "north", "member": "no"}, {"spent": 50, "city": "south", "member": "yes"}
+    return [
+        Cell("ldp_tabicl replaced", "ldp_tabicl", Declaration(cap=_CAP, neighbours="replace-one"), [plain, *rest], [other, *rest], _reports)
+    ]
+
+
+def _one_more(rows: Sequence[Row], new: Row) -> list[tuple[str, tuple[Sequence[Row], Sequence[Row]]]]:
+    """A row more behind all others or before them, and one less."""
+    among = [rows[0], new, *rows[1:]]
+    return [("appended", (rows, [*rows, new])), ("inserted first", (rows, [new, *rows])), ("removed", (among, rows))]
+
+
+def _of_texts() -> list[Cell]:
+    """As few rows as the contract allows, and one that a voter repeats, or that alone turns its vote."""
+    texts = Declaration("texts", cap=_CAP)
+    plain, own = [{"city": city, "body": "tttt"} for city in CATEGORIES["city"] for _ in range(2)], {"city": "south", "body": _LOUD}
+    shapes: tuple[tuple[str, Score, int], ...] = (("dp_icl", _answered, 2), ("few_shot_generation", _written, 1))
+    return [
+        Cell(f"{method} {kind}", method, texts, *pair, score, shots=shots)
+        for method, score, shots in shapes
+        for kind, pair in _one_more(plain, own)
+    ]
+
+
+def _loud(_model: HashScorer, prompts: Sequence[str], continuations: Sequence[str], **_: Any) -> np.ndarray:
+    """Scores of a model that says the first label where a prompt holds one text, else the second: shape (prompts, labels)."""
+    first = np.array([_LOUD in prompt for prompt in prompts])
+    return np.log(np.stack([np.where(first, 0.9, 0.1), np.where(first, 0.1, 0.9)], axis=1)[:, : len(continuations)])
+
+
+_CAP = 1e6
+_LOUD = "eeee"
+
+
+def _last_count(content: bytes) -> Sequence[float]:
+    """How many rows are in the last cell of every noisy count."""
+    return [float(np.asarray(one["counts"]).ravel()[-1]) for one in json.loads(content)]
+
+
+def _group(content: bytes) -> Sequence[float]:
+    """The most frequent city, and the average."""
+    (group,) = json.loads(content)
+    return [float(group["values"]["city"] == "north"), float(group["values"]["spent"])]
+
+
+def _reports(content: bytes) -> Sequence[float]:
+    """How the first client answers, in all."""
+    return [float(np.load(io.BytesIO(content), allow_pickle=False)[0].sum())]
+
+
+def _answered(content: bytes) -> Sequence[float]:
+    return [float(content.count(b"north"))]
+
+
+def _written(content: bytes) -> Sequence[float]:
+    return [float(content.count(_LOUD[:1].encode()))]

@@ -1,0 +1,70 @@
+"""The exact privacy loss of a release whose noise is discrete Laplace: what one row moves against the scale of what covers it.
+
+Noise is replaced below the sampler by a nothing that remembers its scale, and what it is added to is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+from dpicl.audit.end_to_end.claims import Broken
+from dpicl.audit.end_to_end.draws import Cell, cells, drawn
+from dpicl.audit.end_to_end.world import Row
+from dpicl.mechanisms import samplers
+
+Noised = list[tuple[Fraction, int]]
+"""Scales, and the exact numbers that got noise of them, in order."""
+COVERED = ("mst_tabicl", "gdp_tabicl")
+"""Methods all of whose noise on these tables is discrete Laplace."""
+_SLACK = 1e-9
+
+
+class _Nothing(int):
+    """Zero, which notes what it is added to."""
+
+    noised: Noised
+    scale: Fraction
+
+    def __sub__(self, other: int) -> _Nothing:
+        return self
+
+    def __radd__(self, exact: int) -> int:
+        self.noised.append((self.scale, exact))
+        return exact
+
+
+@contextmanager
+def _noted() -> Iterator[Noised]:
+    noised: Noised = []
+
+    def nothings(scale: Fraction, count: int, _stream: Any) -> list[_Nothing]:
+        drawn = [_Nothing() for _ in range(count)]
+        for nothing in drawn:
+            nothing.noised, nothing.scale = noised, scale
+        return drawn
+
+    with patch.object(samplers, "_geometrics", nothings):
+        yield noised
+
+
+def _noised(cell: Cell, rows: Sequence[Row]) -> tuple[Noised, float]:
+    with _noted() as noised:
+        return noised, drawn(replace(cell, draws=1), rows, 1).epsilon
+
+
+def covered(method: str) -> Broken:
+    """On worst-case neighbours no method's exact numbers differ by more than their noise's scales times what is charged."""
+    return [told for cell in cells() if cell.method == method for told in _uncovered(cell)]
+
+
+def _uncovered(cell: Cell) -> Broken:
+    (one, charged), (other, _) = _noised(cell, cell.one), _noised(cell, cell.other)
+    if not one or [scale for scale, _ in one] != [scale for scale, _ in other]:
+        return [f"{cell.name}: how much noise is drawn depends on the rows"]
+    loss = float(sum((abs(a - b) / scale for (scale, a), (_, b) in zip(one, other, strict=True)), Fraction(0)))
+    return [] if loss <= charged * (1 + _SLACK) else [f"{cell.name}: a loss of {loss:.4g}, charged {charged:.4g}"]

@@ -1,0 +1,109 @@
+"""Stand-ins that a claim is made under: another draw, a clock that stands, and nothing slow after a draw.
+
+Each replaces functions of the product where they are called from, and puts them back at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import FunctionType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
+from dpicl.contract import Contract
+from dpicl.engine.journal import FileJournal
+from dpicl.engine.releases import UnitReleases
+from dpicl.engine.stages.consult import KeptVotes
+from dpicl.methods import dp_icl, mst_tabicl
+from dpicl.randomness import Stream, system_stream
+from dpicl.tabular import survey
+from dpicl.tabular.levels import row_encoding
+from dpicl.types import ReleasedRows
+
+_NOON = "2031-01-01T12:00:00.000+00:00"
+
+
+@contextmanager
+def everywhere(name: str, replaced: Callable[[Any], Any]) -> Iterator[None]:
+    """Replace a function of that name in every module of ours that has it; `replaced` makes the new one from the old."""
+    modules = [
+        module
+        for path, module in list(sys.modules.items())
+        if path.split(".")[0] == "dpicl" and isinstance(vars(module).get(name), FunctionType)
+    ]
+    with ExitStack() as stack:
+        for module in modules:
+            stack.enter_context(patch.object(module, name, replaced(vars(module)[name])))
+        yield
+
+
+class Replay:
+    """The draws of one world, which another world's are replaced by: what else differs is not owed to noise.
+
+    The other world's own draw is made first, so that its rows are read and its failures happen.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, Any] = {}
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """In the first world: note every draw. In the second: put the noted ones in the place of its own."""
+        publish, answer = UnitReleases.publish, dp_icl.answer
+
+        def published(releases: UnitReleases, ledger: Any, cell: Any, content: bytes, *more: Any) -> Any:
+            return publish(releases, ledger, cell, self._kept.setdefault((releases.folder.unit.method, cell), content), *more)
+
+        def answered(job: Any, *arguments: Any) -> Any:
+            return self._kept.setdefault(("answers", tuple(job.plans)), answer(job, *arguments))
+
+        with patch.object(UnitReleases, "publish", published), patch.object(dp_icl, "answer", answered):
+            yield
+
+
+@contextmanager
+def standing_clock() -> Iterator[None]:
+    """It is always the same time in the ledger, and durations are nothing: how long work takes is told by the threat model."""
+    with patch.multiple(time, perf_counter=lambda: 0.0, process_time=lambda: 0.0), everywhere("now", lambda _: lambda: _NOON):
+        yield
+
+
+@contextmanager
+def nothing_slow() -> Iterator[None]:
+    """Rows of a graphical model without fitting it."""
+
+    def rows(counted: Mapping[Any, Any], contract: Contract, *_: Any) -> dict[Any, ReleasedRows]:
+        return {cell: ReleasedRows(np.zeros((8, len(row_encoding(contract).sizes)), dtype=np.uint8)) for cell in counted}
+
+    with patch.object(mst_tabicl, "model_rows", rows):
+        yield
+
+
+@contextmanager
+def small_batches() -> Iterator[None]:
+    """Batches of a few rows, so that a small table is a large one."""
+    with patch.object(survey, "BATCH_ROWS", 8), patch.object(survey, "WHOLE_ROWS", 16):
+        yield
+
+
+@contextmanager
+def fresh_journal() -> Iterator[None]:
+    """A release of a model is drawn as if for the first time: seeds of its own, and nothing kept of the draw before."""
+    seed = system_stream().bytes(KEY_BYTES)
+
+    def stream(_journal: Any, cell: Any, name: str) -> Stream:
+        return Stream(bytes.fromhex(keyed_hash(seed, cell.key, name)), simulated=False)
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(FileJournal, "stream", stream))
+        for kind in (FileJournal, KeptVotes):
+            stack.enter_context(patch.object(kind, "read", lambda *_: None))
+        stack.enter_context(patch.object(FileJournal, "keep", lambda _journal, _cell, _step, tokens: tokens))
+        stack.enter_context(patch.object(KeptVotes, "write", lambda *_: None))
+        yield

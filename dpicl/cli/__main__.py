@@ -1,0 +1,5 @@
+"""`python -m dpicl.cli`."""
+
+from dpicl.cli import main
+
+main()

@@ -1,0 +1,55 @@
+"""Commands of other packages, by the entry-point group `dpicl.commands`: a name, and a function or app of Typer.
+
+`flows` contributes those that need Prefect. One whose packages are not installed is not shown; typed, it says what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
+
+import typer
+
+from dpicl.errors import DpiclError
+
+GROUP = "dpicl.commands"
+SHIPPED = ("run", "serve", "deploy", "metrics")
+"""Commands of `flows`, whether or not it can be loaded here."""
+
+
+def contribute(app: typer.Typer, *names: str) -> None:
+    """Add these commands, in this order."""
+    for name in names:
+        try:
+            command = _loaded(name)
+        except (ModuleNotFoundError, DpiclError) as error:
+            anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+            app.command(name, hidden=True, add_help_option=False, context_settings=anything)(_missing(error))
+            continue
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+
+
+def others() -> list[str]:
+    """Names that packages besides `flows` contribute."""
+    return sorted(entry_points(group=GROUP).names - set(SHIPPED))
+
+
+def _loaded(name: str) -> Any:
+    for point in entry_points(group=GROUP, name=name):
+        return point.load()
+    raise DpiclError(
+        f'{name}: no installed package has this command; expected `pip install "dpicl[pipeline,local]"`, in a clone `make setup`'
+    )
+
+
+def _missing(error: Exception) -> Callable[[typer.Context], None]:
+    """A command that only says why it is not there."""
+
+    def missing(_context: typer.Context) -> None:
+        raise error
+
+    return missing

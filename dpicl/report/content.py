@@ -1,0 +1,211 @@
+"""What a report says: everything computed from a run folder, in reading order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from dpicl.published import Erratum
+from dpicl.report import sentences, words
+from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
+from dpicl.report.comparisons import comparisons, headlines
+from dpicl.report.costs import Costs, costs
+from dpicl.report.examples import examples
+from dpicl.report.figures import Figures
+from dpicl.report.guarantees import guarantee_table, relevant_errata
+from dpicl.report.load import Energy, Manifest, Run, UsedContract
+from dpicl.report.paper import Paper
+from dpicl.report.tables import METRICS, fitted_means, metric_tables, of_texts
+
+
+def report_of(run: Run, figures: Figures) -> Report:
+    """The whole report, in words and numbers."""
+    manifest = run.manifest
+    about = f"Pipeline {manifest.pipeline}, run {manifest.run_id}, {manifest.created_utc}, dpicl {manifest.dpicl_version}"
+    sections: dict[tuple[str, str], list[Block]] = {
+        ("figures", "Figures"): [figure for _, figure in figures.by_method],
+        ("accuracy", "Accuracy"): list(_accuracy(run)),
+        ("fitted", "What was released, judged by the baselines"): list(_fitted(run, figures)),
+        ("guarantees", "Guarantees"): list(_guarantees(run)),
+        ("tests", "Paired tests"): list(_tests(run)),
+        ("demonstrations", "What was released"): list(_demonstrations(run)),
+        ("costs", "Time and energy"): list(_costs(run, figures)),
+        ("limits", "What is not protected"): [_limits(manifest)],
+        ("budget", "Budget"): [Text(sentence) for sentence in manifest.budget or [_no_budget(manifest)]],
+        ("reproduce", "Reproduce"): list(_reproduce(run)),
+    }
+    shown = tuple(Section(name, title, tuple(blocks)) for (name, title), blocks in sections.items() if blocks)
+    return Report(manifest.title, about, tuple(_opening(run)), shown)
+
+
+def _opening(run: Run) -> Iterator[Block]:
+    """What the run was and what came out, under what must be known before."""
+    manifest, results = run.manifest, run.results
+    if manifest.model and not manifest.model.trained:
+        yield Banner("Random weights.", "The accuracies of in-context answers mean nothing; they show that the pipeline works.")
+    elif manifest.model and manifest.model.note:
+        yield Banner("Not a general model.", f"{manifest.model.name} is {manifest.model.note}.")
+    if manifest.simulated and len(results):
+        yield Banner("Seeded noise on public data: not a release.", "Anyone with the seed can take the noise away again.", is_note=True)
+    stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
+    methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
+    yield Text(sentences.what_was_run(manifest, methods, _datasets(run) or manifest.grid.datasets, has_answers=len(results) > 0), "lead")
+    found = headlines(results)
+    for headline in found:
+        yield Text(headline.sentence)
+        yield Pairs(headline.tiles, are_tiles=True)
+    if not found and not len(results):
+        yield Text("No model was asked in this run: it states what privacy costs, not what accuracy it leaves.")
+    elif not found:
+        yield Text("No private in-context answers are among the results.")
+    yield from map(Text, sentences.measured(manifest))
+
+
+def _datasets(run: Run) -> list[str]:
+    return list(dict.fromkeys([*run.results["dataset"], *(stated.dataset for stated in run.manifest.guarantees)]))
+
+
+def _paper(manifest: Manifest) -> Paper:
+    return Paper.beside(manifest.model.name if manifest.model else "", manifest.options)
+
+
+def _accuracy(run: Run) -> Iterator[Block]:
+    results = run.results
+    if not len(results):
+        yield Text("This run has no results.")
+        return
+    paper = _paper(run.manifest)
+    metrics = {metric: metric_tables(results, metric, paper) for metric in METRICS}
+    told = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(of_texts=bool(of_texts(results).any()))]
+    if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
+        baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
+        told.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
+    told.append("Majority and zero-shot need no demonstrations.")
+    if results["amplified_epsilon"].notna().any():
+        told.append("ε′ is ε after amplification by subsampling.")
+    yield Text(" ".join(told), "small")
+    for metric, tables in metrics.items():
+        blocks = tuple(block for table in tables for block in (Heading(table.label), table))
+        if metric == "accuracy":
+            yield from blocks
+        elif tables:
+            yield Fold(METRICS[metric], blocks, level=2, is_open=metric == "rouge1")
+
+
+def _fitted(run: Run, figures: Figures) -> Iterator[Block]:
+    if figures.fitted:
+        caption = (
+            "Accuracy on the whole test split of logistic regression, by what it was fitted on; bars are one standard deviation over "
+            "seeds, right of the last ε there is no privacy."
+        )
+        yield Figure("Logistic regression", figures.fitted, caption)
+    means = fitted_means(run.results)
+    if means is not None:
+        yield means
+
+
+def _guarantees(run: Run) -> Iterator[Block]:
+    manifest = run.manifest
+    table = guarantee_table(manifest.guarantees)
+    if table.rows:
+        count = sum(cell.mark == "differs" for row in table.rows for cell in row)
+        differing = f"; {count} {'cell differs' if count == 1 else 'cells differ'} from the paper's Table V" if count else ""
+        yield Text(
+            f"The differential privacy of one release, by nominal ε{differing}. Every ε and seed, and but for LDP-TabICL every k, is a "
+            "release of its own: on private data their costs add up. Nothing is guaranteed at ε = ∞."
+        )
+        yield table
+        told = tuple(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.asked)))
+        yield Fold(f"Every guarantee as a sentence ({len(told)})", (Bullets(told),))
+    else:
+        yield Text("This run states no guarantee.")
+    slips = relevant_errata(manifest.guarantees, set(run.results["method"]), set(_datasets(run)), _paper(manifest).model)
+    if slips:
+        yield Heading("Slips in the paper's tables")
+        yield _slips(slips)
+
+
+def _slips(slips: list[Erratum]) -> Table:
+    head = (*Cell.of_text("table"), Cell("cell", mark="prose"), *Cell.of_text("printed", "corrected"), Cell("why", mark="prose"))
+    rows = [
+        (one.table, ", ".join(filter(None, (one.dataset, one.cell))), one.printed, one.corrected or "not known", one.why) for one in slips
+    ]
+    return Table("Slips in the paper's tables", head, tuple(tuple(Cell(text or words.DASH) for text in row) for row in rows))
+
+
+def _tests(run: Run) -> Iterator[Block]:
+    found = comparisons(run.results)
+    if found is None:
+        return
+    tested = " Logistic regression is tested on the whole test split." if "lr" in set(run.results["system"]) else ""
+    yield Text(
+        "Two-sided paired t-tests of in-context accuracy over all private (ε, seed) pairs. Pairs of one seed share their queries and the "
+        f"p values are not corrected for their number, so they are if anything too small.{tested} Bold: p below 0.05."
+    )
+    yield found
+
+
+def _demonstrations(run: Run) -> Iterator[Block]:
+    shown = examples(run.demonstrations)
+    if shown:
+        yield Text(
+            "Some examples: demonstrations that the model saw, or answers of an ensemble. They are the output of the mechanism, not rows "
+            "of the table; those at ε = ∞ are never shown."
+        )
+    for example in shown:
+        title = f"{words.method_name(example['method'])}, {example['dataset']}, seed {example['seed']}"
+        texts: list[Block] = []
+        for label, found in example["cells"]:
+            texts += [Text(f"{label}:", "small"), *map(Code, found)]
+        yield Fold(title, tuple(texts), level=3, is_open=example is shown[0])
+
+
+def _costs(run: Run, figures: Figures) -> Iterator[Block]:
+    if not len(run.timings):
+        return
+    found, energy = costs(run.timings, run.manifest.energy), run.manifest.energy
+    told = f"{words.duration(found.total_seconds)} in all stages together, whether or not they ran side by side."
+    yield Text(told + (_energy(found, energy) if energy else ""))
+    yield Figure("Wall time by stage", figures.time)
+    head = (*Cell.of_text("stage"), *(Cell(words.method_name(method)) for method in found.methods), Cell("all"), Cell("share"))
+    rows = ((row.stage, *map(words.duration, (*row.by_method, row.total)), f"{words.number(100 * row.share, 1)} %") for row in found.stages)
+    yield Fold("The same as a table", (Table("Wall time by stage", head, tuple(tuple(map(Cell, row)) for row in rows)),))
+
+
+def _energy(found: Costs, energy: Energy) -> str:
+    return (
+        f" At {energy.power_watts:g} W for that time and {energy.kg_co2_per_kwh:g} kg CO₂ per kWh, this is "
+        f"{words.number(found.energy_kwh, 4)} kWh and {words.mass(found.co2_kg or 0.0)} CO₂eq by the paper's equation (2): "
+        "power × hours / 1000 × kg per kWh. The watts and the kg per kWh are assumptions, not measurements."
+    )
+
+
+def _limits(manifest: Manifest) -> Block:
+    return Bullets(tuple(manifest.not_protected)) if manifest.not_protected else Text("The run did not state its limits.")
+
+
+def _no_budget(manifest: Manifest) -> str:
+    if manifest.simulated:
+        return "Nothing was charged: the noise is seeded, so this run released nothing."
+    return "The run did not state its budget."
+
+
+def _reproduce(run: Run) -> Iterator[Block]:
+    manifest = run.manifest
+    if manifest.command:
+        yield Code(manifest.command)
+    yield Pairs(tuple((name, text or words.DASH) for name, text in sentences.facts(manifest, run.answers).items()))
+    if manifest.contracts:
+        head = (
+            *Cell.of_text("contract"),
+            Cell("licence", mark="prose"),
+            *Cell.of_text("benchmark", "sampling rate"),
+            Cell("digest", mark="prose"),
+        )
+        yield Table("Contracts", head, tuple(_contract(name, one) for name, one in manifest.contracts.items()))
+
+
+def _contract(name: str, contract: UsedContract) -> tuple[Cell, ...]:
+    licence = Cell(contract.licence or words.DASH, contract.positive_rate_note or "")
+    rest = ("yes" if contract.benchmark else "no", contract.sampling_rate or words.DASH, contract.digest)
+    return Cell(name, contract.title), licence, *map(Cell, rest)

@@ -1,0 +1,233 @@
+"""Reading and checking a run folder, before anything is computed from it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+
+from dpicl.errors import DataError, RunError
+from dpicl.evaluation import results_frame_columns
+from dpicl.yaml_file import validate
+
+RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
+TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
+"""Numbers that runs of older versions lack."""
+TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
+
+
+Rate = Annotated[float, BeforeValidator(lambda rate: float(Fraction(str(rate))))]
+"""A sampling rate, also as the exact fraction that a contract states: `1/10`."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Model(_Part):
+    """The language model that answered; `trained` is false for random weights."""
+
+    name: str
+    trained: bool
+    kind: str = ""
+    revision: str | None = None
+    digest: str | None = None
+    trust: str | None = None
+    note: str | None = None
+    mode: str | None = None
+
+
+class Grid(_Part):
+    """What was crossed with what."""
+
+    methods: list[str] = []
+    datasets: list[str] = []
+    epsilons: list[float] = []
+    shots: list[int] = []
+    seeds: list[int] = []
+    sampling_rates: list[Rate] = []
+    queries: int | None = None
+
+
+class UsedContract(_Part):
+    """Which public knowledge about a data set was used."""
+
+    digest: str
+    title: str = ""
+    licence: str | None = None
+    benchmark: bool = False
+    sampling_rate: str | None = None
+    positive_rate_note: str | None = None
+
+
+class StatedGuarantee(_Part):
+    """One guarantee of the run; `amplified_epsilon` is None where nothing amplifies.
+
+    `epsilon` is what the release costs, `nominal_epsilon` what was asked for, if not the same.
+    """
+
+    method: str
+    system: str = "icl"
+    dataset: str
+    epsilon: float
+    nominal_epsilon: float | None = None
+    amplified_epsilon: float | None = None
+    sampling_rate: Rate | None = None
+    delta: float
+    neighbours: str
+    unit: str
+    statement: str
+
+    @property
+    def asked(self) -> float:
+        """The grid's epsilon."""
+        return self.epsilon if self.nominal_epsilon is None else self.nominal_epsilon
+
+
+class EvaluationNoise(_Part):
+    """Of noisy counts of right answers on held-out private rows: standard deviation in rows, and what a unit's counts are charged."""
+
+    method: str
+    dataset: str
+    deviation: float
+    epsilon: float
+
+
+class Energy(_Part):
+    """The assumptions of equation (2) of DP-TabICL."""
+
+    power_watts: float
+    kg_co2_per_kwh: float
+
+
+class Manifest(_Part):
+    """What the run was; the parts without a default are required."""
+
+    run_id: str
+    pipeline: str
+    title: str
+    created_utc: str
+    dpicl_version: str
+    simulated: bool
+    model: Model | None = None
+    writer: str | None = None
+    grid: Grid = Grid()
+    contracts: dict[str, UsedContract] = {}
+    guarantees: list[StatedGuarantee] = []
+    options: dict[str, dict[str, Any]] = {}
+    versions: dict[str, str | None] = {}
+    machine: dict[str, Any] = {}
+    energy: Energy | None = None
+    not_protected: list[str] = []
+    majority: dict[str, float] = {}
+    """By data set, on all of its held-out rows."""
+    evaluation: dict[str, str] = {}
+    """By data set that is no benchmark: what answers were measured on."""
+    evaluation_noise: list[EvaluationNoise] = []
+    budget: list[str] = []
+    command: str | None = None
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Released examples of one unit of work, by cell: `epsilon=1.0,shots=2` to texts."""
+
+    method: str
+    dataset: str
+    seed: str
+    cells: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder, read and checked; missing tables are empty frames."""
+
+    manifest: Manifest
+    results: pd.DataFrame
+    timings: pd.DataFrame
+    demonstrations: tuple[Demonstrations, ...]
+    answers: Mapping[str, float] = field(default_factory=dict)
+    """How a served model's answers came about, and what they took; empty for other models."""
+
+
+def load_run(folder: Path) -> Run:
+    """Read manifest, results, timings and example demonstrations.
+
+    Raises:
+        RunError: the manifest is missing or a file is not what its name says.
+        DeclarationError: the manifest breaks its schema.
+        DataError: a column should hold numbers and does not; gives the count.
+    """
+    manifest = validate(Manifest, _read_json(folder / "manifest.json"), "manifest.json")
+    results = _read_frame(folder / "results.csv", results_frame_columns(), (*RESULT_NUMBERS, *TEXT_NUMBERS), spared=TEXT_NUMBERS)
+    timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
+    files = sorted((folder / "units").glob("*/demonstrations.json"), key=_natural_order)
+    return Run(manifest, results, timings, tuple(_read_demonstrations(file) for file in files), _read_answers(folder))
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"{path.name}: cannot be read ({error.strerror}); expected a run folder with a {path.name}") from None
+    except ValueError:
+        raise RunError(f"{path.name}: is not valid JSON") from None
+
+
+def _read_frame(path: Path, columns: Sequence[str], numbers: Sequence[str], *, spared: Sequence[str] = ()) -> pd.DataFrame:
+    """A CSV as text, its number columns converted; empty means not defined. No file, no rows; columns that are spared may be missing."""
+    if not path.exists():
+        return pd.DataFrame(columns=list(columns))
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path.name}: cannot be read as CSV ({type(error).__name__})") from None
+    frame = frame.assign(**{column: "" for column in spared if column not in frame.columns})
+    missing = [column for column in columns if column not in frame.columns]
+    if missing:
+        raise RunError(f"{path.name}: lacks {len(missing)} columns: {', '.join(missing)}; expected {', '.join(columns)}")
+    for column in numbers:
+        frame[column] = _to_numbers(frame[column], path.name)
+    return frame
+
+
+def _to_numbers(texts: pd.Series, where: str) -> pd.Series:
+    values = pd.to_numeric(texts, errors="coerce")
+    wrong = int((values.isna() & ~texts.str.lower().isin(["", "nan"])).sum())
+    if wrong:
+        raise DataError(where, "holds text where a number belongs", column=str(texts.name), count=wrong)
+    return values.astype(float)
+
+
+def _read_demonstrations(path: Path) -> Demonstrations:
+    try:
+        cells = TypeAdapter(dict[str, list[str]]).validate_python(_read_json(path))
+    except ValidationError:
+        raise RunError(f"{path.parent.name}/{path.name}: expected lists of texts by cell key") from None
+    method, _, rest = path.parent.name.partition("__")
+    dataset, _, seed = rest.rpartition("__seed")
+    return Demonstrations(method, dataset, seed, cells)
+
+
+def _read_answers(folder: Path) -> dict[str, float]:
+    """The counts of all units, added up."""
+    total: Counter[str] = Counter()
+    for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
+        try:
+            total.update(TypeAdapter(dict[str, float]).validate_python(_read_json(path)))
+        except ValidationError:
+            raise RunError(f"{path.parents[1].name}/{path.name}: expected counts by name") from None
+    return dict(total)
+
+
+def _natural_order(path: Path) -> list[tuple[int, str]]:
+    """seed2 before seed10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.parent.name)]

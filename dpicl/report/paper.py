@@ -1,0 +1,67 @@
+"""What the papers print for the cells of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpicl.published import PaperModel, ensemble_number, few_shot_accuracy, paper_accuracy
+from dpicl.report import words
+
+WRITTEN, ENSEMBLE = "few_shot_generation", "dp_icl"
+ENSEMBLE_SHOTS = 4
+"""Rows in every prompt of DP-ICL's tables."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Whose numbers stand beside ours: a Llama-2 for tables; GPT-3 Babbage for texts, under this mechanism; GPT-3 for ensembles."""
+
+    model: PaperModel = "13b"
+    mechanism: str = "gaussian"
+    aggregations: Mapping[str, str | None] = field(default_factory=dict)
+    """Systems of DP-ICL that answer as the paper's, with how their answers become one; None is the data set's usual way."""
+
+    @staticmethod
+    def beside(model_name: str, options: Mapping[str, Mapping[str, Any]]) -> Paper:
+        """13B, unless a 7B model answered; the mechanism and the aggregations that the run's options name."""
+        name = model_name.lower()
+        mechanism = str(options.get(WRITTEN, {}).get("mechanism", "gaussian"))
+        return Paper("7b" if "7b" in name and "llama" in name else "13b", mechanism, _aggregations(options.get(ENSEMBLE, {})))
+
+    def number(
+        self, method: str, dataset: str, metric: str, system: str, shots: int | None, epsilon: float
+    ) -> tuple[float, float | None] | None:
+        """Mean of one cell and its deviation, if printed; None where nothing is printed."""
+        if method == ENSEMBLE:
+            return self._of_ensembles(dataset, metric, system, shots, epsilon)
+        if metric != "accuracy":
+            return None
+        if method != WRITTEN:
+            return paper_accuracy(self.model, method, dataset, system, shots, epsilon)
+        mechanism = {"icl": self.mechanism, "icl-exponential": "exponential", "random-rows": "gaussian"}.get(system, "")
+        printed = "icl" if system.startswith("icl") else system
+        return few_shot_accuracy(dataset, printed, shots, epsilon, mechanism) if mechanism in ("gaussian", "exponential") else None
+
+    def _of_ensembles(self, dataset: str, metric: str, system: str, shots: int | None, epsilon: float) -> tuple[float, None] | None:
+        if shots != ENSEMBLE_SHOTS or system not in self.aggregations:
+            return None
+        usual = "votes" if metric == "accuracy" else "embedding"
+        found = ensemble_number(dataset, metric, self.aggregations[system] or usual, epsilon)
+        return None if found is None else (found, None)
+
+    def models(self, methods: set[str]) -> str:
+        """Which models the papers asked, for these methods."""
+        llama = [f"Llama-2 {self.model.upper()}"] if methods - {WRITTEN, ENSEMBLE} else []
+        babbage = ["GPT-3 Babbage"] if WRITTEN in methods else []
+        return words.listing([*llama, *babbage, *(["GPT-3 (Babbage where answers are labels)"] if ENSEMBLE in methods else [])])
+
+
+def _aggregations(options: Mapping[str, Any]) -> dict[str, str | None]:
+    """Of the ways that a run's options name, those with the paper's noise and sizes."""
+    also = options.get("also")
+    ways = {"icl": options, **{f"icl-{name}": way for name, way in (also if isinstance(also, Mapping) else {}).items()}}
+    known = {system: way for system, way in ways.items() if isinstance(way, Mapping)}
+    as_printed = {system: way for system, way in known.items() if way.get("noise") in (None, "gaussian") and way.get("subsets") is None}
+    return {"few-shot": "few-shot", **{system: way.get("aggregation") for system, way in as_printed.items()}}

@@ -1,0 +1,104 @@
+"""Sentences of a report: what the run was, how its answers came about, and what is to be known of its measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpicl.report import words
+from dpicl.report.load import Manifest, Model
+
+ANSWERS = {
+    "scored": "by the log-probability of every label",
+    "one-label": "by that of one label, the other at its upper bound",
+    "parsed": "by the text",
+    "generated": "as the text that the model wrote",
+    "empty": "empty because the model wrote nothing",
+    "no-label": "fixed because no label was listed",
+    "unparsed": "fixed because the text starts with no label",
+    "filtered": "fixed because of a content filter",
+    "refused": "fixed because the model refused",
+    "rejected": "fixed because the server rejected the prompt",
+}
+"""How a served model's answers come about; a fixed answer is that of a tie, or an empty text."""
+
+
+def answers(counts: Mapping[str, float]) -> str:
+    """`980 answers by …, 20 fixed because …; 1,010 calls, 10 repeated, …`; empty without counts."""
+    if not counts:
+        return ""
+    asked = [f"{counts[name]:,.0f} {how}" for name, how in ANSWERS.items() if counts.get(name)]
+    calls, repeated, lost = (counts.get(name, 0) for name in ("calls", "repeated_calls", "lost_answers"))
+    tokens = counts.get("prompt_tokens", 0) + counts.get("completion_tokens", 0)
+    spent = f"{calls:,.0f} calls, {repeated:,.0f} repeated, {lost:,.0f} answers lost on the way, {tokens:,.0f} tokens"
+    return f"Answers: {', '.join(asked) or 'none'}; {spent}" + (f", cost {counts['cost']:,.2f}" if "cost" in counts else "")
+
+
+def measured(manifest: Manifest) -> list[str]:
+    """What is to be known of the measures of data sets that are no benchmark; nothing of public queries."""
+    unmeasured = [name for name, on in manifest.evaluation.items() if on == "none"]
+    nothing = "Nothing was measured on {}: no public queries are named, and no evaluation of held-out rows is charged for."
+    noisy = (
+        "Accuracies of {} on {} are noisy: right answers and held-out rows are counted with noise of standard deviation {:.3g} rows each, "
+        "charged epsilon {:.4g} for every seed."
+    )
+    told = [noisy.format(words.method_name(one.method), one.dataset, one.deviation, one.epsilon) for one in manifest.evaluation_noise]
+    return [*([nothing.format(words.listing(unmeasured))] if unmeasured else []), *told]
+
+
+def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *, has_answers: bool) -> str:
+    """Methods, data sets and grid, and which models wrote and answered, if any did."""
+    grid, model = manifest.grid, manifest.model
+    parts = [f"{words.listing(list(map(words.method_name, methods)))} on {words.listing(datasets)}"]
+    if grid.epsilons:
+        parts.append(f"ε = {words.listing(list(map(words.epsilon, grid.epsilons)))}")
+    if grid.shots:
+        parts.append(f"k = {words.listing(list(map(str, grid.shots)))} {'shot' if grid.shots == [1] else 'shots'}")
+    if grid.seeds:
+        parts.append(f"{len(grid.seeds)} {'seed' if len(grid.seeds) == 1 else 'seeds'}")
+    if grid.queries:
+        parts.append(f"at most {grid.queries} queries of each")
+    models = [f"written by {manifest.writer}"] if manifest.writer and has_answers else []
+    if model and has_answers:
+        models.append(f"answered by {model.name}" + (f" ({model.kind})" if model.kind not in ("", model.name) else ""))
+    return "; ".join([", ".join(parts), *models]) + "."
+
+
+def bold_is(*, of_texts: bool) -> str:
+    """What stands out in a table of a metric, and of whole texts what the metrics are."""
+    if not of_texts:
+        return "Bold: above the majority label on the same queries."
+    return (
+        "Bold: above the majority label on the same queries, or above zero-shot where answers are whole texts. Of whole texts, accuracy is "
+        "the share of exact matches, ROUGE an F-measure of stemmed words, BLEU the mean over answers, and Levenshtein similarity one minus "
+        "edits over letters."
+    )
+
+
+def caption(measure: str, *, by_rate: bool) -> str:
+    """What a figure of a method shows."""
+    axis = "share of rows sampled" if by_rate else "nominal ε on a logarithmic axis; right of the dotted rule there is no privacy"
+    apart = "" if by_rate else " Points at one ε stand a little apart so that they can be told."
+    return (
+        f"Mean {measure} by {axis}. Bars are one standard deviation over seeds.{apart} Baselines are fitted on all training rows and tested "
+        "on the whole test split, the others on the query subset."
+    )
+
+
+def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
+    """What it takes to do the run again; empty where it was not kept."""
+    chosen = (f"{method}: " + ", ".join(f"{name} {value}" for name, value in found.items()) for method, found in manifest.options.items())
+    found = {
+        "Seeds": ", ".join(map(str, manifest.grid.seeds)),
+        "Model": _model(manifest.model, answers(counts)) if manifest.model else None,
+        "Options": "; ".join(chosen) if manifest.options else None,
+        "Machine": ", ".join(f"{name}: {value}" for name, value in manifest.machine.items()),
+        "Versions": ", ".join(f"{name} {version}" for name, version in manifest.versions.items() if version),
+    }
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def _model(model: Model, answered: str) -> str:
+    told = {"trust: ": model.trust, "revision ": model.revision, "digest ": model.digest, "asked by ": model.mode}
+    kind = [model.kind] if model.kind not in ("", model.name) else []
+    parts = ", ".join([model.name, *kind, *(f"{what}{value}" for what, value in told.items() if value)])
+    return ". ".join(filter(None, (parts, model.note, answered)))

@@ -1,0 +1,164 @@
+"""Accuracy tables: mean and deviation over seeds, beside the majority label and the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from dpicl.report import words
+from dpicl.report.blocks import Cell, Table
+from dpicl.report.paper import Paper
+
+METRICS = {
+    "accuracy": "Accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "auc": "AUC",
+    "rouge1": "ROUGE-1",
+    "rouge2": "ROUGE-2",
+    "rougeL": "ROUGE-L",
+    "bleu": "BLEU",
+    "levenshtein": "Levenshtein similarity",
+}
+_FITTED = ("lr", "gnb")
+"""Baselines, tested on the whole held-out part: majority and zero-shot, on the queries asked, do not compare."""
+_OWN_COLUMNS = ("majority", "zero-shot")
+
+
+def metric_tables(results: pd.DataFrame, metric: str, paper: Paper) -> list[Table]:
+    """One table per method and data set, in order of appearance."""
+    epsilons = tuple(sorted(results["epsilon"].dropna().unique()))
+    return [_table(part, metric, paper, epsilons) for part in parts(results) if part[metric].notna().any()]
+
+
+def parts(results: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The rows of each method and data set, in order of appearance."""
+    for _, part in results.groupby(["method", "dataset"], sort=False):
+        yield part
+
+
+def has_several_rates(results: pd.DataFrame) -> bool:
+    """Whether the sampling rate was varied on some data set, as in the paper's figure 2."""
+    icl = results[results["system"] == "icl"]
+    return bool((icl.groupby(["method", "dataset"])["sampling_rate"].nunique() > 1).any())
+
+
+def of_texts(results: pd.DataFrame) -> pd.Series:
+    """Which rows belong to a method and data set whose answers are whole texts, measured by ROUGE-1 and not by accuracy alone."""
+    return results.groupby(["method", "dataset"])["rouge1"].transform("count") > 0
+
+
+def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
+    """`in-context, k = 2, rate 0.1`."""
+    label = words.system_name(system)
+    if not math.isnan(shots):
+        label += f", k = {shots:g}"
+    return label + (f", rate {rate:g}" if show_rate and not math.isnan(rate) else "")
+
+
+def spread(values: pd.Series) -> str:
+    """Mean ± sample standard deviation over seeds."""
+    return words.mean_and_deviation(values.mean(), values.std(ddof=1))
+
+
+def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
+    """Heads of columns by nominal epsilon."""
+    return tuple(Cell(f"ε = {words.epsilon(epsilon)}") for epsilon in epsilons)
+
+
+def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...]) -> Table:
+    own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
+    several, bar = has_several_rates(part), own["majority" if len(own["majority"]) else "zero-shot"].mean()
+    rows = []
+    for system, shots, rate, group in _row_groups(part):
+        asked = _is_asked(system)
+        quoted = None if asked and several else paper  # the papers' tables have one rate
+        cells = (_cell(group, metric, epsilon, quoted, bar if asked else math.inf, several) for epsilon in epsilons)
+        beside = (Cell(spread(own[name]) if asked else words.DASH) for name in _OWN_COLUMNS)
+        rows.append((Cell(row_label(system, shots, rate, several)), *cells, *beside))
+    amplified = {} if several else _amplified(part)
+    notes = (f"ε′ {words.number(amplified.get(epsilon))}" if amplified else "" for epsilon in epsilons)
+    heads = (replace(head, note=note) for head, note in zip(epsilon_heads(epsilons), notes, strict=True))
+    head = (*Cell.of_text(""), *heads, *(Cell(name, mark="aside") for name in _OWN_COLUMNS))
+    return Table(_title(part), head, tuple(rows))
+
+
+def _title(part: pd.DataFrame) -> str:
+    """Method and data set, and how many were asked."""
+    queries, first = _queries(part), part.iloc[0]
+    return f"{words.method_name(first['method'])}, {first['dataset']}" + (f" ({queries})" if queries else "")
+
+
+def fitted_means(results: pd.DataFrame) -> Table | None:
+    """Mean accuracy of the baselines, every data set counting alike and none missing; None for one data set, or one thing to fit on."""
+    is_fitted = [not _is_asked(system) and not system.endswith("-naive") for system in results["system"]]
+    fitted = results[pd.Series(is_fitted, index=results.index, dtype=bool)]
+    names = fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None)
+    series = sorted(names, key=lambda name: words.system_order(name[1].partition("-")[0]))
+    if fitted["dataset"].nunique() < 2 or fitted["method"].nunique() < 2:
+        return None
+    per_set = fitted.groupby(["method", "system", "epsilon", "dataset"])["accuracy"].mean().unstack("dataset")
+    means = per_set.mean(axis=1, skipna=False)
+    epsilons = tuple(sorted(fitted["epsilon"].dropna().unique()))
+    rows = []
+    for method, system in series:
+        found = (Cell(words.number(means.get((method, system, epsilon)))) for epsilon in epsilons)
+        rows.append((Cell(words.SYSTEMS[system.partition("-")[0]]), Cell(words.fitted_name(method, system)), *found))
+    head = (*Cell.of_text(f"mean of {fitted['dataset'].nunique()} data sets", "fitted on"), *epsilon_heads(epsilons))
+    return Table("Mean accuracy of the baselines", head, tuple(rows))
+
+
+def _is_asked(system: str) -> bool:
+    """Baselines are measured on the whole test part, all others on the queries."""
+    return system.partition("-")[0] not in _FITTED
+
+
+def _row_groups(part: pd.DataFrame) -> Iterator[tuple[str, float, float, pd.DataFrame]]:
+    systems = [system for system in part["system"].unique() if system not in _OWN_COLUMNS]
+    for system in sorted(systems, key=words.system_order):
+        of_system = part[part["system"] == system]
+        for (shots, rate), group in of_system.groupby(["shots", "sampling_rate"], dropna=False):
+            yield system, shots, rate, group
+
+
+def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None, bar: float, show_amplified: bool) -> Cell:
+    """One row's cell; `bar` is what it must be above to stand out."""
+    here = group[group["epsilon"] == epsilon]
+    values = here[metric].dropna()
+    printed = _printed(group.iloc[0], metric, epsilon, paper) if paper else ""
+    if values.empty:
+        return Cell(words.DASH, quoted=printed)
+    seed_count = group["seed"].nunique()
+    notes = [f"{len(values)} of {seed_count} seeds"] if len(values) < seed_count else []
+    if show_amplified and here["amplified_epsilon"].notna().any():
+        notes.append(f"ε′ {words.number(_common(here['amplified_epsilon']))}")
+    return Cell(spread(values), ", ".join(notes), printed, "above" if values.mean() > bar else "")
+
+
+def _printed(row: pd.Series, metric: str, epsilon: float, paper: Paper) -> str:
+    shots = None if math.isnan(row["shots"]) else int(row["shots"])
+    found = paper.number(row["method"], row["dataset"], metric, row["system"], shots, epsilon)
+    return f"paper {words.as_printed(*found)}" if found else ""
+
+
+def _amplified(part: pd.DataFrame) -> dict[Any, float]:
+    """By epsilon, what subsampling makes of it, where one rate makes it one number."""
+    by_epsilon = part[part["system"] == "icl"].groupby("epsilon")["amplified_epsilon"]
+    return {epsilon: _common(values) for epsilon, values in by_epsilon if values.notna().any()}
+
+
+def _common(amplified: pd.Series) -> float:
+    """The one value of a column; not a number where cells differ by more than rounding."""
+    return float(amplified.max()) if amplified.round(6).nunique() == 1 else math.nan
+
+
+def _queries(part: pd.DataFrame) -> str:
+    asked = part.loc[part["system"].map(_is_asked) & ~part["system"].isin(_OWN_COLUMNS), "query_count"].dropna()
+    if asked.empty:
+        return ""
+    low, high, seeds = int(asked.min()), int(asked.max()), part["seed"].nunique()
+    count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{count} {'query' if high == 1 else 'queries'}, {seeds} {'seed' if seeds == 1 else 'seeds'}"

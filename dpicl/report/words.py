@@ -1,0 +1,121 @@
+"""How numbers, methods and systems are written in a report."""
+
+from __future__ import annotations
+
+import math
+
+DASH = "–"
+METHODS = {
+    "ldp_tabicl": "LDP-TabICL",
+    "gdp_tabicl": "GDP-TabICL",
+    "mst_tabicl": "MST-TabICL",
+    "few_shot_generation": "DP few-shot generation",
+    "dp_icl": "DP-ICL",
+    "": "shared",
+}
+SYSTEMS = {
+    "icl": "in-context",
+    "icl-nested": "in-context, nested shots",
+    "icl-shared": "in-context, shared shots",
+    "icl-prototype": "in-context, prototypes as shots",
+    "icl-diverse": "in-context, diverse shots",
+    "icl-near": "in-context, shots near the query",
+    "icl-calibrated": "in-context, calibrated",
+    "raw-rows": "raw randomised rows",
+    "random-rows": "real rows at random",
+    "few-shot": "real rows in one prompt",
+    "zero-shot": "zero-shot",
+    "majority": "majority",
+    "lr": "logistic regression",
+    "gnb": "Gaussian naive Bayes",
+    "lr-naive": "logistic regression, the paper's setting",
+    "gnb-naive": "Gaussian naive Bayes, the paper's setting",
+}
+"""Systems in the order of a table's rows."""
+MEASURES = {"accuracy": "accuracy", "rouge1": "ROUGE-1"}
+"""What figures and headlines show: of labels, and of whole texts."""
+
+
+def method_name(slug: str) -> str:
+    """A method as its paper calls it; work that no method owns is `shared`."""
+    return METHODS.get(slug, slug)
+
+
+def system_name(slug: str) -> str:
+    """A system in words; ways that a pipeline names itself carry the name behind the system's."""
+    system, _, way = slug.partition("-")
+    return SYSTEMS.get(slug) or (f"{SYSTEMS[system]}, {way}" if way and system in SYSTEMS else slug)
+
+
+def fitted_name(method: str, system: str) -> str:
+    """What a baseline was fitted on."""
+    way = system.partition("-")[2]
+    on = "the rows, diffprivlib's noise" if method == "gdp_tabicl" else f"rows of {method_name(method)}"
+    return f"{on}, {way}" if way else on
+
+
+def system_order(slug: str) -> int:
+    """Known systems first, in the order above."""
+    return list(SYSTEMS).index(slug) if slug in SYSTEMS else len(SYSTEMS)
+
+
+def number(value: float | None, decimals: int = 3) -> str:
+    """A fixed number of decimals; a dash for what is not defined, ∞ for no bound."""
+    if value is None or math.isnan(value):
+        return DASH
+    return "∞" if math.isinf(value) else f"{value:.{decimals}f}"
+
+
+def epsilon(value: float | None) -> str:
+    """Nominal epsilon as in a column head: 1, 0.5, ∞."""
+    if value is None or math.isnan(value):
+        return DASH
+    return "∞" if math.isinf(value) else f"{value:g}"
+
+
+def mean_and_deviation(mean: float, deviation: float) -> str:
+    """`0.783 ± 0.012`; without the deviation where one run cannot have one."""
+    if math.isnan(mean) or math.isnan(deviation):
+        return number(mean)
+    return f"{mean:.3f} ± {deviation:.3f}"
+
+
+def as_printed(mean: float, deviation: float | None) -> str:
+    """Two decimals without the leading zero, as most papers print: `.78 ± .01`; three without a deviation: `.783`."""
+    return _short(mean, 3) if deviation is None else f"{_short(mean)} ± {_short(deviation)}"
+
+
+def _short(value: float, decimals: int = 2) -> str:
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("0") if value < 1 else text
+
+
+def signed(value: float) -> str:
+    """A difference, with its sign and a true minus."""
+    return DASH if math.isnan(value) else f"{value:+.3f}".replace("-", "−")
+
+
+def p_value(value: float) -> str:
+    """Three decimals; below that only the bound."""
+    if math.isnan(value):
+        return DASH
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds up to two minutes, then minutes, then hours; a dash for none."""
+    if math.isnan(seconds):
+        return DASH
+    if seconds < 120:
+        return f"{seconds:.2f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.2f} h"
+
+
+def mass(kilograms: float) -> str:
+    """Grams below one kilogram."""
+    return f"{kilograms:.3f} kg" if kilograms >= 1 else f"{1000 * kilograms:.3f} g"
+
+
+def listing(items: list[str]) -> str:
+    """`a, b and c`."""
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1] if items else DASH

@@ -1,0 +1,277 @@
+"""The pages of docs/reference, made from the code: `python -m tools.reference`, or `make reference`.
+
+A page says what the code says and no more. A dash stands where there is nothing to say; of every key its docstring says what it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+
+from dpicl.cli.app import app
+from dpicl.contract import Contract, TextContract
+from dpicl.contract.schema import meanings, models
+from dpicl.engine import settings
+from dpicl.lm.models import ModelSpec
+from dpicl.methods import METHODS
+from dpicl.pipeline import Pipeline, Pipelines
+from dpicl.yaml_file import read_yaml
+from flows import environment
+
+ROOT = Path(__file__).parent.parent
+PAGES = ROOT / "docs" / "reference"
+NOTHING = "–"
+_WRITTEN = "\n\nWritten by `make reference` from {source}; change it there.\n\n"
+_FIELDS = ("Trust", "Unit", "Neighbours", "Guarantee", "Paper", "Not covered")
+_HEAD = (*_FIELDS[:5], "Symbols", "Not covered")
+_GRID = ("title", "methods", "datasets", "epsilons", "shots", "seeds")
+Schema = Mapping[str, Any]
+
+
+def _cell(text: str) -> str:
+    """Text that keeps to one cell of a table; a dash for none."""
+    return " ".join(text.split()).replace("|", "\\|") or NOTHING
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [[_cell(text) for text in row] for row in ([*head], *rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
+
+
+def _code(value: object) -> str:
+    return f"`{value}`"
+
+
+def _prose(docstring: str | None) -> str:
+    """A docstring with its paragraphs, one line each."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(docstring or "").split("\n\n"))
+
+
+# The command line.
+
+
+def _commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Every command by its full name, a group's own commands after it."""
+    for word, command in group.commands.items():
+        yield f"{name} {word}", command
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{name} {word}")
+
+
+def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
+    """One line of a command's table: how it is written, what it takes, what is taken if it is left out, and its help."""
+    kinds = {int: "whole number", float: "number", Path: "path", str: "text", bool: ""}
+    wanted = hints[parameter.name]
+    kind = next(kinds[one] for one in (*typing.get_args(wanted), wanted) if one in kinds)
+    limits = [f"from {parameter.min}" if parameter.min is not None else "", f"to {parameter.max}" if parameter.max is not None else ""]
+    written = parameter.opts[-1] if parameter.opts[-1].startswith("-") else parameter.name.upper()
+    default = "required" if parameter.required else "" if parameter.default is None or kind == "" else _code(parameter.default)
+    return [_code(written), " ".join([kind, *filter(None, limits)]), default, parameter.help or ""]
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options."""
+    page = "# Commands" + _WRITTEN.format(source="dpicl/cli and flows/commands.py")
+    page += "A user's mistake is one sentence on standard error and exit code 2. `dpicl COMMAND --help` shows the same as this page.\n\n"
+    for name, command in _commands(typer.main.get_command(app), "dpicl"):
+        page += f"## {name}\n\n{_prose(command.help)}\n\n"
+        if hasattr(command, "commands"):
+            continue
+        hints = typing.get_type_hints(command.callback)
+        rows = [_parameter(parameter, hints) for parameter in command.params if parameter.name in hints]
+        page += _table(("argument or option", "takes", "if left out", "what it is"), rows) if rows else "It takes no options.\n\n"
+    return page + "`python -m dpicl.client --help` and `python -m dpicl.training --help` tell the options of these two programs.\n"
+
+
+# Declarations: contracts and pipelines.
+
+
+def _bounded(kind: str, schema: Schema) -> str:
+    """A number or text with its limits."""
+    signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
+    limits = [f"{sign} {schema[key]}" for key, sign in signs.items() if key in schema]
+    length = f" of at most {schema['maxLength']} characters" if "maxLength" in schema else ""
+    form = f" of the form {_code(schema['pattern'])}" if "pattern" in schema else ""
+    return " ".join([kind, " and ".join(limits)]).strip() + length + form
+
+
+def _kind(schema: Schema) -> str:
+    """What a JSON schema takes, in words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        return f"[{name}](#{name.lower()})"
+    for key in ("anyOf", "oneOf"):
+        if key in schema:
+            return " or ".join(dict.fromkeys(_kind(one) for one in schema[key]))
+    if "const" in schema or "enum" in schema:
+        return ", ".join(_code(json.dumps(value).strip('"')) for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("format") == "fraction":
+        return "fraction"
+    if schema.get("type") == "array":
+        items = "[" + ", ".join(map(_kind, schema["prefixItems"])) + "]" if "prefixItems" in schema else f"list of {_kind(schema['items'])}"
+        return items + (f", {schema['minItems']} at least" if "minItems" in schema and "prefixItems" not in schema else "")
+    if schema.get("type") == "object":
+        values = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
+        inner = next((value for value in values if isinstance(value, Mapping)), {})
+        return f"mapping to {_kind(inner)}" if inner else "mapping"
+    kinds = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
+    return _bounded(kinds[schema["type"]], schema) if "type" in schema else "any value"
+
+
+def _default(key: str, schema: Schema, part: Schema) -> str:
+    if key in part.get("required", ()):
+        return "required"
+    value = schema.get("default")
+    return "" if value is None or isinstance(value, dict) else _code(json.dumps(value).strip('"'))
+
+
+def _part(name: str, part: Schema, level: int) -> str:
+    """The section of one type: its docstring and a table of its keys."""
+    said = meanings(models()[name])
+    rows = [
+        [_code(key), _kind(schema), _default(key, schema, part), said.get(key, "")] for key, schema in part.get("properties", {}).items()
+    ]
+    return f"{'#' * level} {name}\n\n{_prose(part.get('description'))}\n\n" + _table(("key", "takes", "if left out", "what it is"), rows)
+
+
+def _parts(kinds: Iterable[type[BaseModel]]) -> str:
+    """These types one after another, then all parts that they are made of, each once."""
+    schemas = [kind.model_json_schema() for kind in kinds]
+    inner = {name: part for schema in schemas for name, part in schema.get("$defs", {}).items()}
+    outer = {str(schema["title"]): schema for schema in schemas}
+    page = "".join(_part(name, schema, 2) for name, schema in outer.items())
+    return page + "## Parts\n\n" + "".join(_part(name, inner[name], 3) for name in sorted(inner) if name not in outer)
+
+
+def contract_page() -> str:
+    """Every key of a contract, of tables and of texts."""
+    page = "# Keys of a contract" + _WRITTEN.format(source="the models of dpicl/contract")
+    page += (
+        "A table's contract is a [Contract](#contract), `data_contracts/NAME.yaml`; one of texts is a [TextContract](#textcontract), "
+        "`data_contracts/texts/NAME.yaml`. An unknown key is an error. Rules between keys (a template that names a column, groups that "
+        "multiply to the shots) are checked by `dpicl contract check FILE`.\n\n"
+    )
+    return page + _parts((Contract, TextContract))
+
+
+def pipelines_page() -> str:
+    """The keys of pipelines.yaml and what it ships with."""
+    shipped = typing.cast(dict[str, Any], read_yaml(ROOT / "pipelines.yaml"))
+    page = "# pipelines.yaml" + _WRITTEN.format(source="pipelines.yaml, dpicl/pipeline.py, dpicl/options.py and dpicl/lm/models.py")
+    page += "What is shipped stands first, then every key.\n\n## Shipped pipelines\n\n"
+    for name, entry in shipped["pipelines"].items():
+        rows = [[key, ", ".join(map(str, entry[key]))] for key in _GRID[1:] if key in entry]
+        rows += [[key, _code(json.dumps(value))] for key, value in entry.items() if key not in _GRID]
+        page += f"### {name}\n\n{entry['title']}.\n\n" + _table(("key", "value"), rows)
+    page += "## Shipped models\n\n"
+    page += _table(("name", "entry"), ([_code(name), _code(json.dumps(entry))] for name, entry in shipped["models"].items()))
+    return page + _parts((Pipelines, Pipeline, ModelSpec))
+
+
+# Mechanisms and methods.
+
+
+def head_of(path: Path) -> tuple[str, dict[str, str]]:
+    """A module's first sentence, and the fields of its head that stand before its equations."""
+    text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    found, field = dict[str, list[str]](), ""
+    for line in text.splitlines():
+        start = re.match(rf"({'|'.join(_HEAD)})\s+(\S.*)", line)
+        if start:
+            field = start[1]
+            found[field] = [start[2]]
+        elif line.startswith(" ") and field:
+            found[field].append(line)
+        else:
+            field = ""
+    return _prose(text.partition("\n\n")[0]), {name: " ".join(" ".join(lines).split()) for name, lines in found.items()}
+
+
+def mechanisms_page() -> str:
+    """What every mechanism and method states of itself."""
+    page = "# What mechanisms and methods state" + _WRITTEN.format(source="the heads of the modules")
+    page += "Equations and symbols stand in the modules themselves. Epsilon is in nats.\n\n"
+    mechanisms = sorted((ROOT / "dpicl" / "mechanisms").glob("[!_]*.py"))
+    parts = {
+        "Methods": [ROOT / "dpicl" / "methods" / f"{method}.py" for method in METHODS],
+        "Mechanisms": [*mechanisms, ROOT / "dpicl" / "tabular" / "aggregate.py"],
+    }
+    for title, paths in parts.items():
+        page += f"## {title}\n\n"
+        for path in paths:
+            sentence, fields = head_of(path)
+            page += f"### {path.stem}\n\n{sentence} `{path.relative_to(ROOT)}`\n\n"
+            page += "".join(f"- **{name}.** {fields[name]}\n" for name in _FIELDS) + "\n"
+    return page
+
+
+# The environment.
+
+
+def _reads(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Variables that a module reads or sets: name, what it is set to if missing, and the function with what it says of itself."""
+    tree = ast.parse(path.read_text("utf-8"))
+    constants = {ast.unparse(one.targets[0]): one.value for one in tree.body if isinstance(one, ast.Assign)}
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        for node in ast.walk(function):
+            arguments = node.args if isinstance(node, ast.Call) else [node.slice] if isinstance(node, ast.Subscript) else []
+            owner = ast.unparse(node.func if isinstance(node, ast.Call) else node.value) if arguments else ""  # type: ignore[attr-defined]
+            if owner not in ("os.environ", "os.environ.get", "os.environ.setdefault"):
+                continue
+            name = constants.get(ast.unparse(arguments[0]), arguments[0])
+            if isinstance(name, ast.Constant):
+                said = (ast.get_docstring(function) or "").partition("\n\n")[0]
+                yield str(name.value), _code(ast.unparse(arguments[1])) if "setdefault" in owner else "", f"`{function.name}`: {said}"
+
+
+def environment_page() -> str:
+    """Every environment variable that the program reads or sets."""
+    page = "# Environment variables" + _WRITTEN.format(source="dpicl/engine/settings.py, flows/environment.py and whatever else reads one")
+    page += "## Where things are\n\n"
+    ours = re.findall(r"^(DPICL_\w+)\s+(\S.*?)\s+default (.*)$", settings.__doc__ or "", re.MULTILINE)
+    page += _table(("variable", "what it is", "if not set"), ([_code(name), meaning, default] for name, meaning, default in ours))
+    page += "## Set for Prefect, Dask and others if you have not\n\n"
+    page += _table(("variable", "set to"), ([_code(name), _code(value)] for name, value in environment.DEFAULTS.items()))
+    page += "## Read or set elsewhere\n\n"
+    known, rows = {name for name, *_ in ours} | set(environment.DEFAULTS), list[list[str]]()
+    for path in sorted(path for package in ("dpicl", "tasks", "flows", "infra") for path in (ROOT / package).rglob("*.py")):
+        for name, default, function in dict.fromkeys(_reads(path)):
+            if name not in known:
+                rows.append([_code(name), default, f"`{path.relative_to(ROOT)}`, {function}"])
+    page += _table(("variable", "set to if missing", "by"), sorted(rows))
+    page += (
+        "Two more are named by you: `url_env` of a contract's [query](contract.md#query) holds a database's address, and `key_env` of a "
+        "[model](pipelines.md#modelspec) a server's key.\n"
+    )
+    return page
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "cli.md": cli_page,
+    "contract.md": contract_page,
+    "mechanisms.md": mechanisms_page,
+    "pipelines.md": pipelines_page,
+    "environment.md": environment_page,
+}
+"""The pages by their file's name."""
+
+
+def main() -> None:
+    """Write all pages."""
+    PAGES.mkdir(parents=True, exist_ok=True)
+    for name, page in GENERATED.items():
+        (PAGES / name).write_text(page().rstrip() + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
