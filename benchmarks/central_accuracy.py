@@ -13,9 +13,8 @@ from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
 from dpicl.engine.settings import Settings
 from dpicl.evaluation import Metrics, majority
-from dpicl.methods import gdp_tabicl, mst_tabicl
+from dpicl.methods import Options, gdp_tabicl, mst_tabicl, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.options import Options
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.levels import row_encoding, row_levels
 from dpicl.tabular.source import load_source
@@ -30,7 +29,7 @@ LARGE, GOAL = ("adult", "bank", "calhousing", "jungle"), 3
 
 
 def _unit(method: str, contract: Contract, seed: int, *epsilons: float) -> Unit:
-    return Unit(method, contract.name, seed, epsilons, (1,), (), True, Options())  # type: ignore[arg-type]
+    return unit_of(method, contract.name, seed, epsilons, (1,), (), True, Options())  # type: ignore[arg-type]
 
 
 def _measured(contract: Contract, split: SplitTable, seed: int) -> Mapping[str, Metrics]:
@@ -60,7 +59,7 @@ def measure(figures: Figures) -> None:
         split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
         runs = [_measured(contract, split, seed) for seed in SEEDS]
         means = {key: float(np.mean([run[key].accuracy for run in runs])) for key in runs[0]}
-        most = majority(mst_tabicl.truth_of(split.test, contract)).accuracy
+        most = majority(tabular_answers.truth_of(split.test, contract)).accuracy
         print(f"{name:12}{most:10.3f}" + "".join(f"{means[key]:10.3f}" for key in SHOWN), flush=True)
         shown.append([most, *(means[key] for key in SHOWN)])
         if name in LARGE:

@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from benchmarks.figures import Figures, best_of
 from dpicl.contract import Contract, parse_contract
-from dpicl.methods import gdp_tabicl
-from dpicl.options import Options
-from dpicl.pipeline import Cell, Unit
+from dpicl.methods import Options, gdp_tabicl, unit_of
+from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
 from dpicl.tabular.compact import compact
 from dpicl.types import PrivateTable
@@ -90,7 +89,7 @@ def measure(figures: Figures) -> None:
     table = PrivateTable(compact(large_table(ROWS), contract))
     frame = table.data.to_pandas()
     parted = dd.from_pandas(frame, npartitions=4)
-    unit, cell = Unit("gdp_tabicl", "large", 0, (1.0,), (8,), (), False, Options()), Cell("icl", 1.0, 8)
+    unit, cell = unit_of("gdp_tabicl", "large", 0, (1.0,), (8,), (), False, Options()), Cell("icl", 1.0, 8)
     draws = Draws(0, "large", simulated=False)
 
     def ours() -> object:

@@ -13,11 +13,11 @@ from typing import Any
 
 from dpicl.contract import Contract, load_contract, parse_contract
 from dpicl.contract.load import contract_digest
+from dpicl.engine.pipelines import load_pipelines, override, units_of
 from dpicl.engine.plan import registry
 from dpicl.engine.run_folder import run_folder
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from dpicl.pipeline import load_pipelines, override, units_of
 from dpicl.randomness import stream
 from dpicl.tabular.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.checks import violations

@@ -11,9 +11,9 @@ from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
 from dpicl.engine.settings import Settings
 from dpicl.evaluation import Metrics, majority
-from dpicl.methods import ldp_tabicl
+from dpicl.methods import Options, ldp_tabicl, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.options import LdpOptions, LdpVariant, Options
+from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.encode import LocalEncoding, encode_clients, encode_queries
 from dpicl.tabular.source import load_source
@@ -35,7 +35,7 @@ WAYS = {
 
 def _unit(contract: Contract, seed: int) -> Unit:
     options = Options(ldp_tabicl=LdpOptions(also=WAYS))
-    return Unit("ldp_tabicl", contract.name, seed, EPSILONS, (1,), (), True, options)
+    return unit_of("ldp_tabicl", contract.name, seed, EPSILONS, (1,), (), True, options)
 
 
 def _fitted(contract: Contract, split: SplitTable, seed: int) -> dict[Cell, Metrics]:
@@ -76,7 +76,7 @@ def measure(figures: Figures) -> None:
     for name in EIGHT:
         contract = settings.contract(name)
         split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
-        found[name], most = _means(contract, split), majority(ldp_tabicl.truth_of(split.test, contract)).accuracy
+        found[name], most = _means(contract, split), majority(tabular_answers.truth_of(split.test, contract)).accuracy
         bars.append((most, *_non_private(contract, split)))
         under += [most - found[name][Cell("lr-subset", epsilon)][0] for epsilon in EPSILONS]
         _print(name, most, found[name])

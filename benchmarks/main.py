@@ -18,7 +18,7 @@ from benchmarks.figures import Figures, seconds
 from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.engine.settings import Settings
 from dpicl.mechanisms.randomised_response import randomise, response
-from dpicl.published import read_table, table_v
+from dpicl.methods.published import read_table, table_v
 from dpicl.randomness import system_stream
 from dpicl.tabular.reconstruct import inverse_matrix, invert
 from dpicl.tabular.source import load_source

@@ -27,14 +27,14 @@ from transformers import AutoModelForCausalLM
 from benchmarks.figures import Figures, seconds
 from benchmarks.local_accuracy import EIGHT
 from dpicl.contract import Contract
+from dpicl.engine.pipelines import MethodName
 from dpicl.engine.settings import Settings
 from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.models import BUNDLED, ModelSpec, open_scorer
 from dpicl.lm.requests import Scorer
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.options import Options
-from dpicl.pipeline import Cell, MethodName, Unit
+from dpicl.pipeline import Cell
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, fewer, split_table
 from dpicl.training.held_out import evaluate
@@ -51,7 +51,7 @@ CLAUSE_END = re.compile(r"[.,;:] | and ")
 
 def prompts_of(method: MethodName, split: SplitTable, contract: Contract, seed: int) -> dict[Cell, list[str]]:
     """The in-context prompts of one unit, as its flow sends them."""
-    unit, draws = Unit(method, contract.name, seed, EPSILONS, (SHOTS,), (), False, Options()), draws_for(contract, seed)
+    unit, draws = unit_of(method, contract.name, seed, EPSILONS, (SHOTS,), (), False, Options()), draws_for(contract, seed)
     if method == "ldp_tabicl":
         collected = ldp_tabicl.collect(split.train, contract, unit, draws)
         found = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collected, unit, draws), collected, split.queries, contract, unit, draws)
@@ -113,7 +113,7 @@ def real(scorer: Scorer, settings: Settings) -> tuple[dict[tuple[str, str, float
     beside: dict[tuple[str, str], float] = {}
     for name in tqdm(SETS, unit="set"):
         contract, split = rows_of(settings, name)
-        truth = ldp_tabicl.truth_of(split.queries, contract)
+        truth = tabular_answers.truth_of(split.queries, contract)
         prompts = {(method, seed): prompts_of(method, split, contract, seed) for method in METHODS for seed in SEEDS}
         for method, epsilon in product(METHODS, EPSILONS):
             found = [auc(scorer, prompts[method, seed][Cell("icl", epsilon, SHOTS)], truth) for seed in SEEDS]

@@ -27,9 +27,9 @@ from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid, Origin
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.randomised_response import Response
-from dpicl.methods import ldp_collection
-from dpicl.options import LdpOptions, Options
-from dpicl.pipeline import Cell, Unit
+from dpicl.methods import Options, ldp_collection, unit_of
+from dpicl.methods.options import LdpOptions
+from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.contribution import contributing_rows
@@ -116,7 +116,7 @@ def encoding(rng: np.random.Generator) -> Fraction:
     contract = contracts()[rng.integers(len(contracts()))]
     pair = neighbours(rng, permuted=False)
     options = Options(ldp_tabicl=LdpOptions(encoding=("k-ary", "one-hot")[rng.integers(2)]))
-    unit, pool = Unit("ldp_tabicl", contract.name, 0, (1.0,), (1,), (), False, options), table(rng, contract, pair.pool)
+    unit, pool = unit_of("ldp_tabicl", contract.name, 0, (1.0,), (1,), (), False, options), table(rng, contract, pair.pool)
     answers = []
 
     def truth(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:

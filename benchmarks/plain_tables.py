@@ -16,15 +16,15 @@ from benchmarks.figures import Figures
 from benchmarks.local_accuracy import EIGHT
 from dpicl.contract import Contract
 from dpicl.engine.corpus import public_corpus
+from dpicl.engine.pipelines import MethodName
 from dpicl.engine.settings import Settings
 from dpicl.evaluation import answers
 from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.tiny import build_tiny_model
 from dpicl.lm.transformers_backend import TransformersScorer
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.options import Options
-from dpicl.pipeline import Cell, MethodName, Unit
+from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, split_table
 
@@ -33,7 +33,7 @@ Prompts = Mapping[Cell, list[str]]
 
 
 def _unit(method: MethodName, contract: Contract) -> Unit:
-    return Unit(method, contract.name, 0, EPSILONS, SHOTS, (), False, Options())
+    return unit_of(method, contract.name, 0, EPSILONS, SHOTS, (), False, Options())
 
 
 def table_two(split: SplitTable, contract: Contract) -> Prompts:

@@ -24,10 +24,8 @@ from dpicl.lm.tiny import build_tiny_model
 from dpicl.lm.transformers_backend import TransformersScorer
 from dpicl.lm.tree_attention import NAME
 from dpicl.lm.tree_reader import LEAST_SAVING, read_shared
-from dpicl.methods import ldp_tabicl
+from dpicl.methods import Options, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.options import Options
-from dpicl.pipeline import Unit
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import split_table
 
@@ -128,7 +126,7 @@ def local_prompts(figures: Figures) -> None:
         return
     contract = settings.contract("adult")
     split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
-    unit = Unit("ldp_tabicl", "adult", 0, (10.0,), (1, 2, 4, 8), (), False, Options())
+    unit = unit_of("ldp_tabicl", "adult", 0, (10.0,), (1, 2, 4, 8), (), False, Options())
     draws = draws_for(contract, 0)
     collections = ldp_tabicl.collect(split.train, contract, unit, draws)
     prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit, draws), collections, split.queries, contract, unit, draws)

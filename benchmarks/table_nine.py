@@ -18,7 +18,7 @@ from dpicl.accounting.calibration import LEAST_SHARE, calibrate, subsampled_gaus
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.accounting.pld import epsilon_at
 from dpicl.accounting.prv import Bracket, bracket
-from dpicl.published import NoiseCell, table_nine
+from dpicl.methods.published import NoiseCell, table_nine
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 ROUNDS = 3

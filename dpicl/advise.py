@@ -23,7 +23,7 @@ from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.methods.ldp_collection import collect_codes
-from dpicl.options import LdpVariant
+from dpicl.methods.options import LdpVariant
 from dpicl.randomness import Draws, stream
 from dpicl.tabular.encode import LocalEncoding
 from dpicl.tabular.estimate import estimated_rows, fits

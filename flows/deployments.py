@@ -16,12 +16,12 @@ from prefect.schedules import Cron
 from rich.console import Console
 
 from dpicl.engine.forecast import forecast
+from dpicl.engine.pipelines import Pipeline, Pipelines, Schedule, load_pipelines
 from dpicl.engine.plan import draft_plan
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError
-from dpicl.pipeline import Pipeline, Pipelines, Schedule, load_pipelines
 from flows.automations import ensure_automations
 from flows.environment import DEFAULTS
 from flows.recovery import orphans_looked_after

@@ -24,9 +24,9 @@ from rich.console import Console
 import dpicl
 from dpicl.cli.ledger_facts import AccountFacts, LedgerReader
 from dpicl.cli.run_facts import TOKENS, RunFacts, RunReader
+from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError
-from dpicl.pipeline import load_pipelines
 
 STATES = ("finished", "unfinished")
 

@@ -33,7 +33,7 @@ from dpicl.engine.stages.fit_baselines import has_baselines
 from dpicl.engine.stages.score import parts_to_score
 from dpicl.errors import BudgetError, DpiclError, RefusedError, RunError
 from dpicl.methods import METHODS
-from dpicl.pipeline import Unit, wired
+from dpicl.pipeline import Unit
 from dpicl.report import stages
 from flows.gpus import on_gpus, scoring_workers
 from flows.recovery import BROKEN_RULES
@@ -58,11 +58,6 @@ HAND_IN_AGAIN = 3
 Job = tuple[PrefectFuture[Any], Callable[[], PrefectFuture[Any]]]
 
 collect_run, write_report = as_task(stages.collect_run), as_task(stages.write_report)
-
-
-RELEASE = {method: tuple(task_of(stage) for stage in stages) for method, stages in order.RELEASE.items()}
-READING = {method: (task_of(stage), together) for method, (stage, together) in order.READING.items()}
-"""The tasks of `dpicl.engine.order`."""
 
 
 def run_units(run: str) -> str:
@@ -90,7 +85,7 @@ def run_units(run: str) -> str:
     for dataset, keys in _by_dataset(missing, plan.units).items():
         _prepare(run, dataset, failures)
         if dataset not in failures:
-            written = [key for key in keys if METHODS[plan.units[key].method].MODEL_READS_ROWS]
+            written = [key for key in keys if METHODS[plan.units[key].method].model_reads_rows]
             for key in (key for key in keys if key not in written):
                 hand_in(key)
             writing += _hand_in_writing(run, {key: plan.units[key] for key in written}, failures)
@@ -150,7 +145,7 @@ def _by_dataset(keys: Sequence[str], units: Mapping[str, Unit]) -> dict[str, lis
 
 def _hand_in_writing(run: str, units: Mapping[str, Unit], failures: dict[str, Exception]) -> list[tuple[str, Job]]:
     """Charge these units of a data set, and let the workers read their rows: ensembles one by one, texts in parts, all of a part side by side."""
-    reading = {key: wired(READING, unit.method, __name__) for key, unit in units.items()}
+    reading = {key: _reading(unit) for key, unit in units.items()}
     for key in units:
         _guarded(failures, key, lambda key=key: charge(run, key))  # type: ignore[misc]
     charged = [key for key in units if key not in failures]
@@ -163,6 +158,13 @@ def _hand_in_writing(run: str, units: Mapping[str, Unit], failures: dict[str, Ex
                 job = _submit(writing, run, tuple(part))
                 found += [(key, job) for key in part]
     return found
+
+
+def _reading(unit: Unit) -> tuple[Task[..., Any], bool]:
+    """The task in which a model reads a unit's rows, and whether it takes several units together."""
+    found = order.reading_stage(unit.method)
+    assert found is not None
+    return task_of(found[0]), found[1]
 
 
 def _guarded(failures: dict[str, Exception], key: str, step: Callable[[], object]) -> None:
@@ -194,7 +196,7 @@ def _share_out(stage: Task[..., Any], run: str, dataset: str, owner: str) -> Non
 
 
 def _hand_in(run: str, key: str, unit: Unit) -> list[Job]:
-    tasks = (*wired(RELEASE, unit.method, __name__), serialize)
+    tasks = (*map(task_of, order.release_stages(unit.method)), serialize)
     if parts_of(run, unit.dataset):
         charge(run, key)
         _share_out(count, run, unit.dataset, key)

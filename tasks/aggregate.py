@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.engine.stages import aggregate as stages
+from dpicl.engine.stages.draw import draw_stage
 from tasks.wrapper import as_task
 
-aggregate = as_task(stages.aggregate)
+aggregate = as_task(draw_stage("aggregate"))

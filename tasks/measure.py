@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.engine.stages import measure as stages
+from dpicl.engine.stages.draw import draw_stage
 from tasks.wrapper import as_task
 
-measure = as_task(stages.measure)
+measure = as_task(draw_stage("measure"))

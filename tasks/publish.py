@@ -8,15 +8,14 @@ from __future__ import annotations
 import base64
 import csv
 import logging
-from collections.abc import Callable
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
-from dpicl.engine.artefacts import ANSWERS, GROUPS, ROWS, TEXTS, read_answers, read_groups, read_rows, read_texts
+from dpicl.engine.artefacts import read_released, read_texts
 from dpicl.engine.files import read_json
 from dpicl.engine.forecast import Forecast, forecast
 from dpicl.engine.releases import open_ledger, spending_of
@@ -24,15 +23,11 @@ from dpicl.engine.run_folder import Plan, UnitFolder, open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.errors import DpiclError
-from dpicl.methods import METHODS
-from dpicl.methods.dp_icl import released_cells, told
-from dpicl.methods.few_shot_plan import written_cells
-from dpicl.methods.ldp_collection import encoding_of, release_cells
-from dpicl.pipeline import wired
+from dpicl.methods import tabular
+from dpicl.methods.base import TextMethod
 from dpicl.report.figures import figures_of
 from dpicl.report.load import load_run
 from dpicl.report.svg import standalone
-from dpicl.tabular.levels import row_encoding
 from tasks.wrapper import as_task
 
 MAX_ROWS = 200
@@ -61,61 +56,16 @@ def _show_checks(run: str, dataset: str) -> str:
 
 def _show_release(run: str, unit_key: str) -> str:
     folder = open_unit(run, unit_key)
-    rows = wired(_ROWS, folder.unit.method, __name__)(folder)
+    rows = _shown_rows(folder)
     create_table_artifact(key=artifact_key("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
     return f"{len(rows)} released rows"
 
 
-def _group_rows(folder: UnitFolder) -> list[dict[str, Any]]:
-    if not (folder.path / GROUPS).exists():
-        return []
-    return [
-        {"cell": cell.key, "group": " & ".join(group.key), "label": "Yes" if group.label else "No", **group.values}
-        for cell, groups in read_groups(folder).items()
-        for group in groups.groups
-    ]
-
-
-def _text_rows(folder: UnitFolder) -> list[dict[str, Any]]:
-    if not (folder.path / TEXTS).exists():
-        return []
-    texts = read_texts(folder.path / TEXTS, (cell for cell in written_cells(folder.unit) if cell.epsilon != inf))
-    return [{"cell": cell.key, "label": one.label, "text": one.text} for cell, written in texts.items() for one in written]
-
-
-def _answer_rows(folder: UnitFolder) -> list[dict[str, Any]]:
-    answers = read_answers(folder.path / ANSWERS, (cell for cell in released_cells(folder.unit) if cell.epsilon != inf))
-    return [
-        {"cell": cell.key, "query": number, "answer": told(folder.texts, one)}
-        for cell, found in answers.items()
-        for number, one in enumerate(found)
-    ]
-
-
-def _marginal_rows(folder: UnitFolder) -> list[dict[str, Any]]:
-    """Share of every level among the reconstructed rows."""
-    if not (folder.path / ROWS).exists():
-        return []
-    ways = release_cells(folder.unit) if folder.unit.method == "ldp_tabicl" else {}
-    return [
-        {"cell": cell.key, "attribute": name, "level": level, "share": round(float((levels[:, i] == level).mean()), 4)}
-        for cell, rows in read_rows(folder).items()
-        for encoding in [encoding_of(folder.contract, ways[cell]) if ways else row_encoding(folder.contract)]
-        for levels in [encoding.decode(rows.codes)]
-        for i, (name, count) in enumerate(zip(encoding.names, encoding.level_counts, strict=True))
-        for level in range(count)
-    ]
-
-
-_ROWS: dict[str, Callable[[UnitFolder], list[dict[str, Any]]]] = {
-    "ldp_tabicl": _marginal_rows,
-    "gdp_tabicl": _group_rows,
-    "mst_tabicl": _marginal_rows,
-    "few_shot_generation": _text_rows,
-    "dp_icl": _answer_rows,
-}
-for _method in METHODS:
-    wired(_ROWS, _method, __name__)
+def _shown_rows(folder: UnitFolder) -> list[dict[str, Any]]:
+    method = folder.method
+    if isinstance(method, TextMethod):
+        return method.shown(read_texts(folder)[0], folder.texts)
+    return tabular(folder.unit.method).shown(read_released(folder), folder.contract, folder.unit)
 
 
 def _show_results(run: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.engine.stages import randomise as stages
+from dpicl.engine.stages.draw import draw_stage
 from tasks.wrapper import as_task
 
-randomise = as_task(stages.randomise)
+randomise = as_task(draw_stage("randomise"))

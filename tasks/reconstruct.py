@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.engine.stages import reconstruct as stages
+from dpicl.engine.stages.draw import derive_stage
 from tasks.wrapper import as_task
 
-reconstruct = as_task(stages.reconstruct)
+reconstruct = as_task(derive_stage("reconstruct"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.engine.stages import subsample as stages
+from dpicl.engine.stages.draw import prepare_stage
 from tasks.wrapper import as_task
 
-subsample = as_task(stages.subsample)
+subsample = as_task(prepare_stage("subsample"))

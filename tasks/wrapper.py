@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import Any
 
 from prefect import Task, task
@@ -43,9 +42,8 @@ def as_task(stage: Stage) -> Task[..., Any]:
 
 
 def task_of(stage: Stage) -> Task[..., Any]:
-    """The task that the module of `tasks` with the stage's name makes of it."""
-    importlib.import_module(stage.run.__module__.replace("dpicl.engine.stages", "tasks"))
-    return _tasks[stage]
+    """The task of a stage, made once."""
+    return _tasks.get(stage) or as_task(stage)
 
 
 def _worth_retrying(_task: Any, _run: Any, state: Any) -> bool:

@@ -13,12 +13,11 @@ from dpicl.audit.neighbours import numbers
 from dpicl.contract.models import Contract
 from dpicl.contract.split import Split
 from dpicl.mechanisms.noisy_count import noisy_counts
-from dpicl.methods import held_out_evaluation
-from dpicl.options import Options
-from dpicl.pipeline import Unit
+from dpicl.methods import Options, held_out_evaluation, unit_of
+from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Stream
 
-UNIT = Unit("gdp_tabicl", "audit", 0, (1.0,), (1,), (), False, Options())
+UNIT = unit_of(GdpTabicl.name, "audit", 0, (1.0,), (1,), (), False, Options())
 COUNTS = len(held_out_evaluation.measured_cells(UNIT)) + 1
 Release = Callable[[Sequence[int], Stream], list[int]]
 

@@ -10,9 +10,11 @@ from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.audit.neighbours import contract_of, rows
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.mechanisms.unary_encoding import report, unary
+from dpicl.methods import Options, unit_of
 from dpicl.methods.ldp_collection import collect
-from dpicl.options import LdpOptions, Options
-from dpicl.pipeline import Cell, Unit
+from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.methods.options import LdpOptions
+from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.observed import Reported
 from dpicl.tabular.tally import Tally
@@ -68,7 +70,7 @@ def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
     """A client who differs in every answer; the events are that all reports fit one neighbour."""
     declared = {"type": "category", "categories": ["no", "yes"]}
     contract = contract_of({f"column_{number}": declared for number in range(ANSWERS - 1)})
-    unit = Unit("ldp_tabicl", contract.name, 0, (epsilon,), (1,), (), False, Options(ldp_tabicl=options))
+    unit = unit_of(LdpTabicl.name, contract.name, 0, (epsilon,), (1,), (), False, Options.model_validate({LdpTabicl.name: options}))
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         table = rows(contract, {**dict.fromkeys(contract.columns, "yes" if which else "no"), "place": 0}, count)

@@ -11,9 +11,8 @@ from dpicl.audit.case import AuditCase, Mutant
 from dpicl.audit.neighbours import CATEGORIES, SHOTS, category, in_every_group
 from dpicl.audit.releases import in_runs
 from dpicl.contract import Contract
-from dpicl.methods import gdp_tabicl
-from dpicl.options import Options
-from dpicl.pipeline import Unit
+from dpicl.methods import Options, gdp_tabicl, unit_of
+from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Draws, Stream
 from dpicl.types import PrivateTable
 
@@ -38,7 +37,7 @@ def _owned(table: PrivateTable) -> PrivateTable:
 def _trial(max_rows: int) -> Trial:
     """Nobody, and one person with many rows of the last category in every group; bounded, grouped and averaged by the method."""
     contract = owned(max_rows)
-    unit = Unit("gdp_tabicl", contract.name, 0, (EPSILON,), (SHOTS,), (), False, Options())
+    unit = unit_of(GdpTabicl.name, contract.name, 0, (EPSILON,), (SHOTS,), (), False, Options())
     tables = {which: _owned(in_every_group(contract, {"kind": CATEGORIES[-1]}, HELD * which)) for which in (False, True)}
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:

@@ -18,9 +18,8 @@ from dpicl.audit.means import BEYOND, ROWS, VALUE, NoClip, NoiseOf, halved, poin
 from dpicl.audit.neighbours import CATEGORIES, SHOTS, category, in_every_group, joined, numbers
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods import gdp_tabicl
-from dpicl.options import Options
-from dpicl.pipeline import Unit
+from dpicl.methods import Options, gdp_tabicl, unit_of
+from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.group import assign, partition
@@ -155,7 +154,7 @@ RATE, NOMINAL = Fraction(1, 2), 2.0
 def _subsampled() -> Trial:
     """No row at all, and one of the last category in every group; subsampled, grouped and averaged by the method itself."""
     contract = category(sampling_rate=str(RATE))
-    unit = Unit("gdp_tabicl", contract.name, 0, (NOMINAL,), (SHOTS,), (), False, Options())
+    unit = unit_of(GdpTabicl.name, contract.name, 0, (NOMINAL,), (SHOTS,), (), False, Options())
     tables = {which: in_every_group(contract, {"kind": CATEGORIES[-1]}, int(which)) for which in (False, True)}
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:

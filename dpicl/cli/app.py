@@ -34,7 +34,7 @@ app.add_typer(ledger_app, name="ledger")
 @app.command("list")
 def list_pipelines() -> None:
     """Show the pipelines of pipelines.yaml and the models they may ask."""
-    from dpicl.pipeline import load_pipelines
+    from dpicl.engine.pipelines import load_pipelines
 
     pipelines = load_pipelines(Settings.from_environment().pipelines)
     table = Table("pipeline", "what it runs", "data sets", "units", "schedule", box=None, header_style="bold")
@@ -88,7 +88,7 @@ def budget(
 def protect(
     contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
     out: Annotated[Path, typer.Option(help="A new file for the demonstrations.")],
-    method: Annotated[str, typer.Option(help="gdp_tabicl, mst_tabicl or ldp_tabicl.")] = "gdp_tabicl",
+    method: Annotated[str | None, typer.Option(help="A method on tables; group averages, GDP-TabICL, if left out.")] = None,
     epsilon: Annotated[str, typer.Option(help="What the release may cost.")] = "1",
     shots: Annotated[int, typer.Option(min=1, max=64, help="Demonstrations.")] = 4,
     form: Annotated[str, typer.Option("--as", help="jsonl (text and answer), chat (messages) or prompt (plain text).")] = "jsonl",

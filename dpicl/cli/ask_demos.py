@@ -14,6 +14,7 @@ from rich.console import Console
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.corpus import public_corpus
+from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.plan import registry
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError
@@ -22,7 +23,8 @@ from dpicl.lm.egress import ask, prompts_of
 from dpicl.lm.layout import CONTINUATIONS, prompt
 from dpicl.lm.models import open_scorer, resolve_model
 from dpicl.lm.requests import Tallying
-from dpicl.pipeline import Cell, load_pipelines
+from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.pipeline import Cell
 from dpicl.tabular.encode import encode_queries
 from dpicl.tabular.queries import read_asked
 from dpicl.tabular.serialize import ANSWERS, central_queries, local_queries
@@ -90,7 +92,7 @@ def _asked(queries: str, contract: Contract, method: str) -> list[str]:
     """How the rows read, in the words of the method's demonstrations."""
     data, name = (sys.stdin.buffer.read(), "standard input") if queries == "-" else (read_bytes(Path(queries)), Path(queries).name)
     table = read_asked(data, contract, name)
-    return local_queries(encode_queries(table, contract), contract) if method == "ldp_tabicl" else central_queries(table, contract)
+    return local_queries(encode_queries(table, contract), contract) if method == LdpTabicl.name else central_queries(table, contract)
 
 
 def _rows(scores: np.ndarray) -> list[dict[str, Any]]:

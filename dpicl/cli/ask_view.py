@@ -13,14 +13,16 @@ from dpicl.cli.budget import print_unheeded
 from dpicl.contract.periods import ONCE
 from dpicl.engine.asking import Wish
 from dpicl.engine.desk import Answered, Desk
+from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.plan import check_named, check_writer, periods_of, registry
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.lm.models import resolve_model
-from dpicl.methods.common import check_supported
-from dpicl.options import EnsembleOptions
-from dpicl.pipeline import Cell, load_pipelines, read_epsilon
+from dpicl.methods import METHODS
+from dpicl.methods.dp_icl import DpIcl
+from dpicl.methods.options import EnsembleOptions
+from dpicl.pipeline import Cell, read_epsilon
 from dpicl.text.plain import plain_text
 from dpicl.yaml_file import validate
 
@@ -49,7 +51,7 @@ def wish_for(
     at = periods_of([account], settings, period).get(account, ONCE)
     wish = Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at)
     check_writer(contract, wish.unit(0), spec)
-    check_supported(contract, wish.unit(0))
+    METHODS[DpIcl.name].check(contract, wish.unit(0))
     return wish
 
 
@@ -75,7 +77,7 @@ def queries_from(query: str | None, file: str | None) -> list[str]:
 
 def answer_all(wish: Wish, queries: Sequence[str], settings: Settings, *, again: bool, answers: Console, told: Console) -> None:
     """Print answers one a line, and elsewhere what each costs."""
-    print_unheeded(accounts_of([(wish.contract.name, "dp_icl")], settings), settings, told)
+    print_unheeded(accounts_of([(wish.contract.name, DpIcl.name)], settings), settings, told)
     for one in Desk(wish, settings, again=again).answer(queries):
         answers.print(one.answer, highlight=False, soft_wrap=True)
         told.print(_cost(one), highlight=False, soft_wrap=True, style="dim")

@@ -12,13 +12,14 @@ from rich.table import Table
 from dpicl.accounting.ledger import Account
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.forecast import forecast
+from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.plan import check_units, draft_plan
 from dpicl.engine.quote import accounts_of, payer, quote_plan, unheeded_caps
 from dpicl.engine.receipts import keep_cap
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from dpicl.pipeline import load_pipelines
+from dpicl.methods.gdp_tabicl import GdpTabicl
 
 LONGEST = 12
 """Characters of a parameter that are shown: a model's fingerprint is longer."""
@@ -108,7 +109,7 @@ def _declared_accounts(settings: Settings) -> list[Account]:
             with suppress(DpiclError):  # a contract that breaks a rule is told of where it is used
                 contract = settings.declared(name)
                 if (contract.account or contract.name) in opened:
-                    found.append(payer(ledger, contract, "gdp_tabicl", settings))
+                    found.append(payer(ledger, contract, GdpTabicl.name, settings))
     return found
 
 

@@ -18,10 +18,11 @@ from dpicl.engine.one_release import Protected, protect
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
+from dpicl.methods.gdp_tabicl import GdpTabicl
 
 
 def print_protected(
-    dataset: str, method: str, *, epsilon: str, shots: int, out: Path, form: str, console: Console, period: str | None = None
+    dataset: str, method: str | None, *, epsilon: str, shots: int, out: Path, form: str, console: Console, period: str | None = None
 ) -> None:
     """Release into a new file, and say what it costs.
 
@@ -32,7 +33,7 @@ def print_protected(
     if form not in _FORMS:
         raise ParameterError("as", form, f"one of {', '.join(_FORMS)}")
     _check_new(out)
-    settings = Settings.from_environment()
+    settings, method = Settings.from_environment(), method or GdpTabicl.name
     found = protect(dataset, method, settings, epsilon=epsilon, shots=shots, period=period)
     _publish_new(out, "".join(f"{line}\n" for line in _FORMS[form](found)).encode())
     told = f"{out.name}: {len(found.demonstrations)} demonstrations"

@@ -16,7 +16,7 @@ from dpicl.client.reports import Report, answer
 from dpicl.contract.load import contract_digest, load_contract
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, DpiclError, ParameterError
-from dpicl.options import LdpVariant
+from dpicl.methods.options import LdpVariant
 from dpicl.randomness import Draws, system_stream
 from dpicl.tabular.contribution import reporting_rows
 from dpicl.tabular.encode import LocalEncoding, encode_clients

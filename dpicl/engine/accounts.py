@@ -35,7 +35,7 @@ def account_of(contract: Declared, method: str) -> Account:
     Raises:
         PrivacyError: a local method on rows that may come and go.
     """
-    privacy, budget, local = contract.privacy, contract.privacy.budget, METHODS[method].TRUST == "local"
+    privacy, budget, local = contract.privacy, contract.privacy.budget, METHODS[method].trust == "local"
     if local and budget.benchmark:
         return Account(contract.name + CLIENTS, "client", Neighbours.REPLACE_ONE, delta_cap=budget.delta, benchmark=True)
     if local and Neighbours(privacy.neighbours) is not Neighbours.REPLACE_ONE:

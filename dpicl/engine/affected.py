@@ -56,7 +56,7 @@ def _split(key: bytes, entries: Sequence[Entry], settings: Settings) -> Iterator
             )
 
 
-_OF_TABLES = ("gdp_tabicl", "mst_tabicl")
+_OF_TABLES = tuple(name for name, method in METHODS.items() if method.data == "table" and method.trust == "central")
 
 
 def _contract_of(release: Release, settings: Settings) -> Declared | None:
@@ -79,7 +79,7 @@ def _is_under(key: bytes, release: Release, contract: Declared) -> bool:
             contract_digest=contract_digest(contract),
             neighbours=release.guarantee.neighbours,
         )
-        for version in range(1, METHODS[release.mechanism].VERSION + 1)
+        for version in range(1, METHODS[release.mechanism].draw_version + 1)
     )
 
 

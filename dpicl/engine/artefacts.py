@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,18 @@ from dpicl.engine.batches import Batches
 from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
-from dpicl.methods import mst_tabicl
-from dpicl.methods.common import Cost, asked_epsilon
-from dpicl.methods.dp_icl import Released
-from dpicl.methods.ldp_collection import Collected, read_collected, release_cells
-from dpicl.pipeline import Cell, Unit, wired
-from dpicl.tabular.spanning_tree import NoisyMarginal
-from dpicl.types import Demonstration, PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows, SplitTable
+from dpicl.methods import on_texts, tabular
+from dpicl.methods.base import Released
+from dpicl.methods.common import Cost
+from dpicl.pipeline import Cell
+from dpicl.types import Demonstration, PrivateTable, QueryTable, ReleasedRows, SplitTable
 
 TRAIN, TEST, ASKED = "private_train.parquet", "queries_test.parquet", "queries_asked.npz"
-REPORTS, ROWS, MEMBERS, GROUPS = "released_reports.npz", "released_rows.npz", "private_members.npz", "released_groups.json"
-COUNTS = "released_counts.json"
-TO_WRITE, DRAFTS, TEXTS = "to_write.json", "private_drafts.json", "released_texts.json"
+ROWS, MARKS = "released_rows.npz", "private_marks.npz"
+TO_WRITE, DRAFTS = "to_write.json", "private_drafts.json"
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
 """What a model writes from the instruction alone; how far every unit is whose rows a model reads, for people who wait."""
-CANDIDATES, ANSWERS = "public_candidates.json", "released_answers.json"
+CANDIDATES = "public_candidates.json"
 PROMPTS, PREDICTIONS, BASELINES, RESULTS = "prompts.parquet", "predictions.parquet", "baselines.json", "results.json"
 
 
@@ -75,94 +72,59 @@ def read_queries(unit: UnitFolder) -> QueryTable:
     return QueryTable(read_table(folder / TEST).take(read_arrays(folder / ASKED)["asked"]))
 
 
-def reports_bytes(collected: Collected) -> bytes:
-    """What was collected at one epsilon, as an artefact."""
+def gather(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
+    """The published releases of a unit in one file: JSON, or arrays where each is one."""
+    path = unit.path / unit.method.artefact
+    if path.suffix == ".json":
+        write_json(path, {cell.key: json.loads(content) for cell, content in artefacts.items()})
+    else:
+        write_arrays(path, {cell.key: np.load(io.BytesIO(content), allow_pickle=False) for cell, content in artefacts.items()})
+
+
+def gathered(unit: UnitFolder) -> dict[str, bytes]:
+    """What `gather` wrote, by the cell's key; nothing where no such file is."""
+    path = unit.path / unit.method.artefact
+    if not path.exists():
+        return {}
+    if path.suffix == ".json":
+        return {key: json.dumps(one).encode() for key, one in read_json(path).items()}
+    return {key: _array_bytes(one) for key, one in read_arrays(path).items()}
+
+
+def _array_bytes(array: np.ndarray) -> bytes:
     content = io.BytesIO()
-    np.save(content, collected.stored, allow_pickle=False)
+    np.save(content, array, allow_pickle=False)
     return content.getvalue()
 
 
-def write_reports(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
-    """The published reports of every collection, gathered in one file."""
-    codes = {cell.key: np.load(io.BytesIO(content), allow_pickle=False) for cell, content in artefacts.items()}
-    write_arrays(unit.path / REPORTS, codes)
+def read_draws(unit: UnitFolder) -> dict[Cell, Any]:
+    """The releases of a unit on a table."""
+    method, stored = tabular(unit.unit.method), gathered(unit)
+    cells = method.releases(unit.contract, unit.unit)
+    return {cell: method.decode(stored[cell.key], unit.contract, unit.unit, cell) for cell in cells if cell.key in stored}
 
 
-def read_collections(unit: UnitFolder) -> dict[Cell, Collected]:
-    """The clients' reports, with the public laws they were drawn from."""
-    stored, cells = read_arrays(unit.path / REPORTS), release_cells(unit.unit)
-    return {cell: read_collected(stored[cell.key], unit.contract, chosen, asked_epsilon(cell)) for cell, chosen in cells.items()}
+def read_released(unit: UnitFolder) -> Released[Any]:
+    """The releases of a unit on a table, and the rows derived from them, as far as they are there."""
+    stored = read_arrays(unit.path / ROWS) if (unit.path / ROWS).exists() else {}
+    draws = read_draws(unit)
+    return Released(draws, {cell: ReleasedRows(stored[cell.key]) for cell in draws if cell.key in stored})
 
 
 def write_rows(unit: UnitFolder, rows: Mapping[Cell, ReleasedRows]) -> None:
-    """Reconstructed rows of every collection."""
+    """Rows that were derived from releases."""
     write_arrays(unit.path / ROWS, {cell.key: released.codes for cell, released in rows.items()})
 
 
-_ROWS_OF: dict[str, Callable[[Unit], Iterable[Cell]]] = {"ldp_tabicl": release_cells, "mst_tabicl": mst_tabicl.release_cells}
-"""The cells that rows are reconstructed for."""
+def write_marks(unit: UnitFolder, marks: Mapping[Cell, np.ndarray]) -> None:
+    """What `prepare` gave for every row: private."""
+    write_arrays(unit.private / MARKS, {cell.key: one for cell, one in marks.items()}, mode=PRIVATE_MODE)
 
 
-def read_rows(unit: UnitFolder) -> dict[Cell, ReleasedRows]:
-    """Reconstructed rows of every collection or release."""
-    stored = read_arrays(unit.path / ROWS)
-    return {cell: ReleasedRows(stored[cell.key]) for cell in wired(_ROWS_OF, unit.unit.method, __name__)(unit.unit)}
-
-
-def counts_bytes(marginals: Sequence[NoisyMarginal]) -> bytes:
-    """One release's noisy counts, as an artefact."""
-    rows = [{"columns": list(one.columns), "counts": one.counts.tolist(), "scale": one.scale} for one in marginals]
-    return json.dumps(rows, allow_nan=False).encode()
-
-
-def write_counts(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
-    """The published counts of every release, gathered in one file."""
-    write_json(unit.path / COUNTS, {cell.key: json.loads(content) for cell, content in artefacts.items()})
-
-
-def read_counts(unit: UnitFolder) -> dict[Cell, list[NoisyMarginal]]:
-    """Noisy counts by release."""
-    stored = read_json(unit.path / COUNTS)
-    return {cell: [_marginal(one) for one in stored[cell.key]] for cell in mst_tabicl.release_cells(unit.unit)}
-
-
-def _marginal(stored: Mapping[str, Any]) -> NoisyMarginal:
-    return NoisyMarginal(tuple(stored["columns"]), np.array(stored["counts"]), stored["scale"])
-
-
-def write_members(unit: UnitFolder, members: dict[Cell, np.ndarray]) -> None:
-    """Which row fell into which group of which cell: private."""
-    write_arrays(unit.private / MEMBERS, {cell.key: numbers for cell, numbers in members.items()}, mode=PRIVATE_MODE)
-
-
-def read_members(unit: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
-    """Group numbers of these cells."""
-    stored = read_arrays(unit.private / MEMBERS)
+def read_marks(unit: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
+    """What `prepare` gave for these releases."""
+    stored = read_arrays(unit.private / MARKS)
     return {cell: stored[cell.key] for cell in cells}
-
-
-def groups_bytes(groups: ReleasedGroups) -> bytes:
-    """One cell's noisy averages, as an artefact."""
-    return json.dumps([_group_json(group) for group in groups.groups], allow_nan=False).encode()
-
-
-def write_groups(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
-    """The published averages of every cell, gathered in one file."""
-    write_json(unit.path / GROUPS, {cell.key: json.loads(content) for cell, content in artefacts.items()})
-
-
-def _group_json(group: ReleasedGroup) -> dict[str, Any]:
-    return {"key": list(group.key), "values": dict(group.values), "label": group.label}
-
-
-def read_groups(unit: UnitFolder) -> dict[Cell, ReleasedGroups]:
-    """Noisy averages by cell."""
-    stored = read_json(unit.path / GROUPS)
-    return {cell: ReleasedGroups(tuple(_group(item) for item in stored[cell.key])) for cell in unit.unit.cells("icl")}
-
-
-def _group(item: dict[str, Any]) -> ReleasedGroup:
-    return ReleasedGroup(tuple(item["key"]), item["values"], item["label"])
 
 
 def write_texts(path: Path, texts: Mapping[Cell, Sequence[Demonstration]], *, mode: int = PUBLIC_MODE) -> None:
@@ -171,16 +133,12 @@ def write_texts(path: Path, texts: Mapping[Cell, Sequence[Demonstration]], *, mo
     write_json(path, stored, mode=mode)
 
 
-def read_texts(path: Path, cells: Iterable[Cell]) -> dict[Cell, tuple[Demonstration, ...]]:
-    """The texts of these cells, as far as they are there."""
-    stored = read_json(path)
-    return {cell: tuple(Demonstration(one["label"], one["text"]) for one in stored[cell.key]) for cell in cells if cell.key in stored}
-
-
-def read_answers(path: Path, cells: Iterable[Cell]) -> Released:
-    """The answers of these cells, as far as they are there; none where no such file is."""
-    stored = read_json(path) if path.exists() else {}
-    return {cell: stored[cell.key] for cell in cells if cell.key in stored}
+def read_texts(unit: UnitFolder) -> tuple[dict[Cell, Any], dict[Cell, Any]]:
+    """The releases of a unit on texts, and the same written without private rows, as far as they are there."""
+    method = on_texts(unit.unit.method)
+    public = read_json(unit.path / PUBLIC_TEXTS) if (unit.path / PUBLIC_TEXTS).exists() else {}
+    released = {key: json.loads(content) for key, content in gathered(unit).items()}
+    return method.read(released, unit.unit), method.read(public, unit.unit)
 
 
 def cost_json(cost: Cost) -> dict[str, Any]:

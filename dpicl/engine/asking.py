@@ -27,12 +27,12 @@ from dpicl.errors import DpiclError, LedgerError
 from dpicl.lm.embedding import open_embedder
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import Scorer
-from dpicl.methods import dp_icl
+from dpicl.methods import Options, dp_icl, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.methods.dp_icl import Job
+from dpicl.methods.dp_icl import DpIcl, Job
 from dpicl.methods.ensemble_answers import Answer, Public, write_candidates
 from dpicl.methods.ensemble_plan import EnsemblePlan, plan_cell
-from dpicl.options import EnsembleOptions, Options
+from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, Unit
 from dpicl.snapshots import locked
 from dpicl.types import PrivateTable
@@ -53,8 +53,8 @@ class Wish:
     def unit(self, number: int) -> Unit:
         """The how-manieth release of this kind."""
         assert self.cell.epsilon is not None and self.cell.shots is not None
-        options = Options(dp_icl=self.options)
-        return Unit("dp_icl", self.contract.name, number, (self.cell.epsilon,), (self.cell.shots,), (), False, options)
+        options = Options.model_validate({DpIcl.name: self.options})
+        return unit_of(DpIcl.name, self.contract.name, number, (self.cell.epsilon,), (self.cell.shots,), (), False, options)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from dpicl.tabular.survey import survey
 from dpicl.text.read import load_texts, texts_digest
 
 REGISTRY = "benchmarks.json"
-SHIPPED = resources.files("dpicl.published").joinpath("digests.json")
+SHIPPED = resources.files("dpicl.methods.published").joinpath("digests.json")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from dpicl.engine.releases import open_ledger, spending_of
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
 from dpicl.engine.settings import Settings, power_watts
 from dpicl.evaluation import majority, results_frame_columns
-from dpicl.methods import METHODS, held_out_evaluation
+from dpicl.methods import METHODS, held_out_evaluation, unit_of
+from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.pipeline import Unit
 from dpicl.tabular.encode import label_codes
 
@@ -208,7 +209,7 @@ def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> li
 
 def amplification_rows(plan: Plan, contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
     """Table V: every epsilon amplified by every contract's sampling rate."""
-    units = [Unit("gdp_tabicl", name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options) for name in contracts]
+    units = [unit_of(GdpTabicl.name, name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options) for name in contracts]
     return _unit_guarantees(units, contracts)
 
 

@@ -24,8 +24,9 @@ from dpicl.lm.apart import publicly
 from dpicl.lm.egress import ask_texts
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
-from dpicl.methods import dp_icl
-from dpicl.methods.dp_icl import Answer, told
+from dpicl.methods import text_answers
+from dpicl.methods.dp_icl import DpIcl, told
+from dpicl.methods.ensemble_answers import Answer
 from dpicl.methods.ensemble_voting import STOP
 from dpicl.text.prompts import asking_prompt, keywords_query
 from dpicl.text.read import load_texts, texts_digest
@@ -61,7 +62,7 @@ class Desk:
         self._wish, self._settings, self._again = wish, settings, again
         sweep_votes(settings)
         with open_ledger(settings) as ledger:
-            account = open_account(ledger, wish.contract, "dp_icl", settings)
+            account = open_account(ledger, wish.contract, DpIcl.name, settings)
             charged = {entry.release.release_id for entry in ledger.entries(account.name)}
         tried: list[Sitting] = []
         while (sitting := self._sitting(len(tried))).is_open or sitting.release.release_id in charged:
@@ -157,7 +158,7 @@ class Desk:
 
     @cached_property
     def _model(self) -> Scorer:
-        wanted, settings = dp_icl.answers.wanted_of(self._wish.contract), self._settings
+        wanted, settings = text_answers.wanted_of(self._wish.contract), self._settings
         model = publicly(
             self._wish.model.name,
             lambda: open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted),

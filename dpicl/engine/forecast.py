@@ -17,12 +17,12 @@ from cronsim import CronSim, CronSimError
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import Ledger
 from dpicl.contract.periods import ONCE
+from dpicl.engine.pipelines import Pipeline, Schedule
 from dpicl.engine.plan import draft_plan, periods_of
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError
-from dpicl.pipeline import Pipeline, Schedule
 
 MOST_RUNS = 10_000
 

@@ -43,7 +43,7 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,
-        **({WRITER: writer} if method.MODEL_READS_ROWS else {}),
+        **({WRITER: writer} if method.model_reads_rows else {}),
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
         **choices,
@@ -84,7 +84,7 @@ def releases_of(
         parameters = {**parameters_of(contract, unit, cell, writer), **(also or {}), **({} if period == ONCE else {PERIOD: period})}
         described: dict[str, Any] = {
             "mechanism": unit.method,
-            "mechanism_version": METHODS[unit.method].VERSION,
+            "mechanism_version": METHODS[unit.method].draw_version,
             "parameters": parameters,
             "contract_digest": contract_digest(contract),
         }

@@ -18,6 +18,7 @@ from dpicl.engine.artefacts import remove_private
 from dpicl.engine.collect import bought
 from dpicl.engine.files import read_json
 from dpicl.engine.order import released, rows_ready
+from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import begin, periods_of
 from dpicl.engine.run_folder import Plan, read_plan, run_folder
 from dpicl.engine.settings import Settings
@@ -26,13 +27,13 @@ from dpicl.errors import ParameterError
 from dpicl.lm.models import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.methods.common import asked_epsilon
-from dpicl.pipeline import Cell, Pipeline, read_epsilon
+from dpicl.pipeline import Cell, read_epsilon
 from dpicl.snapshots import is_free, locked
 from dpicl.yaml_file import validate as validate_yaml
 
 ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
 """Of the plan of a release that is no pipeline's."""
-TABULAR = tuple(name for name, method in METHODS.items() if method.DATA == "table")
+TABULAR = tuple(name for name, method in METHODS.items() if method.data == "table")
 _PREFIX, _LOCK = f"{ONE_RELEASE}-", "lock"
 _SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can take it away. Not a release."
 _HELD_OUT = "Rows that the contract's split holds out were not used."

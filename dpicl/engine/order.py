@@ -9,39 +9,39 @@ from typing import Any
 from dpicl.engine.batches import parts_of
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.stage import Stage
-from dpicl.engine.stages.aggregate import aggregate
 from dpicl.engine.stages.charge import charge
-from dpicl.engine.stages.consult import consult, release_answers
+from dpicl.engine.stages.consult import consult
 from dpicl.engine.stages.count import count
-from dpicl.engine.stages.generate import generate, release_texts
+from dpicl.engine.stages.draw import derive_stage, draw_stage, prepare_stage
+from dpicl.engine.stages.generate import generate
 from dpicl.engine.stages.ingest import ingest
-from dpicl.engine.stages.measure import measure
 from dpicl.engine.stages.prepare import prepare_batches
-from dpicl.engine.stages.randomise import randomise
-from dpicl.engine.stages.reconstruct import reconstruct
+from dpicl.engine.stages.release import release
 from dpicl.engine.stages.split import split
-from dpicl.engine.stages.subsample import subsample
 from dpicl.engine.stages.validate import validate
 from dpicl.methods import METHODS
-from dpicl.pipeline import wired
+from dpicl.methods.base import TabularMethod, TextMethod
 
 Step = tuple[Stage, tuple[Any, ...]]
 """A stage, and the references that it is called with."""
 
-RELEASE: dict[str, tuple[Stage, ...]] = {
-    "ldp_tabicl": (randomise, reconstruct),
-    "gdp_tabicl": (subsample, aggregate),
-    "mst_tabicl": (measure, reconstruct),
-    "few_shot_generation": (release_texts,),
-    "dp_icl": (release_answers,),
-}
-"""The stages that release, by method."""
-READING: dict[str, tuple[Stage, bool]] = {"few_shot_generation": (generate, True), "dp_icl": (consult, False)}
-"""The stage in which a model reads private rows, of methods in which one does, and whether it takes several units together."""
-for _name, _method in METHODS.items():
-    wired(RELEASE, _name, __name__)
-    if _method.MODEL_READS_ROWS:
-        wired(READING, _name, __name__)
+
+def release_stages(name: str) -> tuple[Stage, ...]:
+    """The stages that release, of a method."""
+    method = METHODS[name]
+    if not isinstance(method, TabularMethod):
+        return (release,)
+    prepared = [] if method.prepare_stage is None else [prepare_stage(method.prepare_stage)]
+    derived = [] if method.derive_stage is None else [derive_stage(method.derive_stage)]
+    return (*prepared, draw_stage(method.draw_stage), *derived)
+
+
+def reading_stage(name: str) -> tuple[Stage, bool] | None:
+    """The stage in which a model reads private rows, and whether it takes several units together; None where none does."""
+    method = METHODS[name]
+    if not isinstance(method, TextMethod):
+        return None
+    return (generate, True) if method.votes_on_tokens else (consult, False)
 
 
 def rows_ready(run: str, dataset: str) -> Iterator[Step]:
@@ -56,10 +56,11 @@ def released(run: str, unit_key: str) -> Iterator[Step]:
     """Charge a unit, draw and publish."""
     unit = read_plan(Path(run)).units[unit_key]
     parts = parts_of(run, unit.dataset)
-    if parts or unit.method in READING:
+    reading = reading_stage(unit.method)
+    if parts or reading:
         yield charge, (run, unit_key)
     yield from ((count, (run, unit_key, part, parts)) for part in range(parts))
-    if unit.method in READING:
-        stage, together = READING[unit.method]
+    if reading:
+        stage, together = reading
         yield stage, (run, (unit_key,) if together else unit_key)
-    yield from ((stage, (run, unit_key)) for stage in wired(RELEASE, unit.method, __name__))
+    yield from ((stage, (run, unit_key)) for stage in release_stages(unit.method))

@@ -12,15 +12,16 @@ from pydantic import ValidationError
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, period_at, read_period
 from dpicl.engine.names import costs_of
+from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import check_budget
 from dpicl.engine.run_folder import Plan, check_versions, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings, power_watts
 from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
-from dpicl.methods import METHODS
-from dpicl.methods.common import check_queries, check_supported
-from dpicl.pipeline import Pipeline, Pipelines, Unit, find_pipeline, load_pipelines, override
+from dpicl.methods import METHODS, on_texts
+from dpicl.methods.base import TextMethod
+from dpicl.pipeline import Unit
 from dpicl.tabular.public_queries import find_queries
 from dpicl.tabular.source import find_rows
 from dpicl.text.read import find_texts
@@ -136,7 +137,7 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
 
 def _check_default(pipeline: Pipeline, settings: Settings) -> None:
     """No budget is spent on what nobody has chosen: a model is named, where its answers from private texts cost something."""
-    for name in pipeline.datasets if any(METHODS[method].MODEL_READS_ROWS for method in pipeline.methods) else ():
+    for name in pipeline.datasets if any(METHODS[method].model_reads_rows for method in pipeline.methods) else ():
         check_named(settings.declared(name), "--model")
 
 
@@ -172,10 +173,10 @@ def check_units(plan: Plan, settings: Settings) -> None:
         for unit in (unit for unit in plan.units.values() if unit.dataset == name):
             _check_kind(contract, unit)
             check_egress(contract, unit, plan.model)
-            if METHODS[unit.method].MODEL_READS_ROWS:
+            if METHODS[unit.method].model_reads_rows:
                 check_writer(contract, unit, plan.writing_model)
-            check_supported(contract, unit)
-            check_queries(contract, unit)
+            METHODS[unit.method].check(contract, unit)
+            METHODS[unit.method].refuse_run(contract)
             costs_of(contract, unit)  # refuses what has no price
 
 
@@ -192,22 +193,13 @@ def _check_kind(contract: Declared, unit: Unit) -> None:
         kind = "texts" if isinstance(contract, TextContract) else "a table"
         names = ", ".join(_methods_for(contract))
         raise ParameterError("methods", unit.method, f"one of {names}: {contract.name} holds {kind}")
-    if isinstance(contract, Contract) and unit.method == "gdp_tabicl":
-        _check_shots(contract, unit)
 
 
 def _methods_for(contract: Declared) -> list[str]:
     """Methods that the contract has what they need for."""
     if not isinstance(contract, TextContract):
-        return sorted(name for name, method in METHODS.items() if method.DATA == "table")
-    sizes = {"dp_icl": contract.ensemble, "few_shot_generation": contract.generation}
-    return [name for name, found in sizes.items() if found is not None]
-
-
-def _check_shots(contract: Contract, unit: Unit) -> None:
-    missing = [shots for shots in unit.shots if shots not in contract.shots]
-    if missing:
-        raise ParameterError("shots", missing[0], f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for these")
+        return sorted(name for name, method in METHODS.items() if method.data == "table")
+    return [name for name, method in METHODS.items() if isinstance(method, TextMethod) and method.sizes(contract) is not None]
 
 
 def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
@@ -217,7 +209,7 @@ def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
         ModelRefusedError: this one may not.
         PrivacyError: it counts in too few bits for texts that are not a benchmark's.
     """
-    is_server = unit.method == "few_shot_generation" and writer.kind == "endpoint"
+    is_server = on_texts(unit.method).votes_on_tokens and writer.kind == "endpoint"
     if is_server or writer.trust != "local":
         raise ModelRefusedError(
             f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "

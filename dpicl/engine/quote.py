@@ -49,7 +49,7 @@ def charges(
 ) -> list[tuple[Account, dict[str, Release]]]:
     """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release."""
     chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
-    writer = fingerprint(plan.writing_model, settings) if any(METHODS[unit.method].MODEL_READS_ROWS for unit in chosen) else ""
+    writer = fingerprint(plan.writing_model, settings) if any(METHODS[unit.method].model_reads_rows for unit in chosen) else ""
     accounts = {account.name: account for account in ledger.accounts()}
     found: dict[str, dict[str, Release]] = {}
     for unit in chosen:

@@ -122,8 +122,8 @@ class UnitReleases:
         """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
         plan, contract, unit, settings = read_plan(folder.run), folder.declared, folder.unit, folder.settings
         check_ledger(contract)
-        writer = fingerprint(plan.writing_model, settings) if METHODS[unit.method].MODEL_READS_ROWS else ""
-        also = {QUERIES: _queries_digest(folder)} if METHODS[unit.method].ANSWERS_QUERIES else {}
+        writer = fingerprint(plan.writing_model, settings) if METHODS[unit.method].model_reads_rows else ""
+        also = {QUERIES: _queries_digest(folder)} if METHODS[unit.method].answers_queries else {}
         named = releases_of(
             ledger, ledger_key(settings), contract, unit, settings, period=plan.period_of(unit.dataset), writer=writer, also=also
         )
@@ -160,7 +160,7 @@ class UnitReleases:
                 f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
                 f"restore the ledger from a backup, or `dpicl ledger adopt`"
             )
-        if METHODS[self.folder.unit.method].MODEL_READS_ROWS:
+        if METHODS[self.folder.unit.method].model_reads_rows:
             ledger.take_up(release, differing=[WRITER])
         answer = ledger.reserve(release)
         keep(ledger, release, settings)

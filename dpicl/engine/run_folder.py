@@ -19,17 +19,15 @@ from dpicl.contract.models import Contract
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.text import TextContract
 from dpicl.engine.files import read_json, write_json
+from dpicl.engine.pipelines import Pipeline, units_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError, RunError
 from dpicl.lm.models import ModelSpec
 from dpicl.methods import METHODS
-from dpicl.pipeline import Pipeline, Unit, units_of
+from dpicl.methods.base import Method
+from dpicl.pipeline import Unit
 
 PLAN = "plan.json"
-_FIRST = {"ldp_tabicl": 1, "gdp_tabicl": 3, "mst_tabicl": 1, "few_shot_generation": 1, "dp_icl": 1}
-"""Versions of methods from before plans named them: those that came later are always named."""
-_BEFORE_WRITERS = {"gdp_tabicl": 2}
-"""The newest versions that plans may be of which do not know of a writing model, if they are not today's."""
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
@@ -74,7 +72,7 @@ class Plan:
     @property
     def versions(self) -> dict[str, int]:
         """Of its methods: what another one left half done is read otherwise."""
-        return {method: METHODS[method].VERSION for method in self.pipeline.methods}
+        return {method: METHODS[method].draw_version for method in self.pipeline.methods}
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON; infinity is written as text."""
@@ -122,8 +120,8 @@ def check_versions(folder: Path, plan: Plan) -> None:
 
 def _versions(stored: Any) -> dict[str, int]:
     """What a stored plan says; plans did not say it at first."""
-    known = _FIRST if "writer" in stored["pipeline"] else _FIRST | _BEFORE_WRITERS
-    first = {method: known.get(method, 0) for method in stored["pipeline"]["methods"]}
+    place = -1 if "writer" in stored["pipeline"] else 0
+    first = {method: (METHODS[method].first_versions or (0,))[place] for method in stored["pipeline"]["methods"]}
     return dict(stored.get("versions", first))
 
 
@@ -160,6 +158,11 @@ class UnitFolder:
     unit: Unit
     declared: Declared
     settings: Settings
+
+    @property
+    def method(self) -> Method:
+        """What the unit does."""
+        return METHODS[self.unit.method]
 
     @property
     def contract(self) -> Contract:

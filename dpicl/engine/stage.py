@@ -90,7 +90,9 @@ def stage(name: str, label: str, function: Callable[..., str]) -> Stage:
     return Stage(name, label, logged)
 
 
-def unit_stage(name: str, output: str, *, private: bool = False) -> Callable[[Callable[[UnitFolder], str]], Stage]:
+def unit_stage(
+    name: str, output: str | Callable[[UnitFolder], str], *, private: bool = False
+) -> Callable[[Callable[[UnitFolder], str]], Stage]:
     """Make a stage of a unit: done once `output` stands in its (private) folder.
 
     The function gets the unit's folder and returns one line of counts for the log.
@@ -99,7 +101,8 @@ def unit_stage(name: str, output: str, *, private: bool = False) -> Callable[[Ca
     def decorate(function: Callable[[UnitFolder], str]) -> Stage:
         def once(run: str, unit_key: str) -> str:
             folder = open_unit(run, unit_key)
-            if ((folder.private if private else folder.path) / output).exists():
+            file = output if isinstance(output, str) else output(folder)
+            if ((folder.private if private else folder.path) / file).exists():
                 return "already done"
             with timed(folder.run, unit_key, name):
                 return function(folder)

@@ -1,15 +1,111 @@
-"""One paper, one page: each module reads like the method it implements."""
+"""One paper, one page: each module reads like the method it implements. Methods of other packages register by the entry-point group
+`dpicl.methods`.
+"""
 
-from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl, ldp_tabicl, mst_tabicl
-from dpicl.methods.interface import Method, checked
+from __future__ import annotations
 
-METHODS: dict[str, Method] = checked(
-    {
-        "ldp_tabicl": ldp_tabicl,
-        "gdp_tabicl": gdp_tabicl,
-        "mst_tabicl": mst_tabicl,
-        "few_shot_generation": few_shot_generation,
-        "dp_icl": dp_icl,
-    }
-)
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import create_model
+
+from dpicl.errors import PrivacyError
+from dpicl.methods.base import Method, TabularMethod, TextMethod
+from dpicl.methods.dp_icl import DpIcl
+from dpicl.methods.few_shot_generation import FewShotGeneration
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.pipeline import CommonOptions, Unit
+
+GROUP = "dpicl.methods"
+"""Entry points of other packages: a name, and the class of a method."""
+Kind = TypeVar("Kind", bound=Method)
+
+
+class Registry(dict[str, Method]):
+    """Methods by name: of one that nobody has registered nothing is guessed."""
+
+    def __missing__(self, name: str) -> Method:
+        raise PrivacyError(f"method {name[:60]!r}: is not registered; expected one of {', '.join(self)}")
+
+    def add(self, method: Method) -> None:
+        """Register a method.
+
+        Raises:
+            PrivacyError: its name is taken, or it is no method.
+        """
+        if not isinstance(method, (TabularMethod, TextMethod)):
+            raise PrivacyError(f"method {str(method)[:60]!r}: is none; expected a TabularMethod or a TextMethod")
+        if method.name in self:
+            raise PrivacyError(f"method {method.name!r}: is registered twice; expected a name of its own")
+        self[method.name] = method
+
+
+def _registered() -> Registry:
+    found = Registry()
+    others = (point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
+    for method in (LdpTabicl, GdpTabicl, MstTabicl, FewShotGeneration, DpIcl, *others):
+        found.add(method())
+    return found
+
+
+METHODS = _registered()
 """Methods by the name that pipelines.yaml gives them."""
+_CHOICES: dict[str, Any] = {name: (method.options, method.options()) for name, method in METHODS.items()}
+if TYPE_CHECKING:
+
+    class Options(CommonOptions):
+        """The key `options` of a pipeline: choices by method, and for all of them."""
+
+else:
+    Options = create_model(
+        "Options", __base__=CommonOptions, __doc__="Choices by method, and for all of them.", __module__=__name__, **_CHOICES
+    )
+
+
+def tabular(name: str) -> TabularMethod[Any]:
+    """A method on tables.
+
+    Raises:
+        PrivacyError: there is none of that name.
+    """
+    return _of(name, TabularMethod)  # type: ignore[type-abstract]
+
+
+def on_texts(name: str) -> TextMethod:
+    """A method on texts.
+
+    Raises:
+        PrivacyError: there is none of that name.
+    """
+    return _of(name, TextMethod)  # type: ignore[type-abstract]
+
+
+def _of(name: str, kind: type[Kind]) -> Kind:
+    found = METHODS[name]
+    if not isinstance(found, kind):
+        raise PrivacyError(f"method {name!r}: reads {found.data}; expected {kind.__name__}")
+    return found
+
+
+def unit_of(
+    method: str,
+    dataset: str,
+    seed: int,
+    epsilons: Iterable[float],
+    shots: Iterable[int],
+    sampling_rates: Iterable[Fraction],
+    baselines: bool,
+    options: CommonOptions,
+) -> Unit:
+    """A unit with all its cells.
+
+    Raises:
+        PrivacyError: no such method is registered.
+    """
+    bare = Unit(method, dataset, seed, tuple(epsilons), tuple(shots), tuple(sampling_rates), baselines, options, ())
+    return replace(bare, asked=tuple(METHODS[method].asked(bare)))

@@ -34,58 +34,35 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
-from dpicl.contract.text import TextContract
-from dpicl.evaluation import Result
+from dpicl.contract.text import Ensemble, TextContract
+from dpicl.errors import PrivacyError
 from dpicl.lm.embedding import Embedder
 from dpicl.lm.requests import Scorer
 from dpicl.methods import text_answers as answers
-from dpicl.methods.common import ZERO_SHOT, Cost, check_free, draws_for, results
+from dpicl.methods.base import Reads, TextMethod, Trust
+from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.ensemble_answers import Answer, Public, decide, write_candidates
 from dpicl.methods.ensemble_plan import EnsemblePlan, costs, plans, released_cells
 from dpicl.methods.ensemble_statement import statement
 from dpicl.methods.ensemble_voting import Placement, Voters, Votes
-from dpicl.methods.interface import Baselines, Data, Trust
-from dpicl.methods.text_answers import truth_of
+from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
-from dpicl.text.prompts import asking_prompt, keywords_query
-from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
+from dpicl.text.prompts import asking_demonstration, asking_prompt, keywords_query
+from dpicl.types import Demonstration, PrivateTable, QueryTable
 
 CITATIONS = ("wu2024privacy", "poetry2026")
-VERSION = 1
-"""Raised when the same parameters would give another release."""
-DATA: Data = "texts"
-TRUST: Trust = "central"
-MODEL_READS_ROWS = True
-BASELINES: Baselines = "none"
-ANSWERS_QUERIES = True
 PROMPTS_AT_ONCE = 256
+EXAMPLES = 3
+"""Answers that are shown."""
 Released = dict[Cell, list[Answer]]
 Numbered = Sequence[tuple[int, str]]
 """Queries with their numbers in a release: a number and its query belong together for ever."""
 Progress = Callable[[int, int], None]
-
-__all__ = [
-    "ANSWERS_QUERIES",
-    "BASELINES",
-    "DATA",
-    "MODEL_READS_ROWS",
-    "TRUST",
-    "VERSION",
-    "Answer",
-    "answers",
-    "costs",
-    "identity",
-    "released_cells",
-    "releases",
-    "run",
-    "statement",
-    "truth_of",
-]
 
 
 class Secrets(Protocol):
@@ -212,11 +189,6 @@ def told(contract: TextContract, one: Answer) -> str:
     return ", ".join(one) if isinstance(one, list) else contract.label_text(one)
 
 
-def releases(contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
-    """What this unit spends: the answers of every cell to all queries are a release of their own."""
-    return costs(contract, unit)
-
-
 class Memory:
     """Secrets and kept votes that last as long as their process."""
 
@@ -237,21 +209,98 @@ class Memory:
         self._kept.setdefault(name, content)
 
 
-def identity(contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
-    """What makes a release another one besides epsilon, shots and seed; public."""
-    return unit.options.dp_icl.variant(cell.system).model_dump(mode="json")
+class DpIcl(TextMethod):
+    """Steps 1 to 4 as a method: the answers of every cell to all queries are a release of their own."""
 
+    name = "dp_icl"
+    title = "DP-ICL"
+    trust: ClassVar[Trust] = "central"
+    answers_queries = True
+    baselines_read: ClassVar[Reads] = "none"
+    options = EnsembleOptions
+    draw_version = 1
+    post_version = 1
+    artefact = "released_answers.json"
+    first_versions = (1,)
+    votes_on_tokens = False
 
-def run(split: SplitTable, contract: TextContract, unit: Unit, scorer: Scorer, reader: Scorer, embedder: Embedder | None) -> list[Result]:
-    """The whole method on one set of texts, without any orchestrator: the same results as the flow."""
-    check_free(contract, unit)
-    draws = draws_for(contract, unit.seed)
-    memory = Memory(draws)
-    job = Job(contract, plans(contract, unit), draws, memory, memory)
-    texts = split.queries.data.column("text").to_pylist()
-    public, queries = Public(write_candidates(texts, contract, unit.seed, reader), embedder), list(enumerate(texts))
-    released = answer(job, consult(split.train, queries, reader, job), queries, public)
-    prompts = serialise(released, split.train, split.queries, contract, unit)
-    said = {cell: answers.ask_cell(scorer, asked, contract, cell) for cell, asked in prompts.items()}
-    measured = answers.metrics_of({**said, **said_of(released, contract)}, truth_of(split.queries, contract), contract)
-    return results(unit, measured, costs(contract, unit))
+    def sizes(self, contract: TextContract) -> Ensemble | None:
+        """See `TextMethod`."""
+        return contract.ensemble
+
+    def systems(self, unit: Unit) -> tuple[str, ...]:
+        """See `Method`."""
+        return (*(f"icl-{name}" for name in unit.chosen(EnsembleOptions).also), "few-shot")
+
+    def refuse_run(self, contract: TextContract) -> None:
+        """A run's release is answers: to private texts there are none."""
+        if contract.evaluation != "public":
+            raise PrivacyError(
+                f"{contract.name}: a run of {self.name} answers queries, and held-out texts with something at stake are no public ones; "
+                "expected `source.queries` with texts declared public, or `dpicl ask` with queries of yours"
+            )
+
+    def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+        """See `Method`."""
+        return costs(contract, unit)
+
+    def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+        """See `Method`."""
+        return costs(contract, unit)
+
+    def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
+        """See `Method`."""
+        return unit.chosen(EnsembleOptions).variant(cell.system).model_dump(mode="json")
+
+    def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
+        """See `ensemble_statement`."""
+        return statement(contract, unit, cell, cost)
+
+    def read(self, stored: Mapping[str, Any], unit: Unit) -> Released:
+        """See `TextMethod`."""
+        return {cell: stored[cell.key] for cell in released_cells(unit) if cell.key in stored}
+
+    def in_memory(
+        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Scorer, embedder: Embedder | None
+    ) -> tuple[Released, Released]:
+        """Steps 1 to 3."""
+        draws = draws_for(contract, unit.seed)
+        memory, texts = Memory(draws), queries.data.column("text").to_pylist()
+        job, numbered = Job(contract, plans(contract, unit), draws, memory, memory), list(enumerate(texts))
+        public = Public(write_candidates(texts, contract, unit.seed, model), embedder)
+        return answer(job, consult(train, numbered, model, job), numbered, public), {}
+
+    def examples(
+        self, released: Mapping[Cell, Any], public: Mapping[Cell, Any], queries: QueryTable, contract: TextContract
+    ) -> dict[Cell, list[str]]:
+        """The first answers, with their queries."""
+        texts = queries.data.column("text").to_pylist()[:EXAMPLES]
+        return {
+            cell: [asking_demonstration(contract, text, told(contract, one)) for text, one in zip(texts, found, strict=False)]
+            for cell, found in released.items()
+        }
+
+    def prompts(
+        self,
+        released: Mapping[Cell, Any],
+        public: Mapping[Cell, Any],
+        train: PrivateTable,
+        queries: QueryTable,
+        contract: TextContract,
+        unit: Unit,
+    ) -> dict[Cell, list[str]]:
+        """Step 4, and what the paper compares with."""
+        return serialise({**released}, train, queries, contract, unit)
+
+    def said(self, released: Mapping[Cell, Any], contract: TextContract) -> dict[Cell, np.ndarray]:
+        """Of labels and texts; keywords are asked once more."""
+        return said_of({**released}, contract)
+
+    def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
+        """One row per answer."""
+        found = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
+        return [
+            {"cell": cell.key, "query": number, "answer": told(contract, one)}
+            for cell, texts in found.items()
+            for number, one in enumerate(texts)
+        ]

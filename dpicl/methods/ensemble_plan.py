@@ -32,6 +32,7 @@ from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
 from dpicl.methods.common import Cost
+from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, Unit
 
 Aggregation = Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"]
@@ -78,7 +79,7 @@ class Shape:
             PrivacyError: the way of aggregation does not fit the contract's answers.
         """
         assert cell.shots is not None
-        chosen, sizes = unit.options.dp_icl.variant(cell.system), sizes_of(contract)
+        chosen, sizes = unit.chosen(EnsembleOptions).variant(cell.system), sizes_of(contract)
         aggregation = chosen.aggregation or ("votes" if contract.is_classification else "embedding")
         if contract.is_classification != (aggregation in ("votes", "soft-votes")):
             fitting = "votes or soft-votes" if contract.is_classification else "embedding, keywords-ptr or keywords-joint"

@@ -33,34 +33,27 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dpicl.contract.text import TextContract
-from dpicl.evaluation import Result
+from dpicl.contract.text import Generation, TextContract
 from dpicl.lm.batching import Tokens
-from dpicl.lm.requests import Scorer
+from dpicl.lm.embedding import Embedder
 from dpicl.lm.voting import Votes, Writer
 from dpicl.methods import text_answers as answers
-from dpicl.methods.common import ZERO_SHOT, Cost, check_free, draws_for, results
+from dpicl.methods.base import Reads, TextMethod, Trust
+from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.few_shot_plan import Shape, costs, labels_of, plans, pool_of, written_cells
 from dpicl.methods.few_shot_statement import statement
 from dpicl.methods.few_shot_voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
-from dpicl.methods.interface import Baselines, Data, Trust
-from dpicl.methods.text_answers import truth_of
+from dpicl.methods.options import FewShotOptions
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream, system_stream
 from dpicl.text.prompts import demonstration_text
-from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
+from dpicl.types import Demonstration, PrivateTable, QueryTable
 
 CITATIONS = ("tang2024fewshot", "amin2024private")
-VERSION = 1
-"""Raised when the same parameters would give another release."""
-DATA: Data = "texts"
-TRUST: Trust = "central"
-MODEL_READS_ROWS = True
-BASELINES: Baselines = "none"
-ANSWERS_QUERIES = False
 ENDED = -1
 """In place of a token, for a text that has ended before."""
 VOTERS_AT_ONCE = 2_000
@@ -71,28 +64,6 @@ Demonstrations = dict[Cell, tuple[Demonstration, ...]]
 Progress = Callable[[int, int], None]
 Choose = Callable[[Text, int, int, Votes], tuple[int, bool]]
 """For a text, the number of its token and of elections before: the place of its candidate, and whether it was elected."""
-
-__all__ = [
-    "ANSWERS_QUERIES",
-    "BASELINES",
-    "DATA",
-    "MODEL_READS_ROWS",
-    "TRUST",
-    "VERSION",
-    "answers",
-    "costs",
-    "identity",
-    "job_of",
-    "random_rows",
-    "releases",
-    "run",
-    "serialise",
-    "statement",
-    "truth_of",
-    "write",
-    "write_public",
-    "written_cells",
-]
 
 
 class Draft:
@@ -237,11 +208,6 @@ def serialise(written: Mapping[Cell, Sequence[Demonstration]], queries: QueryTab
     return {cell: answers.prompts_for(shown, queries, contract) for cell, shown in {ZERO_SHOT: (), **written}.items()}
 
 
-def releases(contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
-    """What this unit spends: every set of demonstrations is a release of its own."""
-    return costs(contract, unit)
-
-
 class MemoryJournal:
     """A journal that lasts as long as its process."""
 
@@ -265,17 +231,82 @@ class MemoryJournal:
         return Stream(self._keys.setdefault((cell, name), system_stream().bytes(32)), simulated=False)
 
 
-def identity(contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
-    """What makes a release another one besides epsilon, shots and seed; public."""
-    return unit.options.few_shot_generation.variant(cell.system).model_dump(mode="json")
+class FewShotGeneration(TextMethod):
+    """Steps 0 to 6 as a method: every set of demonstrations is a release of its own."""
 
+    name = "few_shot_generation"
+    title = "DP few-shot generation"
+    trust: ClassVar[Trust] = "central"
+    answers_queries = False
+    baselines_read: ClassVar[Reads] = "none"
+    options = FewShotOptions
+    draw_version = 1
+    post_version = 1
+    artefact = "released_texts.json"
+    first_versions = (1,)
+    votes_on_tokens = True
 
-def run(split: SplitTable, contract: TextContract, unit: Unit, scorer: Scorer, writer: Writer) -> list[Result]:
-    """Algorithm 1 on one set of texts, without any orchestrator: the same results as the flow."""
-    check_free(contract, unit)
-    journal = MemoryJournal(draws_for(contract, unit.seed))
-    (released,) = write(split.train, contract, writer, [job_of(contract, unit, journal)])
-    written = {**released, **write_public(contract, unit, writer), **random_rows(split.train, contract, unit)}
-    prompts = serialise(written, split.queries, contract)
-    said = {cell: answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts.items()}
-    return results(unit, answers.metrics_of(said, truth_of(split.queries, contract), contract), costs(contract, unit))
+    def sizes(self, contract: TextContract) -> Generation | None:
+        """See `TextMethod`."""
+        return contract.generation
+
+    def systems(self, unit: Unit) -> tuple[str, ...]:
+        """See `Method`."""
+        return (*(f"icl-{name}" for name in unit.chosen(FewShotOptions).also), "random-rows")
+
+    def asked(self, unit: Unit) -> Iterator[Cell]:
+        """Also what is written from the instruction alone: epsilon = 0."""
+        yield from super().asked(unit)
+        yield from (Cell("icl", 0.0, shots) for shots in unit.shots)
+
+    def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+        """See `Method`."""
+        return costs(contract, unit)
+
+    def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+        """See `Method`."""
+        return costs(contract, unit)
+
+    def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
+        """See `Method`."""
+        return unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json")
+
+    def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
+        """See `few_shot_statement`."""
+        return statement(contract, unit, cell, cost)
+
+    def read(self, stored: Mapping[str, Any], unit: Unit) -> Demonstrations:
+        """See `TextMethod`; of texts from the instruction too."""
+        cells = dict.fromkeys((*written_cells(unit), *unit.asked))
+        return {cell: tuple(Demonstration(one["label"], one["text"]) for one in stored[cell.key]) for cell in cells if cell.key in stored}
+
+    def in_memory(
+        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Writer, embedder: Embedder | None
+    ) -> tuple[Demonstrations, Demonstrations]:
+        """Steps 0 to 5."""
+        journal = MemoryJournal(draws_for(contract, unit.seed))
+        (released,) = write(train, contract, model, [job_of(contract, unit, journal)])
+        return released, write_public(contract, unit, model)
+
+    def examples(
+        self, released: Mapping[Cell, Any], public: Mapping[Cell, Any], queries: QueryTable, contract: TextContract
+    ) -> dict[Cell, list[str]]:
+        """All of them, as they stand in a prompt."""
+        return {cell: answers.shown(shown, contract) for cell, shown in {**released, **public}.items()}
+
+    def prompts(
+        self,
+        released: Mapping[Cell, Any],
+        public: Mapping[Cell, Any],
+        train: PrivateTable,
+        queries: QueryTable,
+        contract: TextContract,
+        unit: Unit,
+    ) -> dict[Cell, list[str]]:
+        """Step 6."""
+        return serialise({**released, **public, **random_rows(train, contract, unit)}, queries, contract)
+
+    def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
+        """One row per text."""
+        found = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
+        return [{"cell": cell.key, "label": one.label, "text": one.text} for cell, texts in found.items() for one in texts]

@@ -31,6 +31,7 @@ from dpicl.errors import PrivacyError
 from dpicl.mechanisms.private_token import UNITS, Kind, TokenNoise
 from dpicl.mechanisms.sparse_vector import SparseVector
 from dpicl.methods.common import Cost, draws_for
+from dpicl.methods.options import FewShotOptions
 from dpicl.pipeline import Cell, Unit
 
 AGREEMENT = {"gaussian": 0.5, "exponential": 0.5, "clipped-logits": 0.95}
@@ -56,7 +57,7 @@ class Shape:
     @staticmethod
     def of(contract: TextContract, unit: Unit, system: str = "icl") -> Shape:
         """Sizes of every text of one of a unit's systems."""
-        chosen, stated = unit.options.few_shot_generation.variant(system), sizes_of(contract)
+        chosen, stated = unit.chosen(FewShotOptions).variant(system), sizes_of(contract)
         fixed = chosen.batches == "fixed"
         candidates = {"contract": stated.candidates, "all": None}.get(str(chosen.candidates), chosen.candidates)
         return Shape(

@@ -20,23 +20,27 @@ Not covered queries, which are sent as they are; every (epsilon, k, seed) is a r
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpicl.accounting.amplification import amplify, epsilon_before
 from dpicl.baselines import central_baselines
 from dpicl.contract.models import Contract
-from dpicl.evaluation import Metrics, Result
+from dpicl.errors import ParameterError
+from dpicl.evaluation import Metrics
 from dpicl.lm.layout import prompt
-from dpicl.lm.requests import Scorer
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import ZERO_SHOT, Cost, asked_epsilon, check_free, draws_for, for_unit, results, shots_of
-from dpicl.methods.interface import Baselines, Data, Trust
-from dpicl.methods.tabular_answers import truth_of
+from dpicl.methods.base import Arrays, Reads, Released, TabularMethod, Trust
+from dpicl.methods.common import ZERO_SHOT, Cost, asked_epsilon, for_unit, shots_of
+from dpicl.methods.options import GdpOptions
+from dpicl.methods.tabular_answers import with_content_free
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular import aggregate as tabular_aggregate
@@ -44,43 +48,14 @@ from dpicl.tabular.aggregate import AggregateOptions
 from dpicl.tabular.contribution import contributing_rows
 from dpicl.tabular.group import assign, partition
 from dpicl.tabular.serialize import central_demonstrations, central_queries
-from dpicl.tabular.split import SplitTable
 from dpicl.tabular.sums import GroupSums
-from dpicl.types import PrivateTable, QueryTable, ReleasedGroups
+from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 
 CITATIONS = ("carey2024dptabicl",)
-VERSION = 3
-"""Raised when the same parameters would give another release."""
-DATA: Data = "table"
-TRUST: Trust = "central"
-MODEL_READS_ROWS = False
-BASELINES: Baselines = "private"
-ANSWERS_QUERIES = False
 LEFT_OUT = -1
 """Group number of a row that is not in the subsample."""
 _ROWS_PER_BLOCK = 1 << 20
 """What is taken from so many rows at a time stays in the processor's cache."""
-
-__all__ = [
-    "ANSWERS_QUERIES",
-    "BASELINES",
-    "DATA",
-    "MODEL_READS_ROWS",
-    "TRUST",
-    "VERSION",
-    "aggregate",
-    "answers",
-    "baselines",
-    "costs",
-    "counted",
-    "identity",
-    "released",
-    "releases",
-    "run",
-    "serialise",
-    "statement",
-    "truth_of",
-]
 
 
 def subsample_and_group(
@@ -134,7 +109,7 @@ def released(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, dra
 def epsilon_of(contract: Contract, unit: Unit, cell: Cell) -> float:
     """Of the averages, before amplification; with `spent: in-all`, so that the cell's own is what is charged."""
     asked = asked_epsilon(cell)
-    if unit.options.gdp_tabicl.spent == "before":
+    if unit.chosen(GdpOptions).spent == "before":
         return asked
     times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
     return epsilon_before(asked / times, rate_of(contract, cell))
@@ -147,7 +122,7 @@ def rate_of(contract: Contract, cell: Cell) -> Fraction:
 
 def options_of(unit: Unit) -> AggregateOptions:
     """How this unit's averages are taken."""
-    chosen = unit.options.gdp_tabicl
+    chosen = unit.chosen(GdpOptions)
     return AggregateOptions(chosen.allocation, chosen.sum_origin)
 
 
@@ -184,52 +159,125 @@ def serialise(released: Mapping[Cell, ReleasedGroups], queries: QueryTable, cont
     return prompts
 
 
-def examples(released: Mapping[Cell, ReleasedGroups], contract: Contract) -> dict[Cell, list[str]]:
-    """The demonstrations of every cell, the same for all queries."""
-    return {cell: central_demonstrations(groups, contract) for cell, groups in released.items()}
-
-
-def baselines(split: SplitTable, contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, Metrics]:
+def baselines(train: PrivateTable, test: QueryTable, contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, Metrics]:
     """diffprivlib's models at every epsilon, fair and naive; scikit-learn's at infinity."""
     rate = contract.privacy.sampling_rate
     measured = {}
     for epsilon in unit.epsilons:
         stream = draws.secret("baselines", f"epsilon={epsilon}")
-        kept = poisson_subsample(split.train.row_count, sampling_rate=rate, stream=stream)
-        sampled = PrivateTable(split.train.data.take(kept))
-        for name, metrics in central_baselines(split.train, sampled, split.test, contract, epsilon=epsilon, stream=stream).items():
+        kept = poisson_subsample(train.row_count, sampling_rate=rate, stream=stream)
+        sampled = PrivateTable(train.data.take(kept))
+        for name, metrics in central_baselines(train, sampled, test, contract, epsilon=epsilon, stream=stream).items():
             measured[Cell(name, epsilon)] = metrics
     return measured
 
 
-def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-    """What this unit spends: every cell is a release of its own."""
-    return costs(contract, unit)
+class GdpTabicl(TabularMethod[ReleasedGroups]):
+    """Steps 0 to 4 as a method: every (epsilon, k) is a release of its own."""
 
+    name = "gdp_tabicl"
+    title = "GDP-TabICL"
+    trust: ClassVar[Trust] = "central"
+    baselines_read: ClassVar[Reads] = "private"
+    options = GdpOptions
+    draw_version = 3
+    post_version = 1
+    artefact = "released_groups.json"
+    first_versions = (2, 3)
+    prepare_stage, draw_stage = "subsample", "aggregate"
 
-def identity(contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
-    """What makes a release another one besides epsilon, shots and seed; public."""
-    return {"sampling_rate": str(rate_of(contract, cell)), **unit.options.gdp_tabicl.model_dump(mode="json")}
+    def systems(self, unit: Unit) -> tuple[str, ...]:
+        """See `Method`."""
+        return ("content-free",) if unit.options.calibrate else ()
 
+    def refuse(self, contract: Contract, unit: Unit) -> None:
+        """Numbers of shots that the contract has no groups for."""
+        missing = [shots for shots in unit.shots if shots not in contract.shots]
+        if missing:
+            raise ParameterError("shots", missing[0], f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for these")
 
-def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
-    """The guarantee of one cell as a sentence."""
-    return (
-        f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and {cost.charged.epsilon:.4g}-DP counting the secret "
-        "subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
-    )
+    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+        """See `Method`."""
+        return costs(contract, unit)
 
+    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+        """See `Method`."""
+        return costs(contract, unit)
 
-def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
-    """Algorithm 2 on one table, without any orchestrator: the same results as the flow."""
-    check_free(contract, unit)
-    draws = draws_for(contract, unit.seed)
-    members = subsample_and_group(split.train, contract, unit, draws)
-    groups = aggregate(split.train, members, contract, unit, draws)
-    prompts = serialise(groups, split.queries, contract)
-    measured = baselines(split, contract, unit, draws) if unit.baselines else {}
-    said = {
-        cell: answers.ask_cell(scorer, texts, contract, cell) for cell, texts in answers.with_content_free(prompts, contract, unit).items()
-    }
-    metrics = answers.metrics_of(said, truth_of(split.queries, contract), contract)
-    return results(unit, {**metrics, **measured}, costs(contract, unit))
+    def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+        """See `Method`."""
+        return {"sampling_rate": str(rate_of(contract, cell)), **unit.chosen(GdpOptions).model_dump(mode="json")}
+
+    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+        """See `Method`."""
+        return (
+            f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and {cost.charged.epsilon:.4g}-DP counting the secret "
+            "subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
+        )
+
+    def prepare(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
+        """Steps 0 to 2."""
+        return subsample_and_group(train, contract, unit, draws, cells=cells)
+
+    def draw(
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
+    ) -> dict[Cell, ReleasedGroups]:
+        """Step 3."""
+        return aggregate(train, {cell: prepared[cell] for cell in cells}, contract, unit, draws)
+
+    def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
+        """Exact sums of a batch's subsample."""
+        return {cell: sums.arrays() for cell, sums in counted(batch, contract, unit, draws, cells=cells).items()}
+
+    def merge(
+        self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
+    ) -> dict[Cell, ReleasedGroups]:
+        """Step 3 from all batches' sums."""
+        sums = {cell: reduce(add, (GroupSums.read(batch[cell]) for batch in batches)) for cell in cells}
+        return released(sums, contract, unit, draws)
+
+    def encode(self, drawn: ReleasedGroups) -> bytes:
+        """See `TabularMethod`."""
+        rows = [{"key": list(group.key), "values": dict(group.values), "label": group.label} for group in drawn.groups]
+        return json.dumps(rows, allow_nan=False).encode()
+
+    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> ReleasedGroups:
+        """See `TabularMethod`."""
+        return ReleasedGroups(tuple(ReleasedGroup(tuple(one["key"]), one["values"], one["label"]) for one in json.loads(content)))
+
+    def examples(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
+        """The same for all queries."""
+        return {cell: central_demonstrations(groups, contract) for cell, groups in released.draws.items()}
+
+    def prompts(
+        self, released: Released[ReleasedGroups], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, list[str]]:
+        """Step 4."""
+        return with_content_free(serialise(released.draws, queries, contract), contract, unit)
+
+    def baselines(
+        self,
+        released: Released[ReleasedGroups],
+        train: PrivateTable | None,
+        test: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+    ) -> dict[Cell, Metrics]:
+        """diffprivlib's, fitted on private rows: on benchmarks only."""
+        assert train is not None
+        return baselines(train, test, contract, unit, draws)
+
+    def shown(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
+        """One row per group."""
+        return [
+            {"cell": cell.key, "group": " & ".join(group.key), "label": "Yes" if group.label else "No", **group.values}
+            for cell, groups in released.draws.items()
+            for group in groups.groups
+        ]

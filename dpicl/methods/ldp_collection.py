@@ -24,7 +24,7 @@ from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.methods.common import Cost, asked_epsilon
-from dpicl.options import LdpVariant
+from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.contribution import reporting_rows
@@ -56,7 +56,7 @@ def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -
 
 def release_cells(unit: Unit) -> dict[Cell, LdpVariant]:
     """Every collection of a unit, and the way that it is for."""
-    options = unit.options.ldp_tabicl
+    options = unit.chosen(LdpOptions)
     ways = {"reports": options.variant("icl"), **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.also}}
     return {Cell(name, epsilon): chosen for name, chosen in ways.items() for epsilon in unit.epsilons}
 

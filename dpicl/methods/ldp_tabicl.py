@@ -19,57 +19,30 @@ Not covered queries, which are sent as they are; collecting twice from one clien
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
-from dpicl.evaluation import Metrics, Result
-from dpicl.lm.requests import Scorer
-from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import Cost, asked_epsilon, check_free, draws_for, results
-from dpicl.methods.interface import Baselines, Data, Trust
-from dpicl.methods.ldp_collection import Collected, collect, encoding_of, release_cells, released_by, releases
-from dpicl.methods.row_prompts import Pool, row_examples, row_prompts
-from dpicl.methods.tabular_answers import truth_of
+from dpicl.errors import PrivacyError
+from dpicl.evaluation import Metrics
+from dpicl.methods.base import Arrays, Reads, Released, TabularMethod, Trust
+from dpicl.methods.common import Cost, asked_epsilon
+from dpicl.methods.ldp_collection import Collected, collect, encoding_of, merged, read_collected, release_cells, released_by, releases
+from dpicl.methods.options import LdpOptions
+from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
+from dpicl.methods.tabular_answers import with_content_free
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.encode import encode_queries
 from dpicl.tabular.estimate import estimated_rows
 from dpicl.tabular.serialize import local_demonstrations, local_queries
-from dpicl.tabular.split import SplitTable
-from dpicl.types import QueryTable, ReleasedRows
+from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("carey2024dptabicl",)
-VERSION = 1
-"""Raised when the same parameters would give another release."""
-DATA: Data = "table"
-TRUST: Trust = "local"
-MODEL_READS_ROWS = False
-BASELINES: Baselines = "released"
-ANSWERS_QUERIES = False
-
-__all__ = [
-    "ANSWERS_QUERIES",
-    "BASELINES",
-    "DATA",
-    "MODEL_READS_ROWS",
-    "TRUST",
-    "VERSION",
-    "answers",
-    "baselines",
-    "collect",
-    "costs",
-    "examples",
-    "identity",
-    "reconstruct",
-    "releases",
-    "run",
-    "serialise",
-    "statement",
-    "truth_of",
-]
 
 
 def reconstruct(collections: Mapping[Cell, Collected], unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
@@ -102,23 +75,16 @@ def serialise(
     )
 
 
-def examples(
-    reconstructed: Mapping[Cell, ReleasedRows], collections: Mapping[Cell, Collected], contract: Contract, unit: Unit, draws: Draws
-) -> dict[Cell, list[str]]:
-    """Step 3 for every in-context cell and one query, whatever it is."""
-    return row_examples(_pools(reconstructed, collections, contract, unit), _told(contract), draws)
-
-
 def _pools(
     reconstructed: Mapping[Cell, ReleasedRows], collections: Mapping[Cell, Collected], contract: Contract, unit: Unit
 ) -> dict[Cell, Pool]:
     pools = {}
-    for cell in unit.asked_cells():
+    for cell in unit.asked:
         source = released_by(cell.system, asked_epsilon(cell), collections)
         raw = cell.system == "raw-rows"
         if cell.system != "content-free" and not (raw and np.isinf(asked_epsilon(cell))):
             codes = collections[source].stored if raw else reconstructed[source].codes
-            pools[cell] = Pool(codes, encoding_of(contract, unit.options.ldp_tabicl.variant(cell.system)))
+            pools[cell] = Pool(codes, encoding_of(contract, unit.chosen(LdpOptions).variant(cell.system)))
     return pools
 
 
@@ -136,37 +102,126 @@ def baselines(reconstructed: Mapping[Cell, ReleasedRows], test: QueryTable, cont
     }
 
 
-def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-    """What every cell costs each client, known before any answer is given."""
-    paid = releases(contract, unit)
-    asked = {cell: paid[released_by(cell.system, cell.epsilon, paid)] for cell in unit.asked_cells() if cell.epsilon is not None}
-    fitted = {Cell(name + cell.system.removeprefix("reports"), cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")}
-    return {**asked, **fitted}
+class LdpTabicl(TabularMethod[Collected]):
+    """Steps 1 to 4 as a method: one release per collection, whatever the shots."""
 
+    name = "ldp_tabicl"
+    title = "LDP-TabICL"
+    trust: ClassVar[Trust] = "local"
+    baselines_read: ClassVar[Reads] = "released"
+    options = LdpOptions
+    draw_version = 1
+    post_version = 1
+    artefact = "released_reports.npz"
+    first_versions = (1,)
+    draw_stage, derive_stage = "randomise", "reconstruct"
 
-def identity(contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
-    """What makes a release another one besides epsilon, shots and seed; public."""
-    return {
-        "sampling_rate": str(cell.sampling_rate or contract.privacy.sampling_rate),
-        **release_cells(unit)[cell].model_dump(mode="json"),
-    }  # of a collection it changes nothing; releases of before are named so
+    def systems(self, unit: Unit) -> tuple[str, ...]:
+        """See `Method`."""
+        chosen = unit.chosen(LdpOptions)
+        raw = ("raw-rows",) if chosen.design == "all-columns" else ()
+        ways = (f"icl-{name}" for name in (*chosen.also_sampled, *chosen.also))
+        return (*raw, *ways, *(("content-free",) if unit.options.calibrate else ()))
 
+    def refuse(self, contract: Contract, unit: Unit) -> None:
+        """The number of clients is seen without noise: no row's content may decide whether it is one."""
+        if contract.privacy.budget.benchmark:
+            return
+        for key, states in (("split", contract.split is not None), ("source.missing", contract.source.missing is not None)):
+            if states:
+                raise PrivacyError(
+                    f"{contract.name}: {self.name} shows how many rows report, and `{key}` lets a row's content decide that; expected no "
+                    "such key (queries may come from a public file: `queries`)"
+                )
 
-def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
-    """The guarantee of one cell as a sentence."""
-    return f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
+    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+        """See `ldp_collection`."""
+        return releases(contract, unit)
 
+    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+        """To each client."""
+        paid = releases(contract, unit)
+        asked = {cell: paid[released_by(cell.system, cell.epsilon, paid)] for cell in unit.asked if cell.epsilon is not None}
+        fitted = {
+            Cell(name + cell.system.removeprefix("reports"), cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")
+        }
+        return {**asked, **fitted}
 
-def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
-    """Algorithm 1 on one table, without any orchestrator: the same results as the flow."""
-    check_free(contract, unit)
-    draws = draws_for(contract, unit.seed)
-    collections = collect(split.train, contract, unit, draws)
-    reconstructed = reconstruct(collections, unit, draws)
-    prompts = serialise(reconstructed, collections, split.queries, contract, unit, draws)
-    measured = baselines(reconstructed, split.test, contract, unit) if unit.baselines else {}
-    said = {
-        cell: answers.ask_cell(scorer, texts, contract, cell) for cell, texts in answers.with_content_free(prompts, contract, unit).items()
-    }
-    metrics = answers.metrics_of(said, truth_of(split.queries, contract), contract)
-    return results(unit, {**metrics, **measured}, costs(contract, unit))
+    def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+        """See `Method`; the sampling rate changes nothing of a collection, but releases of before are named so."""
+        rate = str(cell.sampling_rate or contract.privacy.sampling_rate)
+        return {"sampling_rate": rate, **release_cells(unit)[cell].model_dump(mode="json")}
+
+    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+        """See `Method`."""
+        return (
+            f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
+        )
+
+    def draw(
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
+    ) -> dict[Cell, Collected]:
+        """Step 1."""
+        return collect(train, contract, unit, draws, cells=cells)
+
+    def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
+        """What the clients of a batch sent."""
+        return {cell: {"reports": one.stored} for cell, one in collect(batch, contract, unit, draws, cells=cells).items()}
+
+    def merge(
+        self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
+    ) -> dict[Cell, Collected]:
+        """What all clients sent."""
+        chosen = release_cells(unit)
+        return {
+            cell: merged([read_collected(one[cell]["reports"], contract, chosen[cell], asked_epsilon(cell)) for one in batches])
+            for cell in cells
+        }
+
+    def encode(self, drawn: Collected) -> bytes:
+        """See `TabularMethod`."""
+        content = io.BytesIO()
+        np.save(content, drawn.stored, allow_pickle=False)
+        return content.getvalue()
+
+    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Collected:
+        """See `TabularMethod`."""
+        stored = np.load(io.BytesIO(content), allow_pickle=False)
+        return read_collected(stored, contract, release_cells(unit)[cell], asked_epsilon(cell))
+
+    def derive(self, drawn: Mapping[Cell, Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
+        """Step 2."""
+        return reconstruct(drawn, unit, draws)
+
+    def examples(self, released: Released[Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
+        """Step 3 for one query, whatever it is."""
+        return row_examples(_pools(released.rows, released.draws, contract, unit), _told(contract), draws)
+
+    def prompts(
+        self, released: Released[Collected], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, list[str]]:
+        """Steps 3 and 4."""
+        return with_content_free(serialise(released.rows, released.draws, queries, contract, unit, draws), contract, unit)
+
+    def baselines(
+        self,
+        released: Released[Collected],
+        train: PrivateTable | None,
+        test: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+    ) -> dict[Cell, Metrics]:
+        """Fitted on reconstructed rows."""
+        return baselines(released.rows, test, contract, unit)
+
+    def shown(self, released: Released[Collected], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
+        """Share of every level among reconstructed rows."""
+        chosen = release_cells(unit)
+        return shares({cell: Pool(rows.codes, encoding_of(contract, chosen[cell])) for cell, rows in released.rows.items()})

@@ -22,19 +22,24 @@ Not covered queries, which are sent as they are; every (epsilon, seed) is a rele
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from importlib.util import find_spec
+from operator import add
+from typing import Any, ClassVar
+
+import numpy as np
 
 from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
-from dpicl.evaluation import Metrics, Result
-from dpicl.lm.requests import Scorer
-from dpicl.methods import tabular_answers as answers
-from dpicl.methods.common import Cost, asked_epsilon, check_free, draws_for, for_unit, results
-from dpicl.methods.interface import Baselines, Data, Trust
-from dpicl.methods.row_prompts import Pool, row_examples, row_prompts
-from dpicl.methods.tabular_answers import truth_of
+from dpicl.evaluation import Metrics
+from dpicl.methods.base import Arrays, Reads, Released, TabularMethod, Trust
+from dpicl.methods.common import Cost, asked_epsilon, for_unit
+from dpicl.methods.options import MstOptions
+from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
+from dpicl.methods.tabular_answers import with_content_free
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.contribution import contributing_rows
@@ -43,40 +48,9 @@ from dpicl.tabular.graphical_model import graphical_model
 from dpicl.tabular.levels import row_demonstrations, row_encoding, row_levels
 from dpicl.tabular.serialize import central_queries
 from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, check_counts, guarantee, measure
-from dpicl.tabular.split import SplitTable
 from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
-VERSION = 2
-"""Raised when the same parameters would give another release."""
-DATA: Data = "table"
-TRUST: Trust = "central"
-MODEL_READS_ROWS = False
-BASELINES: Baselines = "released"
-ANSWERS_QUERIES = False
-
-__all__ = [
-    "ANSWERS_QUERIES",
-    "BASELINES",
-    "DATA",
-    "MODEL_READS_ROWS",
-    "TRUST",
-    "VERSION",
-    "answers",
-    "baselines",
-    "costs",
-    "count",
-    "exact_counts",
-    "examples",
-    "identity",
-    "measured",
-    "model_rows",
-    "releases",
-    "run",
-    "serialise",
-    "statement",
-    "truth_of",
-]
 
 
 def release_cells(unit: Unit) -> list[Cell]:
@@ -122,13 +96,8 @@ def serialise(
     return row_prompts(_pools(drawn, contract, unit), levels, asked, _told(contract), draws, alone=contract.evaluation == "charged")
 
 
-def examples(drawn: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
-    """Step 3 for every in-context cell and one query, whatever it is."""
-    return row_examples(_pools(drawn, contract, unit), _told(contract), draws)
-
-
 def _pools(drawn: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
-    encoding, cells = row_encoding(contract), (cell for cell in unit.asked_cells() if cell.system != "content-free")
+    encoding, cells = row_encoding(contract), (cell for cell in unit.asked if cell.system != "content-free")
     return {cell: Pool(drawn[Cell("counts", cell.epsilon)].codes, encoding) for cell in cells}
 
 
@@ -146,47 +115,110 @@ def baselines(drawn: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Co
     }
 
 
-def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-    """What this unit spends: one release per epsilon.
+class MstTabicl(TabularMethod[list[NoisyMarginal]]):
+    """Steps 0 to 4 as a method: one release per epsilon, whatever the shots."""
 
-    Raises:
-        ParameterError: what fits the model is not installed, or there is more to count than fits into memory.
-    """
-    check_counts(row_encoding(contract).sizes, contract.name)
-    if find_spec("mbi") is None:
-        raise ParameterError("methods", "mst_tabicl", "package mbi for it: pip install 'dpicl[models]'")
-    return {cell: Cost(for_unit(guarantee(asked_epsilon(cell)), contract)) for cell in release_cells(unit)}
+    name = "mst_tabicl"
+    title = "MST-TabICL"
+    trust: ClassVar[Trust] = "central"
+    baselines_read: ClassVar[Reads] = "released"
+    options = MstOptions
+    draw_version = 2
+    post_version = 1
+    artefact = "released_counts.json"
+    first_versions = (1,)
+    draw_stage, derive_stage = "measure", "reconstruct"
 
+    def systems(self, unit: Unit) -> tuple[str, ...]:
+        """See `Method`."""
+        ways = (f"icl-{name}" for name in unit.chosen(MstOptions).also_sampled)
+        return (*ways, *(("content-free",) if unit.options.calibrate else ()))
 
-def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-    """What every cell costs, known before any row is read."""
-    paid = releases(contract, unit)
-    asked = {cell: paid[Cell("counts", cell.epsilon)] for cell in unit.asked_cells() if cell.epsilon is not None}
-    return {**asked, **{Cell(name, cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")}}
+    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+        """One per epsilon.
 
+        Raises:
+            ParameterError: what fits the model is not installed, or there is more to count than fits into memory.
+        """
+        check_counts(row_encoding(contract).sizes, contract.name)
+        if find_spec("mbi") is None:
+            raise ParameterError("methods", self.name, "package mbi for it: pip install 'dpicl[models]'")
+        return {cell: Cost(for_unit(guarantee(asked_epsilon(cell)), contract)) for cell in release_cells(unit)}
 
-def identity(contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
-    """What makes a release another one besides epsilon, shots and seed; public."""
-    return unit.options.mst_tabicl.model_dump(mode="json")
+    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+        """See `Method`."""
+        paid = self.releases(contract, unit)
+        asked = {cell: paid[Cell("counts", cell.epsilon)] for cell in unit.asked if cell.epsilon is not None}
+        return {**asked, **{Cell(name, cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")}}
 
+    def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+        """See `Method`."""
+        return unit.chosen(MstOptions).model_dump(mode="json")
 
-def statement(contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
-    """The guarantee of one cell as a sentence."""
-    return (
-        f"The released counts are {cost.nominal.epsilon:.4g}-DP; rows drawn from their model demonstrate for any number of queries and "
-        "shots. Every seed is a release of its own."
-    )
+    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+        """See `Method`."""
+        return (
+            f"The released counts are {cost.nominal.epsilon:.4g}-DP; rows drawn from their model demonstrate for any number of queries and "
+            "shots. Every seed is a release of its own."
+        )
 
+    def draw(
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
+    ) -> dict[Cell, list[NoisyMarginal]]:
+        """Steps 0 and 1."""
+        return count(train, contract, unit, draws, cells=cells)
 
-def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
-    """Steps 0 to 4 on one table, without any orchestrator: the same results as the flow."""
-    check_free(contract, unit)
-    draws = draws_for(contract, unit.seed)
-    drawn = model_rows(count(split.train, contract, unit, draws), contract, draws)
-    prompts = serialise(drawn, split.queries, contract, unit, draws)
-    measured = baselines(drawn, split.test, contract, unit) if unit.baselines else {}
-    said = {
-        cell: answers.ask_cell(scorer, texts, contract, cell) for cell, texts in answers.with_content_free(prompts, contract, unit).items()
-    }
-    metrics = answers.metrics_of(said, truth_of(split.queries, contract), contract)
-    return results(unit, {**metrics, **measured}, costs(contract, unit))
+    def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
+        """Exact counts of a batch."""
+        return dict.fromkeys(cells, exact_counts(batch, contract, draws).arrays())
+
+    def merge(
+        self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
+    ) -> dict[Cell, list[NoisyMarginal]]:
+        """Step 1 from all batches' counts."""
+        return measured({cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches)) for cell in cells}, draws)
+
+    def encode(self, drawn: list[NoisyMarginal]) -> bytes:
+        """See `TabularMethod`."""
+        rows = [{"columns": list(one.columns), "counts": one.counts.tolist(), "scale": one.scale} for one in drawn]
+        return json.dumps(rows, allow_nan=False).encode()
+
+    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> list[NoisyMarginal]:
+        """See `TabularMethod`."""
+        return [NoisyMarginal(tuple(one["columns"]), np.array(one["counts"]), one["scale"]) for one in json.loads(content)]
+
+    def derive(self, drawn: Mapping[Cell, list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
+        """Step 2."""
+        return model_rows(drawn, contract, draws)
+
+    def examples(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
+        """Step 3 for one query, whatever it is."""
+        return row_examples(_pools(released.rows, contract, unit), _told(contract), draws)
+
+    def prompts(
+        self, released: Released[list[NoisyMarginal]], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, list[str]]:
+        """Steps 3 and 4."""
+        return with_content_free(serialise(released.rows, queries, contract, unit, draws), contract, unit)
+
+    def baselines(
+        self,
+        released: Released[list[NoisyMarginal]],
+        train: PrivateTable | None,
+        test: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+    ) -> dict[Cell, Metrics]:
+        """Fitted on rows of the model."""
+        return baselines(released.rows, test, contract, unit)
+
+    def shown(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
+        """Share of every level among the model's rows."""
+        return shares({cell: Pool(rows.codes, row_encoding(contract)) for cell, rows in released.rows.items()})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -71,3 +72,14 @@ def row_prompts(
 def _distinct(cell: Cell, queries: int) -> int:
     """How many queries are to be looked at: only the nearest rows depend on which query it is."""
     return queries if cell.system == "icl-near" else min(queries, 1)
+
+
+def shares(pools: Mapping[Cell, Pool]) -> list[dict[str, Any]]:
+    """Share of every level among released rows, as a table for people."""
+    return [
+        {"cell": cell.key, "attribute": name, "level": level, "share": round(float((levels[:, i] == level).mean()), 4)}
+        for cell, pool in pools.items()
+        for levels in [pool.encoding.decode(pool.codes)]
+        for i, (name, count) in enumerate(zip(pool.encoding.names, pool.encoding.level_counts, strict=True))
+        for level in range(count)
+    ]

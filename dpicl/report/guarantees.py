@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dpicl.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
 from dpicl.report import words
 from dpicl.report.blocks import Cell, Table
 from dpicl.report.load import StatedGuarantee
@@ -50,7 +51,7 @@ def _cell(stated: StatedGuarantee, *, compare: bool) -> Cell:
 def _printed(stated: StatedGuarantee) -> float | None:
     """Table V belongs to GDP-TabICL, amplified from what was asked for, under add-or-remove-one."""
     spends_more = stated.epsilon > stated.asked * (1 + 1e-9)
-    if stated.method != "gdp_tabicl" or stated.amplified_epsilon is None or stated.neighbours != "add-or-remove-one" or spends_more:
+    if stated.method != GdpTabicl.name or stated.amplified_epsilon is None or stated.neighbours != "add-or-remove-one" or spends_more:
         return None
     cells = {(row.dataset, row.epsilon): row.printed for row in table_v()}
     return cells.get((stated.dataset, stated.asked))

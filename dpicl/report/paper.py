@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpicl.published import PaperModel, ensemble_number, few_shot_accuracy, paper_accuracy
+from dpicl.methods.dp_icl import DpIcl
+from dpicl.methods.few_shot_generation import FewShotGeneration
+from dpicl.methods.published import PaperModel, ensemble_number, few_shot_accuracy, paper_accuracy
 from dpicl.report import words
 
-WRITTEN, ENSEMBLE = "few_shot_generation", "dp_icl"
+WRITTEN, ENSEMBLE = FewShotGeneration.name, DpIcl.name
 ENSEMBLE_SHOTS = 4
 """Rows in every prompt of DP-ICL's tables."""
 

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import math
 
+from dpicl.methods import METHODS
+
 DASH = "–"
-METHODS = {
-    "ldp_tabicl": "LDP-TabICL",
-    "gdp_tabicl": "GDP-TabICL",
-    "mst_tabicl": "MST-TabICL",
-    "few_shot_generation": "DP few-shot generation",
-    "dp_icl": "DP-ICL",
-    "": "shared",
-}
 SYSTEMS = {
     "icl": "in-context",
     "icl-nested": "in-context, nested shots",
@@ -38,7 +32,7 @@ MEASURES = {"accuracy": "accuracy", "rouge1": "ROUGE-1"}
 
 def method_name(slug: str) -> str:
     """A method as its paper calls it; work that no method owns is `shared`."""
-    return METHODS.get(slug, slug)
+    return METHODS[slug].title if slug in METHODS else slug or "shared"
 
 
 def system_name(slug: str) -> str:
@@ -50,7 +44,11 @@ def system_name(slug: str) -> str:
 def fitted_name(method: str, system: str) -> str:
     """What a baseline was fitted on."""
     way = system.partition("-")[2]
-    on = "the rows, diffprivlib's noise" if method == "gdp_tabicl" else f"rows of {method_name(method)}"
+    on = (
+        "the rows, diffprivlib's noise"
+        if method in METHODS and METHODS[method].baselines_read == "private"
+        else f"rows of {method_name(method)}"
+    )
     return f"{on}, {way}" if way else on
 
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log10, prod
+from typing import Literal
 
 import numpy as np
 
 from dpicl.errors import DataError, ParameterError
-from dpicl.options import Estimator
 from dpicl.randomness import Stream
 from dpicl.tabular.log_linear import log_linear
 from dpicl.tabular.maximum_likelihood import maximum_likelihood
@@ -29,6 +29,7 @@ from dpicl.tabular.tree import tree
 from dpicl.types import ReleasedRows
 
 LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 20
+Estimator = Literal["simplex", "clip", "none", "em", "log-linear", "tree"]
 MOST_CELLS = {"simplex": 1 << 26, "clip": 1 << 26, "log-linear": 1 << 20, "em": 1 << 20}
 """Of what works on all cells at once; a tree takes any number of columns."""
 _WHOLE = {"log-linear": log_linear, "em": maximum_likelihood}

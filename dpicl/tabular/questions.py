@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import ceil, comb, prod
+from typing import Literal
 
 import numpy as np
 
@@ -32,9 +33,9 @@ from dpicl.accounting.guarantee import Guarantee
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.randomised_response import MAX_CATEGORIES, Response, response
 from dpicl.mechanisms.unary_encoding import Unary, unary
-from dpicl.options import Design
 from dpicl.randomness import Stream, stream
 
+Design = Literal["all-columns", "one-column", "pairs", "subset"]
 CITATIONS = ("wang2017locally",)
 MOST_QUESTIONS, ASKED_TOGETHER = 4096, 16
 """Of more subsets of columns some are asked for, drawn once and for all by a public stream: so many, or as few as have

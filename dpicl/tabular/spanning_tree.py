@@ -116,7 +116,7 @@ def check_counts(sizes: Sequence[int], where: str) -> None:
     features, label = sizes[:-1], sizes[-1]
     cells = label * (sum(features) + (sum(features) ** 2 - sum(size**2 for size in features)) // 2)
     if cells > _MOST_COUNTS:
-        raise ParameterError("methods", "mst_tabicl", f"at most {_MOST_COUNTS:,} counts of pairs of columns; {where} has {cells:,}")
+        raise ParameterError("columns", len(sizes), f"such with at most {_MOST_COUNTS:,} counts of pairs of columns; {where} has {cells:,}")
 
 
 def _counts(codes: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:

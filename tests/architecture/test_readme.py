@@ -12,9 +12,8 @@ import pytest
 
 from dpicl.contract import load_contract
 from dpicl.evaluation import measure
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.options import Options
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.serialize import central_demonstrations
 from dpicl.tabular.source import load_source
@@ -26,7 +25,7 @@ EPSILONS = (1.0, 5.0, 10.0, 50.0, float("inf"))
 
 
 def _unit(method: str, seed: int) -> Unit:
-    return Unit(method, "breast_cancer", seed, EPSILONS, (1, 2, 4, 8), (), True, Options())  # type: ignore[arg-type]
+    return unit_of(method, "breast_cancer", seed, EPSILONS, (1, 2, 4, 8), (), True, Options())  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +64,7 @@ def test_the_quoted_accuracies_are_what_the_demo_measures(contract, split) -> No
         row = next(line for line in README.splitlines() if line.startswith(f"| {title}"))
         means = [sum(run[Cell(system, epsilon)].accuracy for run in runs) / 2 for epsilon in EPSILONS]
         assert [cell.strip() for cell in row.split("|")[2:-1]] == [f"{mean:.3f}" for mean in means]
-    truth = gdp_tabicl.truth_of(split.queries, contract)
+    truth = tabular_answers.truth_of(split.queries, contract)
     assert f"{measure(truth, truth * 0).accuracy:.3f}" in README
 
 

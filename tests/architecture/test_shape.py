@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from dpicl.contract.schema import json_schema
+from dpicl.engine.pipelines import load_pipelines, units_of
 from dpicl.methods import METHODS
-from dpicl.pipeline import load_pipelines, units_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("dpicl", "tasks", "flows", "infra")

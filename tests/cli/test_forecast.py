@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from dpicl.engine.forecast import forecast
+from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.plan import draft_plan
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
-from dpicl.pipeline import load_pipelines
 from tests.harness import Place, complaint, install, shop, shop_rows
 
 DAILY: dict[str, Any] = {

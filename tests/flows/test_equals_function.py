@@ -13,12 +13,12 @@ import pytest
 
 from dpicl.contract import Contract, TextContract
 from dpicl.engine.corpus import public_corpus
+from dpicl.engine.pipelines import units_of
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.lm.embedding import open_embedder
 from dpicl.lm.models import ModelSpec, open_scorer, open_writer
 from dpicl.methods import METHODS
-from dpicl.pipeline import units_of
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import fewer, split_table
 from dpicl.text.read import load_texts

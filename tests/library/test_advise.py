@@ -10,7 +10,7 @@ import pytest
 from dpicl.advise import SHOTS, advise, made_up
 from dpicl.contract import Contract
 from dpicl.errors import ParameterError
-from dpicl.options import LdpVariant
+from dpicl.methods.options import LdpVariant
 from dpicl.tabular.encode import LocalEncoding
 from tests.harness import call_main, complaint
 from tests.library.examples import small_contract

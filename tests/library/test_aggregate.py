@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
 from dpicl.contract.models import CategoryColumn
+from dpicl.methods import Options, unit_of
 from dpicl.methods.gdp_tabicl import costs
-from dpicl.options import Options
 from dpicl.pipeline import Unit
 from dpicl.randomness import stream
 from dpicl.tabular.aggregate import AggregateOptions, aggregate, guarantee
@@ -181,7 +181,7 @@ def test_rows_left_out_of_the_sample_are_in_no_group() -> None:
 
 def _unit(**changes: Any) -> Unit:
     known: dict[str, Any] = {"shots": (1, 4), "epsilons": (1.0, math.inf), "sampling_rates": (), **changes}
-    return Unit("gdp_tabicl", "shop", 0, baselines=False, options=Options(), **known)
+    return unit_of("gdp_tabicl", "shop", 0, baselines=False, options=Options(), **known)
 
 
 def test_a_cell_states_its_cost_before_and_after_amplification() -> None:

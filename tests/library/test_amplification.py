@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpicl.accounting.amplification import amplified_epsilon, amplify, epsilon_before
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.errors import ParameterError, PrivacyError
-from dpicl.published import AmplifiedEpsilon, table_v
+from dpicl.methods.published import AmplifiedEpsilon, table_v
 
 rates = st.one_of(st.floats(1e-15, 1), st.floats(-15, 0).map(lambda exponent: 10**exponent))
 epsilons = st.one_of(st.floats(1e-12, 1e4), st.floats(-12, 4).map(lambda exponent: 10**exponent))

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from dpicl.errors import DataError
 from dpicl.mechanisms.noisy_mean import Grid
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, unit_of
 from dpicl.methods.ldp_collection import merged
-from dpicl.options import LdpOptions, Options
+from dpicl.methods.options import LdpOptions
 from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.batches import Facts, check_batchable, held_out, merged_violations, prepare
@@ -46,7 +46,7 @@ def table(seed: int = 0, beyond: float = 0.3) -> pa.Table:
 
 def unit(method: str, **options: Any) -> Unit:
     rates = (Fraction(1),) if method == "gdp_tabicl" else ()
-    return Unit(method, "shop", 0, (1.0, math.inf), (1, 2, 8), rates, False, Options.model_validate(options))
+    return unit_of(method, "shop", 0, (1.0, math.inf), (1, 2, 8), rates, False, Options.model_validate(options))
 
 
 @given(cuts, st.integers(0, 50))
@@ -111,7 +111,7 @@ def test_a_release_does_not_depend_on_the_batches(at: list[int], seed: int) -> N
 
 
 def test_a_subsample_is_drawn_by_the_batch_s_own_stream_and_grouped_as_ever() -> None:
-    wanted = Unit("gdp_tabicl", "shop", 0, (math.inf,), (8,), (Fraction(1, 3),), False, Options())
+    wanted = unit_of("gdp_tabicl", "shop", 0, (math.inf,), (8,), (Fraction(1, 3),), False, Options())
     cells, rows = list(wanted.cells("icl")), PrivateTable(table())
     first, again, other = (gdp_tabicl.counted(rows, CONTRACT, wanted, DRAWS.of_batch(number), cells=cells) for number in (4, 4, 5))
     for cell in cells:
@@ -122,7 +122,7 @@ def test_a_subsample_is_drawn_by_the_batch_s_own_stream_and_grouped_as_ever() ->
 
 
 def test_blocks_of_a_batch_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = Unit("gdp_tabicl", "shop", 0, (1.0,), (8,), (Fraction(1, 2),), False, Options())
+    wanted = unit_of("gdp_tabicl", "shop", 0, (1.0,), (8,), (Fraction(1, 2),), False, Options())
     cells, rows = list(wanted.cells("icl")), PrivateTable(table())
     whole = gdp_tabicl.counted(rows, CONTRACT, wanted, DRAWS, cells=cells)
     monkeypatch.setattr(gdp_tabicl, "_ROWS_PER_BLOCK", 7)
@@ -142,7 +142,7 @@ def test_sums_survive_a_file() -> None:
 @pytest.mark.parametrize("design", ["all-columns", "one-column", "pairs", "subset"])
 def test_what_clients_of_all_batches_sent_is_gathered_exactly(design: str) -> None:
     chosen = {"design": design, "estimator": "log-linear"}
-    wanted = Unit("ldp_tabicl", "shop", 0, (1.0,), (1,), (), False, Options(ldp_tabicl=LdpOptions.model_validate(chosen)))
+    wanted = unit_of("ldp_tabicl", "shop", 0, (1.0,), (1,), (), False, Options(ldp_tabicl=LdpOptions.model_validate(chosen)))
     made = [
         ldp_tabicl.collect(PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS.of_batch(number))
         for number, part in enumerate(parts(table(), [20, 55]))

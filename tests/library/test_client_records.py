@@ -16,9 +16,8 @@ from dpicl.client.records import Records, stand_in
 from dpicl.contract import Contract, parse_contract
 from dpicl.errors import DataError
 from dpicl.mechanisms.randomised_response import Response
-from dpicl.options import Design
 from dpicl.tabular.encode import LocalEncoding, encode_clients
-from dpicl.tabular.questions import Question, questionnaire
+from dpicl.tabular.questions import Design, Question, questionnaire
 
 from .examples import tree
 

@@ -19,12 +19,13 @@ from dpicl.errors import ModelError, PrivacyError, TooLongError
 from dpicl.lm.embedding import HashEmbedder
 from dpicl.lm.requests import HashScorer, ModelDescription
 from dpicl.mechanisms.private_token import UNITS
+from dpicl.methods import Options, unit_of
 from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.methods.dp_icl import Job, Memory, answer, consult, real_rows, run, said_of, serialise
 from dpicl.methods.ensemble_answers import Public, words_of
 from dpicl.methods.ensemble_plan import Shape, plans
 from dpicl.methods.ensemble_voting import Placement, Voters
-from dpicl.options import EnsembleOptions, EnsembleVariant, Options
+from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivateTable, QueryTable, SplitTable
 from tests.library.text_contracts import as_ensemble, as_extraction, as_free_text, text_contract
@@ -53,7 +54,7 @@ def contract(*, free: bool = False, private: bool = False) -> TextContract:
 
 def unit(*epsilons: float, **also: dict[str, Any]) -> Unit:
     options = EnsembleOptions(also={name: EnsembleVariant(**chosen) for name, chosen in also.items()})
-    return Unit("dp_icl", "mail", 0, epsilons, (1,), (), False, Options(dp_icl=options))
+    return unit_of("dp_icl", "mail", 0, epsilons, (1,), (), False, Options(dp_icl=options))
 
 
 @dataclass

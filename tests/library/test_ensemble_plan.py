@@ -17,11 +17,12 @@ from dpicl.errors import PrivacyError
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
+from dpicl.methods import Options, unit_of
 from dpicl.methods.common import Cost
 from dpicl.methods.ensemble_plan import DELTA_SHARE, EnsemblePlan, plan_cell
 from dpicl.methods.ensemble_statement import statement
-from dpicl.options import EnsembleOptions, Options
-from dpicl.pipeline import Cell, Unit
+from dpicl.methods.options import EnsembleOptions
+from dpicl.pipeline import Cell
 from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
 
 LABELS: list[dict[str, Any]] = [{}, {"noise": "exponential"}, {"aggregation": "soft-votes"}]
@@ -45,7 +46,7 @@ def contract(*, free: bool = False, budget: dict[str, Any] | None = None, neighb
 
 
 def plan(declared: TextContract, epsilon: float, way: dict[str, Any]) -> EnsemblePlan:
-    unit = Unit("dp_icl", "mail", 0, (epsilon,), (4,), (), False, Options(dp_icl=EnsembleOptions(**way)))
+    unit = unit_of("dp_icl", "mail", 0, (epsilon,), (4,), (), False, Options(dp_icl=EnsembleOptions(**way)))
     return plan_cell(declared, unit, Cell("icl", epsilon, 4))
 
 
@@ -114,7 +115,7 @@ def test_noise_that_needs_a_delta_is_refused_without_one() -> None:
 
 
 def test_people_are_told_what_all_and_one_cost() -> None:
-    unit = Unit("dp_icl", "mail", 0, (1.0,), (4,), (), False, Options())
+    unit = unit_of("dp_icl", "mail", 0, (1.0,), (4,), (), False, Options())
     told = statement(contract(), unit, Cell("icl", 1.0, 4), Cost(plan(contract(), 1.0, {}).guarantee))
     assert "answers to all 20 queries on mail together are (0.99" in told and "The 21st query is refused" in told
     assert "queries themselves are not protected" in told

@@ -14,9 +14,10 @@ from dpicl.accounting.events import poisson_sampled, repeated
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import TextContract
 from dpicl.errors import PrivacyError
+from dpicl.methods import Options, unit_of
 from dpicl.methods.few_shot_plan import Pool, Shape, costs, labels_of, plan_cell
 from dpicl.methods.few_shot_statement import statement
-from dpicl.options import FewShotOptions, Options
+from dpicl.methods.options import FewShotOptions
 from dpicl.pipeline import Cell, Unit
 from tests.library.text_contracts import TEXT_CONTRACTS, as_extraction, text_contract
 
@@ -25,7 +26,7 @@ AGNEWS, TREC, GENRE = (TEXT_CONTRACTS[name] for name in ("agnews", "trec", "mit_
 
 def unit(contract: TextContract, *, epsilons: tuple[float, ...] = (4.0,), shots: tuple[int, ...] = (4,), **options: Any) -> Unit:
     chosen = Options(few_shot_generation=FewShotOptions.model_validate(options))
-    return Unit("few_shot_generation", contract.name, 0, epsilons, shots, (), False, chosen)
+    return unit_of("few_shot_generation", contract.name, 0, epsilons, shots, (), False, chosen)
 
 
 def neighbours(contract: TextContract, relation: Neighbours) -> TextContract:

@@ -16,11 +16,10 @@ from dpicl.errors import PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import HashScorer
-from dpicl.methods import gdp_tabicl, mst_tabicl
+from dpicl.methods import Options, gdp_tabicl, mst_tabicl, unit_of
 from dpicl.methods import held_out_evaluation as evaluation
 from dpicl.methods.common import draws_for
 from dpicl.methods.tabular_answers import ask_cell, truth_of, with_content_free
-from dpicl.options import Options
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
 from dpicl.tabular.split import split_table
@@ -45,7 +44,7 @@ def as_persons(content: dict[str, Any]) -> None:
 
 
 def unit_of(method: str, **options: Any) -> Unit:
-    return Unit(method, "shop", 0, (1.0,), (2,), (), False, Options.model_validate(options))
+    return unit_of(method, "shop", 0, (1.0,), (2,), (), False, Options.model_validate(options))
 
 
 UNITS = {

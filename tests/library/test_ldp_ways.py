@@ -10,9 +10,10 @@ import pytest
 from dpicl.contract import Contract, parse_contract
 from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
-from dpicl.methods import ldp_tabicl
+from dpicl.methods import Options, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.options import LdpOptions, LdpVariant, Options
+from dpicl.methods.in_process import run as run_method
+from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.split import split_table
 from dpicl.types import PrivateTable
@@ -23,7 +24,7 @@ WIDE = 34
 
 
 def _unit(name: str, options: LdpOptions) -> Unit:
-    return Unit("ldp_tabicl", name, 0, (2.0,), (2,), (), True, Options(ldp_tabicl=options))
+    return unit_of("ldp_tabicl", name, 0, (2.0,), (2,), (), True, Options(ldp_tabicl=options))
 
 
 def wide_contract() -> Contract:
@@ -55,7 +56,7 @@ def wide_contract() -> Contract:
 def test_a_table_with_more_columns_than_cells_can_be_counted_for_is_collected_modelled_and_asked_about(design: Any) -> None:
     contract = wide_contract()
     split = split_table(random_table(contract, 800, 0), contract)
-    results = ldp_tabicl.run(split, contract, _unit("wide", LdpOptions(design=design, estimator="tree")), HashScorer())
+    results = run_method(split, contract, _unit("wide", LdpOptions(design=design, estimator="tree")), HashScorer())
     found = {result.system: result for result in results}
     assert {"icl", "lr", "gnb", "zero-shot"} <= set(found)
     assert found["icl"].accuracy is not None and found["lr"].epsilon == 2.0

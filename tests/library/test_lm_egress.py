@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from dpicl.contract import Contract
+from dpicl.engine.pipelines import Pipeline, units_of
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.lm import HashScorer, ModelSpec
 from dpicl.lm.egress import ask, ask_texts, check_egress, prompts_of
 from dpicl.lm.layout import CONTINUATIONS
-from dpicl.pipeline import Cell, Pipeline, Unit, units_of
+from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivatePrompts, ReleasedPrompts
 from tests.library.examples import private_contract, small_contract
 

@@ -17,11 +17,11 @@ from dpicl.errors import DataError, PrivacyError
 from dpicl.evaluation import Result
 from dpicl.lm import HashScorer
 from dpicl.methods import METHODS as REGISTERED
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, unit_of
 from dpicl.methods.common import ZERO_SHOT, check_supported, draws_for
 from dpicl.methods.ldp_collection import encoding_of
+from dpicl.methods.options import GdpOptions, LdpOptions
 from dpicl.methods.tabular_answers import with_content_free
-from dpicl.options import GdpOptions, LdpOptions, Options
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.encode import label_codes
 from dpicl.tabular.serialize import local_demonstrations
@@ -39,7 +39,7 @@ def _unit(method: str, **changes: Any) -> Unit:
     known: dict[str, Any] = {
         "seed": 0, "epsilons": (1.0, math.inf), "shots": (1, 2, 4), "sampling_rates": (), "baselines": True, "options": Options(), **changes,
     }  # fmt: skip
-    return Unit(method, "shop", **known)  # type: ignore[arg-type]
+    return unit_of(method, "shop", **known)  # type: ignore[arg-type]
 
 
 def _run(method: str, split: SplitTable, contract: Contract = CONTRACT, **changes: Any) -> list[Result]:

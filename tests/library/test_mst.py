@@ -17,9 +17,10 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
 from dpicl.mechanisms import noisy_count, noisy_max
-from dpicl.methods import mst_tabicl
+from dpicl.methods import Options, mst_tabicl, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.options import MstOptions, Options
+from dpicl.methods.in_process import run as run_method
+from dpicl.methods.options import MstOptions
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
 from dpicl.tabular.graphical_model import graphical_model
@@ -162,14 +163,14 @@ def test_columns_without_a_pair_are_drawn_from_the_label_alone() -> None:
 
 
 def _unit(name: str, *epsilons: float, **options: Any) -> Unit:
-    return Unit("mst_tabicl", name, 0, epsilons, (1, 2), (), True, Options(mst_tabicl=MstOptions(**options)))
+    return unit_of("mst_tabicl", name, 0, epsilons, (1, 2), (), True, Options(mst_tabicl=MstOptions(**options)))
 
 
 def test_a_benchmark_run_repeats_bit_for_bit_and_has_every_row() -> None:
     contract = small_contract()
     split, unit = split_table(random_table(contract, 300, 0), contract), _unit(contract.name, 2.0, also_sampled=("near",))
-    results = mst_tabicl.run(split, contract, unit, HashScorer())
-    assert results == mst_tabicl.run(split, contract, unit, HashScorer())
+    results = run_method(split, contract, unit, HashScorer())
+    assert results == run_method(split, contract, unit, HashScorer())
     assert {(result.system, result.epsilon, result.shots) for result in results} == {
         ("zero-shot", None, 0), ("majority", None, None), ("lr", 2.0, None), ("gnb", 2.0, None),
         *((system, 2.0, shots) for system in ("icl", "icl-near") for shots in (1, 2)),

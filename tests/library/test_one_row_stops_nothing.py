@@ -23,14 +23,13 @@ from dpicl.lm.requests import HashScorer
 from dpicl.lm.voting import Ballot, FreshSession, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.noisy_embedding import SCALE, whole_vectors
 from dpicl.mechanisms.private_token import UNITS
-from dpicl.methods import few_shot_generation
+from dpicl.methods import Options, few_shot_generation, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import answer, consult
 from dpicl.methods.ensemble_answers import RADIUS, Public, words_of
 from dpicl.methods.ensemble_voting import Placement, Voters, hard_votes, soft_votes
 from dpicl.methods.few_shot_generation import MemoryJournal, job_of
-from dpicl.options import FewShotOptions, Options
-from dpicl.pipeline import Unit
+from dpicl.methods.options import FewShotOptions
 from tests.library.test_dp_icl import ALONE, KEY, SHAPE, contract, job, table, unit
 from tests.library.text_contracts import text_contract
 
@@ -235,7 +234,7 @@ def test_a_voter_that_a_writer_fails_on_votes_for_nobody(failure: Exception) -> 
 @pytest.mark.parametrize("mark", [MARK, "unspeakable"])
 def test_texts_are_written_whatever_the_writer_does_with_a_row(batches: Any, writer: MarkedWriter, mark: str) -> None:
     options = Options(few_shot_generation=FewShotOptions(batches=batches, mechanism="gaussian"))
-    asked = Unit("few_shot_generation", "mail", 0, (5.0,), (2,), (), False, options)
+    asked = unit_of("few_shot_generation", "mail", 0, (5.0,), (2,), (), False, options)
     declared = text_contract()
     for rows in (ROWS, [*ROWS, mark]):
         journal = MemoryJournal(draws_for(declared, 0))

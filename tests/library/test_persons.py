@@ -20,9 +20,9 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person
 from dpicl.contract import Contract
 from dpicl.errors import DataError, DeclarationError, PrivacyError
 from dpicl.lm import HashScorer
-from dpicl.methods import gdp_tabicl, ldp_tabicl
+from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.options import Options
+from dpicl.methods.in_process import run as run_method
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.contribution import contributing_rows, reporting_rows
@@ -64,7 +64,7 @@ def _unit(method: str, **changes: Any) -> Unit:
         "baselines": False,
         "options": Options(),
     }
-    return Unit(method, "shop", **{**known, **changes})
+    return unit_of(method, "shop", **{**known, **changes})
 
 
 @given(owners, st.integers(0, 5))
@@ -166,7 +166,7 @@ def test_methods_run_on_persons(method: Any) -> None:
 
 def test_central_baselines_protect_rows_only() -> None:
     with pytest.raises(PrivacyError, match="central baselines protect rows, not persons; run with baselines off"):
-        gdp_tabicl.run(split_table(_table(400), CONTRACT), CONTRACT, _unit("gdp_tabicl", baselines=True), HashScorer())
+        run_method(split_table(_table(400), CONTRACT), CONTRACT, _unit("gdp_tabicl", baselines=True), HashScorer())
 
 
 def _csv(tmp_path: Any, *rows: str) -> Any:

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
+from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override, units_of
 from dpicl.errors import DeclarationError, ParameterError
-from dpicl.options import Options
-from dpicl.pipeline import Cell, Pipeline, Pipelines, find_pipeline, load_pipelines, override, parse_epsilon, units_of
+from dpicl.methods import Options
+from dpicl.pipeline import Cell, parse_epsilon
 from tests.library.examples import ROOT
 from tests.library.text_contracts import TEXT_CONTRACTS
 

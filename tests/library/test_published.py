@@ -8,7 +8,7 @@ import pytest
 from dpicl import published
 from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.errors import ParameterError
-from dpicl.published import errata, paper_accuracy, read_table, table_v
+from dpicl.methods.published import errata, paper_accuracy, read_table, table_v
 
 DATASETS = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
 EPSILONS = (1, 5, 10, 25, 50, math.inf)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from dpicl.published import ensemble_number, read_table
+from dpicl.methods.published import ensemble_number, read_table
 
 EPSILONS = (0, 1, 3, 8, math.inf)
 LABELS = {"sst2": ("babbage", "davinci"), "amazon": ("babbage",), "agnews": ("babbage",), "trec": ("babbage", "davinci")}

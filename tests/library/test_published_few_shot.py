@@ -5,7 +5,7 @@ import math
 import pytest
 
 from dpicl.errors import ParameterError
-from dpicl.published import few_shot_accuracy, read_table, table_nine
+from dpicl.methods.published import few_shot_accuracy, read_table, table_nine
 
 DATASETS = ("agnews", "dbpedia", "trec", "mit_genre", "mit_director")
 

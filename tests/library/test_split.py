@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.errors import DataError
-from dpicl.published import read_table
+from dpicl.methods.published import read_table
 from dpicl.tabular.read import rows_digest
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import SplitTable, fewer, split_table

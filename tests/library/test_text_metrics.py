@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpicl.evaluation import Metrics
+from dpicl.methods import Options, unit_of
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, results
 from dpicl.methods.text_answers import metrics_of
-from dpicl.options import Options
-from dpicl.pipeline import Cell, Unit
+from dpicl.pipeline import Cell
 from dpicl.text_metrics import measure_texts
 
 from .text_contracts import as_extraction, as_free_text, text_contract
@@ -84,7 +84,7 @@ def test_answers_that_are_texts_are_measured_so_and_have_no_majority() -> None:
 
 
 def test_the_measures_are_columns_of_results() -> None:
-    unit = Unit("few_shot_generation", "mail", 0, (1.0,), (4,), (), False, Options())
+    unit = unit_of("few_shot_generation", "mail", 0, (1.0,), (4,), (), False, Options())
     measured = {ZERO_SHOT: Metrics(2, 0.5, None, None, 0.1, 0.2, 0.3, 0.4, 0.6), Cell("lr", 1.0): Metrics(9, 0.5, 0.5, 0.5)}
     written, other = (row.as_row() for row in results(unit, measured, {}))
     assert [written[name] for name in NEAR] == [0.1, 0.2, 0.3, 0.4, 0.6]

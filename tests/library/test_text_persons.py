@@ -9,9 +9,10 @@ import pytest
 
 from dpicl.contract import TextContract
 from dpicl.errors import DataError, PrivacyError
+from dpicl.methods import Options, unit_of
 from dpicl.methods.ensemble_plan import plan_cell
-from dpicl.options import EnsembleOptions, Options
-from dpicl.pipeline import Cell, Unit
+from dpicl.methods.options import EnsembleOptions
+from dpicl.pipeline import Cell
 from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
 from tests.library.text_contracts import as_ensemble, lines, records, text_contract, write_files
@@ -52,8 +53,8 @@ def test_a_text_of_nobody_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_person_costs_no_more_than_a_row_and_has_no_votes_of_each_row() -> None:
-    cell, unit = Cell("icl", 2.0, 1), Unit("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options())
+    cell, unit = Cell("icl", 2.0, 1), unit_of("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options())
     assert plan_cell(contract(), unit, cell).guarantee.unit == "person"
-    soft = Unit("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options(dp_icl=EnsembleOptions(aggregation="soft-votes")))
+    soft = unit_of("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options(dp_icl=EnsembleOptions(aggregation="soft-votes")))
     with pytest.raises(PrivacyError, match="a person may have several; expected votes"):
         plan_cell(contract(), soft, cell)

@@ -65,7 +65,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_what_is_shipped_with_the
         "dpicl/resources/data_contracts/texts/trec.yaml",
         "dpicl/report/style.css",
         "dpicl/accounting/ledger/migrations/versions/v0001_first.py",
-        "dpicl/published/table-III.csv",
+        "dpicl/methods/published/table-III.csv",
     ):
         assert needed in names
 

@@ -9,8 +9,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from dpicl.cli import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]

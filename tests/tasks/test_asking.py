@@ -19,7 +19,7 @@ from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerError
 from dpicl.lm.models import ModelSpec
-from dpicl.options import EnsembleOptions
+from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
 from tests.harness import Place, install_texts, letters, new_place
 from tests.library.text_contracts import as_free_text, lines, records

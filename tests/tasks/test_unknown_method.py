@@ -9,26 +9,26 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import dpicl.engine.stages.reconstruct
 import pytest
+from dpicl.methods.interface import check_method, checked
 
 import dpicl.engine.one_release
 import dpicl.engine.run_folder
 import dpicl.engine.stages.count
 import dpicl.engine.stages.fit_baselines
-import dpicl.engine.stages.reconstruct
 import dpicl.engine.stages.serialize
 import flows.wiring
 import tasks.publish
+from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import begin
 from dpicl.engine.run_folder import Plan, UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, PrivacyError
 from dpicl.lm.models import ModelSpec
-from dpicl.methods import METHODS
+from dpicl.methods import METHODS, Options, unit_of
 from dpicl.methods.common import check_supported
-from dpicl.methods.interface import check_method, checked
-from dpicl.options import Options
-from dpicl.pipeline import Pipeline, Unit, wired
+from dpicl.pipeline import Unit
 from tests.harness import Place, install, new_place, shop
 from tests.library import toy_method
 from tests.library.examples import ROOT, private_contract, small_contract
@@ -45,7 +45,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _unit(baselines: bool = False) -> Unit:
-    return Unit(TOY, "shop", 0, (1.0,), (1,), (), baselines, Options())  # type: ignore[arg-type]
+    return unit_of(TOY, "shop", 0, (1.0,), (1,), (), baselines, Options())  # type: ignore[arg-type]
 
 
 def _folder(tmp_path: Path) -> UnitFolder:

@@ -14,8 +14,8 @@ from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
 from dpicl.engine.accounts import account_of
 from dpicl.engine.names import costs_of, parameters_of
-from dpicl.methods import METHODS
-from dpicl.pipeline import Options, Unit
+from dpicl.methods import METHODS, unit_of
+from dpicl.pipeline import Options
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = Path(__file__).parent / "data" / "names.json"
@@ -46,14 +46,14 @@ def names() -> dict[str, dict[str, str]]:
 
 def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
     """As `dpicl.engine.names.releases_of` names them in a new installation, made once, for a writer called `writer`."""
-    unit = Unit(method, contract.name, seed=0, epsilons=(1.0, 5.0), shots=(2,), sampling_rates=(), baselines=False, options=Options())
+    unit = unit_of(method, contract.name, seed=0, epsilons=(1.0, 5.0), shots=(2,), sampling_rates=(), baselines=False, options=Options())
     account = account_of(contract, method)
     return {
         f"{contract.name} {method} {cell.key}": release_id(
             KEY,
             account=account.name,
             mechanism=method,
-            mechanism_version=METHODS[method].VERSION,
+            mechanism_version=METHODS[method].draw_version,
             parameters=parameters_of(contract, unit, cell, "writer"),
             contract_digest=contract_digest(contract),
             neighbours=account.neighbours,

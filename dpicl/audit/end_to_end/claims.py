@@ -24,6 +24,8 @@ from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
+from dpicl.methods.dp_icl import DpIcl
+from dpicl.methods.gdp_tabicl import GdpTabicl
 
 Broken = list[str]
 """Sentences that say what breaks a claim."""
@@ -59,7 +61,7 @@ def _places(world: World, rows: Sequence[Row], declaration: Declaration) -> Coun
     """Where every row stands before a mechanism: how often in each split."""
     world.forget()
     world.put(rows, declaration.kind)
-    methods = ["dp_icl"] if declaration.kind == "texts" else ["gdp_tabicl"]
+    methods = [DpIcl.name] if declaration.kind == "texts" else [GdpTabicl.name]
     run = make_plan("audited", {"methods": methods}, "audited")
     for stage, references in rows_ready(str(run), NAME):
         stage(*references)

@@ -22,6 +22,11 @@ from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import read_plan
 from dpicl.lm.requests import HashScorer
 from dpicl.methods import dp_icl, few_shot_generation
+from dpicl.methods.dp_icl import DpIcl
+from dpicl.methods.few_shot_generation import FewShotGeneration
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
 
 _AT_ONCE = 10
 """Releases of one run, each a seed of its own."""
@@ -164,12 +169,12 @@ def _counted() -> list[Cell]:
     rows = [plain] * 18 + [{**plain, "member": "yes"}] * 2
     mst, replaced = Declaration(cap=_CAP, narrow=True), Declaration(cap=_CAP, narrow=True, neighbours="replace-one")
     person, owned = Declaration(cap=_CAP, narrow=True, person=True), [{**row, "person": number} for number, row in enumerate(rows)]
-    found = [Cell(f"mst_tabicl {kind}", "mst_tabicl", mst, *pair, _last_count) for kind, pair in _one_more(rows, other)]
+    found = [Cell(f"{MstTabicl.name} {kind}", MstTabicl.name, mst, *pair, _last_count) for kind, pair in _one_more(rows, other)]
     many = [*owned, *[{**other, "person": NEWCOMER}] * 5]
     return [
         *found,
-        Cell("mst_tabicl replaced", "mst_tabicl", replaced, rows, [other, *rows[1:]], _last_count, 1.0),
-        Cell("mst_tabicl person", "mst_tabicl", person, owned, many, _last_count, 1.0),
+        Cell(f"{MstTabicl.name} replaced", MstTabicl.name, replaced, rows, [other, *rows[1:]], _last_count, 1.0),
+        Cell(f"{MstTabicl.name} person", MstTabicl.name, person, owned, many, _last_count, 1.0),
     ]
 
 
@@ -179,9 +184,15 @@ def _averaged() -> list[Cell]:
     rows, lowest = [plain, {**plain, "city": "south", "member": "yes"}], {**plain, "spent": 0}
     gdp, replaced = Declaration(cap=_CAP), Declaration(cap=_CAP, neighbours="replace-one")
     return [
-        *(Cell(f"gdp_tabicl {kind}", "gdp_tabicl", gdp, *pair, _group) for kind, pair in _one_more(rows, lowest)),
+        *(Cell(f"{GdpTabicl.name} {kind}", GdpTabicl.name, gdp, *pair, _group) for kind, pair in _one_more(rows, lowest)),
         Cell(
-            "gdp_tabicl replaced", "gdp_tabicl", replaced, [*rows, {**lowest, "spent": 100, "city": "south"}], [*rows, lowest], _group, 1.0
+            f"{GdpTabicl.name} replaced",
+            GdpTabicl.name,
+            replaced,
+            [*rows, {**lowest, "spent": 100, "city": "south"}],
+            [*rows, lowest],
+            _group,
+            1.0,
         ),
     ]
 
@@ -191,7 +202,14 @@ def _reported() -> list[Cell]:
     rest = [{"spent": 50, "city": "north", "member": member} for member in CATEGORIES["member"]]
     plain, other = {"spent": 50, "city": "north", "member": "no"}, {"spent": 50, "city": "south", "member": "yes"}
     return [
-        Cell("ldp_tabicl replaced", "ldp_tabicl", Declaration(cap=_CAP, neighbours="replace-one"), [plain, *rest], [other, *rest], _reports)
+        Cell(
+            f"{LdpTabicl.name} replaced",
+            LdpTabicl.name,
+            Declaration(cap=_CAP, neighbours="replace-one"),
+            [plain, *rest],
+            [other, *rest],
+            _reports,
+        )
     ]
 
 
@@ -205,7 +223,7 @@ def _of_texts() -> list[Cell]:
     """As few rows as the contract allows, and one that a voter repeats, or that alone turns its vote."""
     texts = Declaration("texts", cap=_CAP)
     plain, own = [{"city": city, "body": "tttt"} for city in CATEGORIES["city"] for _ in range(2)], {"city": "south", "body": _LOUD}
-    shapes: tuple[tuple[str, Score, int], ...] = (("dp_icl", _answered, 2), ("few_shot_generation", _written, 1))
+    shapes: tuple[tuple[str, Score, int], ...] = ((DpIcl.name, _answered, 2), (FewShotGeneration.name, _written, 1))
     return [
         Cell(f"{method} {kind}", method, texts, *pair, score, shots=shots)
         for method, score, shots in shapes

@@ -35,6 +35,9 @@ from dpicl.engine.stages.evaluate import evaluate
 from dpicl.errors import DataError
 from dpicl.mechanisms.randomised_response import response
 from dpicl.methods import gdp_tabicl
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import stream
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import split_table
@@ -203,13 +206,13 @@ MUTANTS: Mapping[str, Mutant] = {
         _claimed("permutation split", _permutation_split, "rows stay where they are: csv"),
         _claimed("content-named release", _content_named, "a period's history: protect"),
         _claimed("per-name caps", _per_name_caps, "one cap for one file"),
-        _claimed("unpaid baseline", _unpaid_baseline, "bytes of a run: gdp_tabicl"),
-        _claimed("minimum read from data", _least_of_the_rows, "noise covers one row: gdp_tabicl"),
+        _claimed("unpaid baseline", _unpaid_baseline, f"bytes of a run: {GdpTabicl.name}"),
+        _claimed("minimum read from data", _least_of_the_rows, f"noise covers one row: {GdpTabicl.name}"),
         _claimed("an error that quotes", _quoting_error, "words of a refusal"),
-        _claimed("a row count in the log", _counting_log, "bytes of protect: gdp_tabicl"),
+        _claimed("a row count in the log", _counting_log, f"bytes of protect: {GdpTabicl.name}"),
         _claimed("a client cap from the contract", _collectors_cap, "a wallet keeps its cap"),
-        _claimed("noise of 0.8 times the scale", _less_noise, "noise covers one row: mst_tabicl"),
-        _bounded("answers that lie too seldom", _truer_answers, "ldp_tabicl replaced"),
+        _claimed("noise of 0.8 times the scale", _less_noise, f"noise covers one row: {MstTabicl.name}"),
+        _bounded("answers that lie too seldom", _truer_answers, f"{LdpTabicl.name} replaced"),
     )
 }
 

@@ -16,10 +16,12 @@ from dpicl.audit.end_to_end.claims import Broken
 from dpicl.audit.end_to_end.draws import Cell, cells, drawn
 from dpicl.audit.end_to_end.world import Row
 from dpicl.mechanisms import samplers
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
 
 Noised = list[tuple[Fraction, int]]
 """Scales, and the exact numbers that got noise of them, in order."""
-COVERED = ("mst_tabicl", "gdp_tabicl")
+COVERED = (MstTabicl.name, GdpTabicl.name)
 """Methods all of whose noise on these tables is discrete Laplace."""
 _SLACK = 1e-9
 

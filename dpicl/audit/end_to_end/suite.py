@@ -10,9 +10,13 @@ from dpicl.audit.end_to_end.commands import Command, ask, protect, run
 from dpicl.audit.end_to_end.noise import COVERED, covered
 from dpicl.audit.end_to_end.wallets import wallet_keeps_its_cap
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Kind, Measured
+from dpicl.methods import METHODS
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
 
 Claim = Callable[[], Broken]
-TABULAR, WRITING = ("gdp_tabicl", "mst_tabicl", "ldp_tabicl"), ("dp_icl", "few_shot_generation")
+TABULAR, WRITING = ([name for name, method in METHODS.items() if method.data == data] for data in ("table", "texts"))
 QUERY = "who is there?"
 
 
@@ -20,10 +24,10 @@ def _of(method: str, measured: Measured = "not at all") -> Declaration:
     """The neighbours that a method has a price for: clients are as many as they are."""
     if method in WRITING:
         return Declaration("texts")
-    return Declaration(measured=measured, neighbours="replace-one" if method == "ldp_tabicl" else "add-or-remove-one")
+    return Declaration(measured=measured, neighbours="replace-one" if METHODS[method].trust == "local" else "add-or-remove-one")
 
 
-def _protecting(period: str | None, method: str = "mst_tabicl") -> Command:
+def _protecting(period: str | None, method: str = MstTabicl.name) -> Command:
     return protect(method, more=() if period is None else ("--period", period))
 
 
@@ -54,21 +58,21 @@ def most_moved(kind: Kind) -> int:
 CLAIMS: Mapping[str, Claim] = {
     **{f"rows stay where they are: {kind}": partial(stable, kind) for kind in KINDS},
     **{f"bytes of protect: {method}": partial(equality, _of(method), protect(method)) for method in TABULAR},
-    "bytes of protect: persons": partial(equality, Declaration(person=True), protect("mst_tabicl")),
-    "bytes of protect: rows held out": partial(equality, Declaration(measured="held-out rows"), protect("gdp_tabicl")),
-    "bytes of a run: rows held out": partial(equality, Declaration(measured="held-out rows"), run("gdp_tabicl"), most=1),
-    "bytes of protect: batches": partial(equality, Declaration("batches"), protect("gdp_tabicl")),
+    "bytes of protect: persons": partial(equality, Declaration(person=True), protect(MstTabicl.name)),
+    "bytes of protect: rows held out": partial(equality, Declaration(measured="held-out rows"), protect(GdpTabicl.name)),
+    "bytes of a run: rows held out": partial(equality, Declaration(measured="held-out rows"), run(GdpTabicl.name), most=1),
+    "bytes of protect: batches": partial(equality, Declaration("batches"), protect(GdpTabicl.name)),
     **{
         f"bytes of a run: {method}": partial(equality, _of(method, "public queries"), run(method), most=1)
         for method in (*TABULAR, *WRITING)
     },
     "bytes of an answer": partial(equality, Declaration("texts"), ask(QUERY)),
-    "words of a refusal": partial(refusals, Declaration(), protect("gdp_tabicl")),
+    "words of a refusal": partial(refusals, Declaration(), protect(GdpTabicl.name)),
     "a period's history: protect": partial(histories, Declaration(), _protecting, across=False),
     "a period's history: ask": partial(histories, Declaration("texts"), _asking, across=False),
     "the next period's history: protect": partial(histories, Declaration(), _protecting, across=True),
     "the next period's history: ask": partial(histories, Declaration("texts"), _asking, across=True),
     **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
-    "one cap for one file": partial(accounts, Declaration(), ("gdp_tabicl", "ldp_tabicl")),
+    "one cap for one file": partial(accounts, Declaration(), (GdpTabicl.name, LdpTabicl.name)),
     "a wallet keeps its cap": wallet_keeps_its_cap,
 }

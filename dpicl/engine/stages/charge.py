@@ -11,22 +11,25 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
-from dpicl.engine.artefacts import DRAFTS, TO_WRITE, WRITING, read_content_digest
+from dpicl.engine.artefacts import DRAFTS, TO_WRITE, WRITING, gather, read_content_digest
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import forget
 from dpicl.engine.releases import UnitReleases, open_ledger, release_missing, rows_version
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import unit_stage
-from dpicl.errors import RunError
-from dpicl.methods.common import check_queries, check_supported
+from dpicl.errors import PrivacyError, RunError
+from dpicl.methods.base import TabularMethod
 from dpicl.pipeline import Cell
 
 
 @unit_stage("charge", TO_WRITE, private=True)
 def charge(folder: UnitFolder) -> str:
     """Charge every release of the unit; which ones are to be written, and under which names."""
-    check_supported(folder.declared, folder.unit)
-    check_queries(folder.declared, folder.unit)
+    method = folder.method
+    method.check(folder.declared, folder.unit)
+    method.refuse_run(folder.declared)
+    if isinstance(method, TabularMethod) and not method.takes_batches:
+        raise PrivacyError(f"{folder.declared.name}: method {method.name!r} counts no table batch by batch; expected a smaller table")
     with open_ledger(folder.settings) as ledger:
         releases = UnitReleases.of(folder, ledger)
         missing = releases.reserve(ledger)
@@ -71,7 +74,7 @@ def begin_drawing(folder: UnitFolder, names: Mapping[Cell, str]) -> str:
     return rows_version(folder.settings, read_content_digest(folder))
 
 
-def publish_drafts(folder: UnitFolder, output: str) -> str:
+def publish_drafts(folder: UnitFolder) -> str:
     """Publish what was drafted, unless something is published already, and write what stands, by cell.
 
     Raises:
@@ -89,7 +92,7 @@ def publish_drafts(folder: UnitFolder, output: str) -> str:
     artefacts = release_missing(folder, all_drafts)
     for name in names.values():
         forget(folder.settings, name)
-    write_json(folder.path / output, {cell.key: json.loads(content) for cell, content in artefacts.items()})
+    gather(folder, artefacts)
     return f"{len(artefacts)} releases"
 
 

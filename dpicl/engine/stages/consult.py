@@ -14,14 +14,14 @@ from pathlib import Path
 
 from dpicl.accounting.ledger import load_key
 from dpicl.contract.text import TextContract
-from dpicl.engine.artefacts import ANSWERS, CANDIDATES, DRAFTS, read_split
+from dpicl.engine.artefacts import CANDIDATES, DRAFTS, read_split
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import FileJournal, votes_folder
 from dpicl.engine.models import reader_of
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import unit_stage
-from dpicl.engine.stages.charge import begin_drawing, publish_drafts, still_missing, teller
+from dpicl.engine.stages.charge import begin_drawing, still_missing, teller
 from dpicl.lm.embedding import open_embedder
 from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import dp_icl
@@ -92,7 +92,7 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
     contract, split, draws = folder.texts, read_split(folder), draws_for(folder.texts, folder.unit.seed)
     queries, model = (
         split.queries.data.column("text").to_pylist(),
-        reader_of(folder.run, folder.settings, dp_icl.answers.wanted_of(contract)),
+        reader_of(folder.run, folder.settings, folder.method.answers.wanted_of(contract)),
     )
     sweep_votes(folder.settings)
     chosen = {cell: plan for cell, plan in plans(contract, folder.unit).items() if cell in missing}
@@ -114,9 +114,3 @@ def forget_costs(model: Scorer, contract: TextContract) -> None:
     """What a server counted of private prompts is theirs: else the next public tally would hold it."""
     if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
         model.tally((), ())
-
-
-@unit_stage("release", ANSWERS)
-def release_answers(folder: UnitFolder) -> str:
-    """Publish what was answered, unless something is published already, and read back what stands."""
-    return publish_drafts(folder, ANSWERS)

@@ -7,11 +7,9 @@ own process, where noise is drawn once and the release is published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from operator import add
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +19,11 @@ from dpicl.engine.run_folder import UnitFolder, open_unit
 from dpicl.engine.stage import stage, timed
 from dpicl.engine.stages.charge import charged
 from dpicl.errors import RunError
-from dpicl.methods import gdp_tabicl, ldp_tabicl, mst_tabicl
-from dpicl.methods.common import asked_epsilon, check_supported, draws_for
-from dpicl.methods.ldp_collection import Collected, merged, read_collected, release_cells
-from dpicl.pipeline import Cell, wired
-from dpicl.tabular.spanning_tree import ExactCounts
-from dpicl.tabular.sums import GroupSums
+from dpicl.methods import tabular
+from dpicl.methods.common import draws_for
+from dpicl.pipeline import Cell
+from dpicl.randomness import Draws
 
-Sums = TypeVar("Sums", GroupSums, ExactCounts)
 _BETWEEN = "|"
 """Between a cell and the name of one of its arrays."""
 
@@ -46,30 +41,16 @@ def _count(run: str, unit_key: str, part: int, parts: int) -> str:
 count = stage("count", "count {unit_key} {part}", _count)
 
 
-def sums_of(folder: UnitFolder, batches: Batches, cells: Sequence[Cell], kind: type[Sums]) -> dict[Cell, Sums]:
-    """Exact sums or counts of the whole table for every cell; counts the batches that nobody has. Call it after they are charged."""
-    return reduce(_both, (_sums(_counts(folder, batches, number, cells), cells, kind) for number in range(batches.count)))
+def merged(folder: UnitFolder, batches: Batches, cells: Sequence[Cell], draws: Draws) -> dict[Cell, Any]:
+    """Releases of the whole table; counts the batches that nobody has. Call it after they are charged."""
+    counted = [_by_cell(_counts(folder, batches, number, cells), cells) for number in range(batches.count)]
+    return tabular(folder.unit.method).merge(counted, folder.contract, folder.unit, draws, cells)
 
 
-def _both(these: Mapping[Cell, Sums], those: Mapping[Cell, Sums]) -> dict[Cell, Sums]:
-    return {cell: add(sums, those[cell]) for cell, sums in these.items()}
-
-
-def _sums(stored: Mapping[str, np.ndarray], cells: Sequence[Cell], kind: type[Sums]) -> dict[Cell, Sums]:
+def _by_cell(stored: Mapping[str, np.ndarray], cells: Sequence[Cell]) -> dict[Cell, dict[str, np.ndarray]]:
     own = {cell: f"{cell.key}{_BETWEEN}" for cell in cells}
     return {
-        cell: kind.read({name.removeprefix(start): values for name, values in stored.items() if name.startswith(start)})
-        for cell, start in own.items()
-    }
-
-
-def collections_of(folder: UnitFolder, batches: Batches, cells: Sequence[Cell]) -> dict[Cell, Collected]:
-    """What all clients sent for every cell; asks those of the batches that nobody has. Call it after they are charged."""
-    chosen = release_cells(folder.unit)
-    stored = [_counts(folder, batches, number, cells) for number in range(batches.count)]
-    return {
-        cell: merged([read_collected(one[cell.key], folder.contract, chosen[cell], asked_epsilon(cell)) for one in stored])
-        for cell in cells
+        cell: {name.removeprefix(start): values for name, values in stored.items() if name.startswith(start)} for cell, start in own.items()
     }
 
 
@@ -85,7 +66,7 @@ def _count_batch(folder: UnitFolder, batches: Batches, number: int, cells: Seque
     """Read the rows of a batch and count them for every cell, unless that is done."""
     path = _file(folder, number)
     if not path.exists():
-        check_supported(folder.contract, folder.unit)
+        folder.method.check(folder.contract, folder.unit)
         drawn = _drawn(folder, batches, number, cells)
         check_open(path.parent)
         write_arrays(path, drawn, mode=PRIVATE_MODE)
@@ -93,21 +74,9 @@ def _count_batch(folder: UnitFolder, batches: Batches, number: int, cells: Seque
 
 def _drawn(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[Cell]) -> dict[str, np.ndarray]:
     contract, unit = folder.contract, folder.unit
-    train, draws = batches.train(number), draws_for(contract, unit.seed).of_batch(number)
-
-    def sent() -> dict[str, np.ndarray]:
-        return {cell.key: one.stored for cell, one in ldp_tabicl.collect(train, contract, unit, draws, cells=cells).items()}
-
-    def counts() -> dict[str, np.ndarray]:
-        arrays = mst_tabicl.exact_counts(train, contract, draws).arrays()
-        return {f"{cell.key}{_BETWEEN}{name}": values for cell in cells for name, values in arrays.items()}
-
-    def sums() -> dict[str, np.ndarray]:
-        counted = gdp_tabicl.counted(train, contract, unit, draws, cells=cells)
-        return {f"{cell.key}{_BETWEEN}{name}": values for cell, sums in counted.items() for name, values in sums.arrays().items()}
-
-    ways: dict[str, Callable[[], dict[str, np.ndarray]]] = {"ldp_tabicl": sent, "mst_tabicl": counts, "gdp_tabicl": sums}
-    return wired(ways, unit.method, __name__)()
+    draws = draws_for(contract, unit.seed).of_batch(number)
+    counted = tabular(unit.method).count(batches.train(number), contract, unit, draws, cells)
+    return {f"{cell.key}{_BETWEEN}{name}": values for cell, arrays in counted.items() for name, values in arrays.items()}
 
 
 def _file(folder: UnitFolder, number: int) -> Path:

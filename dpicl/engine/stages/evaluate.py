@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 from dpicl.accounting.ledger import Ledger, Release
-from dpicl.contract import TextContract
 from dpicl.engine.accounts import open_account
-from dpicl.engine.artefacts import ANSWERS, BASELINES, PREDICTIONS, RESULTS, finite, read_answers, read_queries, write_predictions
+from dpicl.engine.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_queries, read_texts, write_predictions
 from dpicl.engine.files import read_json, write_json
 from dpicl.engine.models import fingerprint
 from dpicl.engine.names import evaluation_of
@@ -19,8 +18,8 @@ from dpicl.engine.stages.fit_baselines import has_baselines
 from dpicl.engine.stages.score import read_scores
 from dpicl.evaluation import Metrics
 from dpicl.methods import METHODS, held_out_evaluation
+from dpicl.methods.base import TextMethod
 from dpicl.methods.common import ZERO_SHOT, draws_for, results
-from dpicl.methods.dp_icl import said_of
 from dpicl.pipeline import Cell
 
 EVALUATION = Cell("evaluation")
@@ -39,11 +38,11 @@ def evaluate(folder: UnitFolder) -> str:
 def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     """Of public queries."""
     method = METHODS[folder.unit.method]
-    truth = method.truth_of(read_queries(folder), folder.declared)
-    by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.asked_cells())}
+    truth = method.answers.truth_of(read_queries(folder), folder.declared)
+    by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.asked)}
     said = {by_key[key]: table for key, table in read_scores(folder).items()}
-    if isinstance(folder.declared, TextContract):
-        said |= said_of(read_answers(folder.path / ANSWERS, by_key.values()), folder.declared)
+    if isinstance(method, TextMethod):
+        said |= method.said(read_texts(folder)[0], folder.texts)
     write_predictions(
         folder.path / PREDICTIONS, said, {cell: method.answers.answers_of(one, folder.declared) for cell, one in said.items()}
     )
@@ -69,9 +68,9 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
 def _draw(folder: UnitFolder) -> list[int]:
     """Noisy counts of right answers, and of the rows."""
     contract, unit = folder.contract, folder.unit
-    by_key = {cell.key: cell for cell in (ZERO_SHOT, *unit.asked_cells())}
+    by_key = {cell.key: cell for cell in (ZERO_SHOT, *unit.asked)}
     said = {by_key[key]: table for key, table in read_scores(folder).items()}
-    counts = held_out_evaluation.right_counts(said, METHODS[unit.method].truth_of(read_queries(folder), contract), unit)
+    counts = held_out_evaluation.right_counts(said, METHODS[unit.method].answers.truth_of(read_queries(folder), contract), unit)
     return held_out_evaluation.released_counts(counts, contract, unit, draws_for(contract, unit.seed).secret("evaluation", ""))
 
 

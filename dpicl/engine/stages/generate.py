@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpicl.engine.artefacts import DRAFTS, PUBLIC_TEXTS, TEXTS, read_split, write_texts
+from dpicl.engine.artefacts import DRAFTS, PUBLIC_TEXTS, read_split, write_texts
 from dpicl.engine.files import PRIVATE_MODE
 from dpicl.engine.journal import FileJournal
 from dpicl.engine.models import writer_of
 from dpicl.engine.run_folder import UnitFolder, open_unit
-from dpicl.engine.stage import stage, timed, unit_stage
-from dpicl.engine.stages.charge import begin_drawing, publish_drafts, still_missing, teller
+from dpicl.engine.stage import stage, timed
+from dpicl.engine.stages.charge import begin_drawing, still_missing, teller
 from dpicl.methods import few_shot_generation
 from dpicl.methods.common import draws_for
 from dpicl.methods.few_shot_voting import Job
@@ -44,12 +44,6 @@ def _job(folder: UnitFolder) -> Job:
     missing = still_missing(folder)
     journal = FileJournal(folder.settings, missing, draws_for(folder.texts, folder.unit.seed), begin_drawing(folder, missing))
     return few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing))
-
-
-@unit_stage("release", TEXTS)
-def release_texts(folder: UnitFolder) -> str:
-    """Publish what was written, unless something is published already, and read back what stands."""
-    return publish_drafts(folder, TEXTS)
 
 
 generate = stage("generate", "generate {unit_keys[0]}", _generate)

@@ -25,7 +25,7 @@ from dpicl.lm.apart import publicly
 from dpicl.lm.embedding import open_embedder
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import ModelDescription, Scorer
-from dpicl.methods import METHODS, dp_icl
+from dpicl.methods import METHODS, on_texts
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.methods.public_questions import check_ensemble, check_scores, check_writer
 from dpicl.pipeline import Unit
@@ -78,11 +78,11 @@ def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settin
 def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings) -> ModelDescription:
     """The model that reads private texts, in the way of the unit's method."""
     spec = plan.writing_model
-    if unit.method == "few_shot_generation":
+    if on_texts(unit.method).votes_on_tokens:
         writer = publicly(spec.name, lambda: writer_of(run, settings))
         check_writer(contract, unit, writer)
         return writer.description
-    reader = publicly(spec.name, lambda: reader_of(run, settings, dp_icl.answers.wanted_of(contract)))
+    reader = publicly(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
     check_reader(contract, reader, spec)
     return reader.description
 

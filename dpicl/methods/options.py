@@ -8,9 +8,9 @@ from typing import Annotated, Literal, TypeVar, get_args
 from pydantic import Field, model_validator
 
 from dpicl.contract.base import Frozen
+from dpicl.tabular.estimate import Estimator
+from dpicl.tabular.questions import Design
 
-Design = Literal["all-columns", "one-column", "pairs", "subset"]
-Estimator = Literal["simplex", "clip", "none", "em", "log-linear", "tree"]
 Sampling = Literal["nested", "shared", "prototype", "diverse", "near"]
 """Ways to choose shots among released rows beside the paper's; `tabular.shots` says how."""
 VariantName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
@@ -165,20 +165,3 @@ class EnsembleOptions(EnsembleVariant):
     def variant(self, system: str) -> EnsembleVariant:
         """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
         return variant_of(self, self.also, EnsembleVariant, system)
-
-
-class Options(Frozen):
-    """Choices by method, and for all of them."""
-
-    ldp_tabicl: LdpOptions = LdpOptions()
-    """Of LDP-TabICL."""
-    gdp_tabicl: GdpOptions = GdpOptions()
-    """Of GDP-TabICL."""
-    mst_tabicl: MstOptions = MstOptions()
-    """Of MST-TabICL."""
-    few_shot_generation: FewShotOptions = FewShotOptions()
-    """Of DP few-shot generation."""
-    dp_icl: EnsembleOptions = EnsembleOptions()
-    """Of DP-ICL."""
-    calibrate: bool = False
-    """Also answer with contextual calibration: what the model says without content is taken off."""

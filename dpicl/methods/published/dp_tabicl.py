@@ -13,7 +13,7 @@ from functools import cache
 from typing import Literal
 
 from dpicl.errors import ParameterError
-from dpicl.published.files import read_table
+from dpicl.methods.published.files import read_table
 
 PaperModel = Literal["13b", "7b"]
 ACCURACY_TABLES = {("13b", "ldp_tabicl"): "II", ("13b", "gdp_tabicl"): "III", ("7b", "ldp_tabicl"): "XII", ("7b", "gdp_tabicl"): "XIII"}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from dpicl.published.files import read_table
+from dpicl.methods.published.files import read_table
 
 TABLES = ("classification", "docvqa", "samsum")
 

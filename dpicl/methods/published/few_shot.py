@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cache
 
 from dpicl.errors import ParameterError
-from dpicl.published.files import read_table
+from dpicl.methods.published.files import read_table
 
 MECHANISMS = ("gaussian", "exponential")
 

@@ -1,0 +1,91 @@
+"""A whole method in this process, without a ledger: on benchmarks only, the same results as a run.
+
+Guarantee   that of the method; nothing is charged, so that rows with a budget are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dpicl.contract.models import Contract
+from dpicl.contract.text import TextContract
+from dpicl.errors import PrivacyError
+from dpicl.evaluation import Result
+from dpicl.lm.embedding import Embedder
+from dpicl.lm.requests import Scorer
+from dpicl.methods import METHODS, on_texts, tabular
+from dpicl.methods.base import Released
+from dpicl.methods.common import draws_for, results
+from dpicl.pipeline import Unit
+from dpicl.tabular.split import SplitTable
+from dpicl.types import PrivateTable
+from dpicl.types import SplitTable as SplitTexts
+
+
+def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:
+    """One unit on a table, from rows to results.
+
+    Raises:
+        PrivacyError: the method refuses the contract, or it is not a benchmark's.
+    """
+    method = tabular(unit.method)
+    released = release(split.train, contract, unit)
+    draws = draws_for(contract, unit.seed)
+    prompts = method.prompts(released, split.queries, contract, unit, draws)
+    said = {cell: method.answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts.items()}
+    metrics = method.answers.metrics_of(said, method.answers.truth_of(split.queries, contract), contract)
+    if unit.baselines and method.baselines_read != "none":
+        train = split.train if method.baselines_read == "private" else None
+        metrics |= method.baselines(released, train, split.test, contract, unit, draws)
+    return results(unit, metrics, method.costs(contract, unit))
+
+
+def release(train: PrivateTable, contract: Contract, unit: Unit) -> Released[Any]:
+    """All releases of one unit, and the rows derived from them.
+
+    Raises:
+        PrivacyError: the method refuses the contract, or it is not a benchmark's.
+    """
+    check_free(contract, unit)
+    method, draws = tabular(unit.method), draws_for(contract, unit.seed)
+    cells = list(method.releases(contract, unit))
+    marks = method.prepare(train, contract, unit, draws, cells) if method.prepare_stage else {}
+    released = Released(method.draw(train, contract, unit, draws, cells, marks))
+    return replace(released, rows=method.derive(released.draws, contract, unit, draws)) if method.derive_stage else released
+
+
+def run_texts(
+    split: SplitTexts, contract: TextContract, unit: Unit, scorer: Scorer, model: Any, embedder: Embedder | None = None
+) -> list[Result]:
+    """One unit on texts.
+
+    Args:
+        model: reads the private texts: a generator model where rows vote on tokens, else a scorer.
+        embedder: of open answers that are aggregated as points.
+
+    Raises:
+        PrivacyError: the method refuses the contract, or it is not a benchmark's.
+    """
+    check_free(contract, unit)
+    method = on_texts(unit.method)
+    released, public = method.in_memory(split.train, split.queries, contract, unit, model, embedder)
+    prompts = method.prompts(released, public, split.train, split.queries, contract, unit)
+    said = {cell: method.answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts.items()}
+    said |= method.said(released, contract)
+    metrics = method.answers.metrics_of(said, method.answers.truth_of(split.queries, contract), contract)
+    return results(unit, metrics, method.costs(contract, unit))
+
+
+def check_free(contract: Contract | TextContract, unit: Unit) -> None:
+    """Whether nothing needs to be charged.
+
+    Raises:
+        PrivacyError: the method refuses the contract, or it is not a benchmark's.
+    """
+    METHODS[unit.method].check(contract, unit)
+    if not contract.privacy.budget.benchmark:
+        raise PrivacyError(
+            f"{contract.name}: `run` charges no ledger, and these rows have a budget; expected a contract with `benchmark: true`, or "
+            "`dpicl protect` or `dpicl run`, which charge"
+        )
