@@ -35,7 +35,7 @@ def _unit(method: str, contract: Contract, seed: int, *epsilons: float) -> Unit:
 def _measured(contract: Contract, split: SplitTable, seed: int) -> Mapping[str, Metrics]:
     draws, unit = draws_for(contract, seed), _unit("mst_tabicl", contract, seed, EPSILON)
     drawn = mst_tabicl.model_rows(mst_tabicl.count(split.train, contract, unit, draws), contract, draws)
-    central = gdp_tabicl.baselines(split, contract, _unit("gdp_tabicl", contract, seed, EPSILON, inf), draws)
+    central = gdp_tabicl.baselines(split.train, split.test, contract, _unit("gdp_tabicl", contract, seed, EPSILON, inf), draws)
     encoding, truth = row_encoding(contract), ReleasedRows(row_levels(split.train, contract))
     return {
         "rows": mst_tabicl.baselines(drawn, split.test, contract, unit)[Cell("lr", EPSILON)],

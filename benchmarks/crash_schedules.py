@@ -18,12 +18,12 @@ from pathlib import Path
 
 from benchmarks.crash_steps import STAGES, STEPS
 from dpicl.accounting.ledger import Ledger
-from dpicl.engine.artefacts import ANSWERS, GROUPS, REPORTS, TEXTS
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import UnitReleases, ledger_key, open_ledger
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError
+from dpicl.methods import METHODS as REGISTERED
 from tasks.ingest import ingest
 from tasks.split import split
 from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
@@ -31,7 +31,7 @@ from tests.library.text_contracts import lines, records
 
 RUNS = ("first", "second", "rescue")
 METHODS = tuple(STAGES)
-GATHERED = {"ldp_tabicl": REPORTS, "gdp_tabicl": GROUPS, "few_shot_generation": TEXTS, "dp_icl": ANSWERS}
+GATHERED = {name: REGISTERED[name].artefact for name in METHODS}
 DATASET = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "few_shot_generation": "letters", "dp_icl": "letters"}
 _REACHED_ONCE = ("rows read", "gathered")
 """By a single twin; every other step is reached for each of the two releases."""

@@ -30,32 +30,34 @@ from sqlalchemy import Engine, create_engine, event, make_url, text
 from sqlalchemy.pool import NullPool
 
 import dpicl.engine.releases
-import dpicl.engine.stages.aggregate
 import dpicl.engine.stages.charge
 import dpicl.engine.stages.consult
+import dpicl.engine.stages.draw
 import dpicl.engine.stages.generate
-import dpicl.engine.stages.randomise
-import dpicl.engine.stages.subsample
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor
-from dpicl.engine.artefacts import ANSWERS, TEXTS
 from dpicl.engine.journal import FileJournal
+from dpicl.engine.order import reading_stage, release_stages
 from dpicl.engine.releases import UnitReleases, open_ledger
 from dpicl.engine.run_folder import UnitFolder
+from dpicl.engine.stages.charge import charge
 from dpicl.engine.stages.consult import KeptVotes
+from dpicl.methods import METHODS as REGISTERED
 from tasks.wrapper import RETRIES
 
 Stage = Callable[[str, str], Any]
-STAGES: dict[str, tuple[Stage, ...]] = {
-    "ldp_tabicl": (dpicl.engine.stages.randomise.randomise,),
-    "gdp_tabicl": (dpicl.engine.stages.subsample.subsample, dpicl.engine.stages.aggregate.aggregate),
-    "few_shot_generation": (
-        dpicl.engine.stages.charge.charge,
-        lambda run, unit_key: dpicl.engine.stages.generate.generate(run, (unit_key,)),
-        dpicl.engine.stages.generate.release_texts,
-    ),
-    "dp_icl": (dpicl.engine.stages.charge.charge, dpicl.engine.stages.consult.consult, dpicl.engine.stages.consult.release_answers),
-}
+
+
+def _stages(name: str) -> tuple[Stage, ...]:
+    """From the charge to the last release, of a method."""
+    reading = reading_stage(name)
+    if reading is None:
+        return release_stages(name)[:1] if REGISTERED[name].trust == "local" else release_stages(name)
+    stage, together = reading
+    return (charge, (lambda run, unit_key: stage(run, (unit_key,))) if together else stage, *release_stages(name))
+
+
+STAGES: dict[str, tuple[Stage, ...]] = {name: _stages(name) for name in ("ldp_tabicl", "gdp_tabicl", "few_shot_generation", "dp_icl")}
 STEPS = (
     "before reserve",
     "reserve uncommitted",
@@ -195,16 +197,6 @@ def _renaming(replace: Callable[..., Any]) -> Callable[..., Any]:
     return watched
 
 
-def _writing_json(write: Callable[..., None]) -> Callable[..., None]:
-    @wraps(write)
-    def watched(path: Path, *arguments: Any, **options: Any) -> None:
-        write(path, *arguments, **options)
-        if path.name in (TEXTS, ANSWERS):
-            _reach("gathered")
-
-    return watched
-
-
 def watch() -> None:
     """Turn every step of this process into a place to die at; once per process."""
     if getattr(Ledger, "is_watched", False):
@@ -219,16 +211,13 @@ def watch() -> None:
         (dpicl.engine.releases, "publish", lambda f: _around(f, None, "draft written")),
         (os, "link", _naming),
         (Path, "replace", _renaming),
-        (dpicl.engine.stages.randomise, "read_split", _reading_rows),
-        (dpicl.engine.stages.subsample, "read_split", _reading_rows),
-        (dpicl.engine.stages.aggregate, "read_split", _reading_rows),
+        (dpicl.engine.stages.draw, "read_split", _reading_rows),
         (dpicl.engine.stages.generate, "read_split", _reading_rows),
         (FileJournal, "keep", lambda f: _around(f, None, "token kept")),
         (dpicl.engine.stages.consult, "read_split", _reading_rows),
         (KeptVotes, "write", lambda f: _around(f, None, "votes kept")),
-        (dpicl.engine.stages.charge, "write_json", _writing_json),
-        (dpicl.engine.stages.randomise, "write_reports", lambda f: _around(f, None, "gathered")),
-        (dpicl.engine.stages.aggregate, "write_groups", lambda f: _around(f, None, "gathered")),
+        (dpicl.engine.stages.charge, "gather", lambda f: _around(f, None, "gathered")),
+        (dpicl.engine.stages.draw, "gather", lambda f: _around(f, None, "gathered")),
     )
     for owner, name, watched in patches:
         setattr(owner, name, watched(getattr(owner, name)))

@@ -35,7 +35,7 @@ from dpicl.contract import parse_contract
 from dpicl.engine.releases import address_of, check_shared, open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from dpicl.methods.interface import check_method
+from dpicl.methods.tabular_method import TabularMethod
 
 RUNS = 2_000
 ADD = Neighbours.ADD_OR_REMOVE_ONE
@@ -184,7 +184,7 @@ HOLES: Mapping[str, Callable[[], int]] = {
     "5-lost-ledger": a_lost_ledger,
     "6-edited-ledger": an_edited_ledger,
     "7-client-cap": lambda: _broken("a wallet keeps its cap"),
-    "8-unknown-method": lambda: _refused(lambda: check_method("toy", SimpleNamespace(VERSION=1))),
+    "8-unknown-method": lambda: _refused(lambda: type("Toy", (TabularMethod,), {"draw_version": 1})),
     "9-library-call": a_library_call,
     "10-model-after-charge": a_model_that_is_not_there,
     "11-one-row-stops": a_voter_that_fails,

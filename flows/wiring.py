@@ -38,11 +38,9 @@ from dpicl.report import stages
 from flows.gpus import on_gpus, scoring_workers
 from flows.recovery import BROKEN_RULES
 from tasks.charge import charge
-from tasks.consult import consult
 from tasks.count import count
 from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
-from tasks.generate import generate
 from tasks.ingest import ingest
 from tasks.prepare import prepare_batches
 from tasks.probe import probe
@@ -55,6 +53,8 @@ from tasks.wrapper import as_task, task_of
 
 log = logging.getLogger("dpicl.flows")
 HAND_IN_AGAIN = 3
+ON_GPUS = {"probe", "score", "generate", "consult"}
+"""Stages that ask a model."""
 Job = tuple[PrefectFuture[Any], Callable[[], PrefectFuture[Any]]]
 
 collect_run, write_report = as_task(stages.collect_run), as_task(stages.write_report)
@@ -211,7 +211,7 @@ def _submit(stage: Task[..., Any], *arguments: Any) -> Job:
     """A future, and how to hand the same in again."""
 
     def hand_in() -> PrefectFuture[Any]:
-        if stage not in (probe, score, generate, consult):
+        if stage.name not in ON_GPUS:
             return stage.submit(*arguments)
         with on_gpus(FlowRunContext.get().task_runner.client):  # type: ignore[union-attr]
             return stage.submit(*arguments)

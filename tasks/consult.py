@@ -1,4 +1,4 @@
-"""Stage `consult` as a retryable task."""
+"""Stage `consult` as a retryable task: a model answers with private rows, on a worker."""
 
 from __future__ import annotations
 
@@ -6,4 +6,3 @@ from dpicl.engine.stages import consult as stages
 from tasks.wrapper import as_task
 
 consult = as_task(stages.consult)
-release_answers = as_task(stages.release_answers)

@@ -1,4 +1,4 @@
-"""Stage `generate` as a retryable task."""
+"""Stage `generate` as a retryable task: a model writes from private rows, on a worker."""
 
 from __future__ import annotations
 
@@ -6,4 +6,3 @@ from dpicl.engine.stages import generate as stages
 from tasks.wrapper import as_task
 
 generate = as_task(stages.generate)
-release_texts = as_task(stages.release_texts)

@@ -24,7 +24,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.errors import DpiclError
 from dpicl.methods import tabular
-from dpicl.methods.base import TextMethod
+from dpicl.methods.text_method import TextMethod
 from dpicl.report.figures import figures_of
 from dpicl.report.load import load_run
 from dpicl.report.svg import standalone

@@ -19,9 +19,10 @@ from dpicl.lm.batching import Tokens
 from dpicl.lm.requests import ModelDescription
 from dpicl.lm.voting import Ballot, VoteRule, Votes
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
-from dpicl.methods.few_shot_generation import MemoryJournal, write
+from dpicl.methods.few_shot_generation import write
 from dpicl.methods.few_shot_plan import CellPlan, Drawing, Noise, Pool, Shape
 from dpicl.methods.few_shot_voting import Job
+from dpicl.methods.memory import MemoryJournal
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
 from dpicl.types import PrivateTable

@@ -17,8 +17,8 @@ from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, read_json
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.methods import on_texts, tabular
-from dpicl.methods.base import Released
 from dpicl.methods.common import Cost
+from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell
 from dpicl.types import Demonstration, PrivateTable, QueryTable, ReleasedRows, SplitTable
 

@@ -20,7 +20,8 @@ from dpicl.engine.stages.release import release
 from dpicl.engine.stages.split import split
 from dpicl.engine.stages.validate import validate
 from dpicl.methods import METHODS
-from dpicl.methods.base import TabularMethod, TextMethod
+from dpicl.methods.tabular_method import TabularMethod
+from dpicl.methods.text_method import TextMethod
 
 Step = tuple[Stage, tuple[Any, ...]]
 """A stage, and the references that it is called with."""

@@ -20,7 +20,7 @@ from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, Pr
 from dpicl.lm.egress import check_egress
 from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
-from dpicl.methods.base import TextMethod
+from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Unit
 from dpicl.tabular.public_queries import find_queries
 from dpicl.tabular.source import find_rows

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import create_model
 
 from dpicl.errors import PrivacyError
-from dpicl.methods.base import Method, TabularMethod, TextMethod
+from dpicl.methods.base import Method
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods.tabular_method import TabularMethod
+from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import CommonOptions, Unit
 
 GROUP = "dpicl.methods"

@@ -13,31 +13,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
-
-import numpy as np
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, get_args
 
 from dpicl.contract.base import Frozen
 from dpicl.contract.declared import Declared
-from dpicl.contract.models import Contract
-from dpicl.contract.text import TextContract
 from dpicl.errors import PrivacyError
-from dpicl.evaluation import Metrics
-from dpicl.lm.embedding import Embedder
-from dpicl.methods import tabular_answers, text_answers
 from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 
 Data = Literal["table", "texts"]
 Trust = Literal["central", "local"]
 Reads = Literal["none", "released", "private"]
-Arrays = Mapping[str, np.ndarray]
-Drawn = TypeVar("Drawn")
-"""What one release of a method is."""
 _WORDS = {"data": get_args(Data), "trust": get_args(Trust), "baselines_read": get_args(Reads)}
 _FLAGS = ("model_reads_rows", "answers_queries")
 _NUMBERS = ("draw_version", "post_version")
@@ -69,6 +56,10 @@ class Method(ABC):
     """Raised when something else is derived from the same draw: stands in the manifest, and charges nobody again."""
     artefact: ClassVar[str]
     """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is one array."""
+    stated: ClassVar[tuple[tuple[str, type, str], ...]] = ()
+    """Further facts that a kind of methods states, with their types in Python and in words."""
+    kind: ClassVar[str] = "Method"
+    """Of methods: the class whose functions stand for nothing."""
     first_versions: ClassVar[tuple[int, ...]] = ()
     """Versions of runs whose plans name none, without and with a generator model of their own: only of methods that are older than that."""
 
@@ -76,6 +67,11 @@ class Method(ABC):
         super().__init_subclass__(**options)
         if not abstract:
             check_stated(cls)
+
+    @classmethod
+    def together(cls) -> tuple[tuple[str, bool, str], ...]:
+        """Functions that are there only together with something else: a name, whether it is meant, and by what."""
+        return ()
 
     @abstractmethod
     def systems(self, unit: Unit) -> tuple[str, ...]:
@@ -152,160 +148,6 @@ class Method(ABC):
         self.refuse(contract, unit)
 
 
-@dataclass(frozen=True)
-class Released(Generic[Drawn]):
-    """What stands of a unit: its releases by cell, and rows that were derived from them."""
-
-    draws: Mapping[Cell, Drawn]
-    rows: Mapping[Cell, ReleasedRows] = field(default_factory=dict)
-
-
-class TabularMethod(Method, Generic[Drawn], abstract=True):
-    """A method on the rows of a table: no model sees them."""
-
-    data: ClassVar[Data] = "table"
-    model_reads_rows: ClassVar[bool] = False
-    answers_queries: ClassVar[bool] = False
-    prepare_stage: ClassVar[str | None] = None
-    """What the stage is called in which `prepare` marks rows; None of methods that have none."""
-    draw_stage: ClassVar[str]
-    """What the stage is called that draws: the task's name on the orchestrator's pages."""
-    derive_stage: ClassVar[str | None] = None
-    """What the stage is called in which `derive` makes rows; None of methods whose draws demonstrate as they are."""
-
-    def prepare(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
-        """Private marks of rows, shape (rows,), that `draw` gets again; charged before."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def draw(
-        self,
-        train: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
-    ) -> dict[Cell, Drawn]:
-        """These releases: the only step that sees rows, charged before.
-
-        Args:
-            train: the rows, in memory.
-            draws: randomness by purpose and cell.
-            prepared: what `prepare` gave.
-        """
-
-    def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
-        """What `merge` needs of one batch of a table; private."""
-        raise NotImplementedError
-
-    def merge(
-        self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
-    ) -> dict[Cell, Drawn]:
-        """These releases from all batches of a table, in order; draws the noise."""
-        raise NotImplementedError
-
-    @property
-    def takes_batches(self) -> bool:
-        """Whether tables that do not fit into memory are counted batch by batch."""
-        return type(self).merge is not TabularMethod.merge
-
-    @abstractmethod
-    def encode(self, drawn: Drawn) -> bytes:
-        """One release as it is published: JSON, or an array as `numpy.save` writes it."""
-
-    @abstractmethod
-    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Drawn:
-        """A release from its published bytes."""
-
-    def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
-        """Rows like the population's, from releases."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
-        """Demonstrations of every in-context cell, as they stand in a prompt; looks at no query."""
-
-    @abstractmethod
-    def prompts(
-        self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, list[str]]:
-        """One prompt per query and cell, and the zero-shot ones."""
-
-    def baselines(
-        self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, Metrics]:
-        """Classifiers beside the model; `train` is given where `baselines_read` is `private`."""
-        raise NotImplementedError
-
-    def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
-        """What was released, as a table for people; its keys are columns."""
-        return []
-
-    @property
-    def answers(self) -> Any:
-        """Yes or No by score."""
-        return tabular_answers
-
-
-class TextMethod(Method, abstract=True):
-    """A method on private texts, which a language model reads."""
-
-    data: ClassVar[Data] = "texts"
-    model_reads_rows: ClassVar[bool] = True
-    votes_on_tokens: ClassVar[bool]
-    """Whether rows vote on tokens of the model's own process, several units together; else whole prompts are answered, one unit at a time."""
-
-    @abstractmethod
-    def sizes(self, contract: TextContract) -> object | None:
-        """What the contract states for this method; None where it is not meant for it."""
-
-    @abstractmethod
-    def read(self, stored: Mapping[str, Any], unit: Unit) -> dict[Cell, Any]:
-        """Releases from their JSON by cell, as far as they are there."""
-
-    @abstractmethod
-    def examples(
-        self, released: Mapping[Cell, Any], public: Mapping[Cell, Any], queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
-        """What people see of a release, by cell.
-
-        Args:
-            public: the same, written without private rows.
-        """
-
-    @abstractmethod
-    def in_memory(
-        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Any, embedder: Embedder | None
-    ) -> tuple[Mapping[Cell, Any], Mapping[Cell, Any]]:
-        """All releases, and the same written without private rows; nothing outlives this process."""
-
-    @abstractmethod
-    def prompts(
-        self,
-        released: Mapping[Cell, Any],
-        public: Mapping[Cell, Any],
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
-    ) -> dict[Cell, list[str]]:
-        """One prompt per query and cell that is still to be asked; rows of `train` on benchmarks only, without noise."""
-
-    def said(self, released: Mapping[Cell, Any], contract: TextContract) -> dict[Cell, np.ndarray]:
-        """Released answers that need no further question: shape (queries,)."""
-        return {}
-
-    @abstractmethod
-    def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
-        """What was released, as a table for people; its keys are columns."""
-
-    @property
-    def answers(self) -> Any:
-        """Labels by score, or texts."""
-        return text_answers
-
-
 def check_stated(method: type[Method]) -> None:
     """Whether a class states what privacy hangs on.
 
@@ -320,35 +162,21 @@ def check_stated(method: type[Method]) -> None:
         *((name, bool, "True or False") for name in _FLAGS),
         *((name, int, "an integer") for name in _NUMBERS),
         *((name, str, "a text") for name in _TEXTS),
+        *method.stated,
     ):
         if type(getattr(method, name, None)) is not kind:
             raise PrivacyError(f"{where}: {name}: is not stated; expected {expected}")
     options = getattr(method, "options", None)
     if not (isinstance(options, type) and issubclass(options, Frozen)):
         raise PrivacyError(f"{where}: options: is not stated; expected a type of options, all with defaults")
-    own, kind, expected = ("draw_stage", str, "a text") if issubclass(method, TabularMethod) else ("votes_on_tokens", bool, "True or False")
-    if type(getattr(method, own, None)) is not kind:
-        raise PrivacyError(f"{where}: {own}: is not stated; expected {expected}")
     if missing := sorted(getattr(method, "__abstractmethods__", ()) or _abstract(method)):
         raise PrivacyError(f"{where}: {missing[0]}: is missing; expected a function")
-    if issubclass(method, TabularMethod):
-        _check_pairs(method, where)
+    for name, is_meant, other in method.together():
+        if (getattr(method, name).__qualname__.split(".")[0] == method.kind) == is_meant:
+            raise PrivacyError(f"{where}: {name}: does not fit {other}; expected both or neither")
 
 
 def _abstract(method: type[Method]) -> list[str]:
     """Names that are still abstract: `__abstractmethods__` is set only after a class is defined."""
     names = {name for one in method.__mro__ for name in vars(one)}
     return [name for name in names if getattr(getattr(method, name, None), "__isabstractmethod__", False)]
-
-
-def _check_pairs(method: type[TabularMethod[Any]], where: str) -> None:
-    """What is there only together with something else."""
-    pairs = (
-        ("prepare", method.prepare_stage is not None, "prepare_stage"),
-        ("derive", method.derive_stage is not None, "derive_stage"),
-        ("baselines", method.baselines_read != "none", "baselines_read"),
-        ("count", method.merge is not TabularMethod.merge, "merge"),
-    )
-    for name, is_meant, other in pairs:
-        if (getattr(method, name) is not getattr(TabularMethod, name)) != is_meant:
-            raise PrivacyError(f"{where}: {name}: does not fit {other}; expected both or neither")

@@ -43,13 +43,15 @@ from dpicl.errors import PrivacyError
 from dpicl.lm.embedding import Embedder
 from dpicl.lm.requests import Scorer
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import Reads, TextMethod, Trust
+from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.ensemble_answers import Answer, Public, decide, write_candidates
 from dpicl.methods.ensemble_plan import EnsemblePlan, costs, plans, released_cells
 from dpicl.methods.ensemble_statement import statement
 from dpicl.methods.ensemble_voting import Placement, Voters, Votes
+from dpicl.methods.memory import Memory
 from dpicl.methods.options import EnsembleOptions
+from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.text.prompts import asking_demonstration, asking_prompt, keywords_query
@@ -187,26 +189,6 @@ def said_of(released: Released, contract: TextContract) -> dict[Cell, np.ndarray
 def told(contract: TextContract, one: Answer) -> str:
     """An answer as people read it."""
     return ", ".join(one) if isinstance(one, list) else contract.label_text(one)
-
-
-class Memory:
-    """Secrets and kept votes that last as long as their process."""
-
-    def __init__(self, draws: Draws) -> None:
-        self._draws = draws
-        self._kept: dict[str, bytes] = {}
-
-    def stream(self, cell: Cell, name: str) -> Stream:
-        """See `Secrets`; nothing is taken up again here."""
-        return self._draws.secret("journal", f"{cell.key},{name}")
-
-    def read(self, cell: Cell, name: str) -> bytes | None:
-        """See `Kept`."""
-        return self._kept.get(name)
-
-    def write(self, cell: Cell, name: str, content: bytes) -> None:
-        """See `Kept`."""
-        self._kept.setdefault(name, content)
 
 
 class DpIcl(TextMethod):

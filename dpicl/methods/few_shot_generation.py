@@ -42,14 +42,15 @@ from dpicl.lm.batching import Tokens
 from dpicl.lm.embedding import Embedder
 from dpicl.lm.voting import Votes, Writer
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import Reads, TextMethod, Trust
+from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.few_shot_plan import Shape, costs, labels_of, plans, pool_of, written_cells
 from dpicl.methods.few_shot_statement import statement
 from dpicl.methods.few_shot_voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
+from dpicl.methods.memory import MemoryJournal
 from dpicl.methods.options import FewShotOptions
+from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream, system_stream
 from dpicl.text.prompts import demonstration_text
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 
@@ -206,29 +207,6 @@ def random_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> Demo
 def serialise(written: Mapping[Cell, Sequence[Demonstration]], queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
     """Step 6 for every cell, and without demonstrations: one prompt per query."""
     return {cell: answers.prompts_for(shown, queries, contract) for cell, shown in {ZERO_SHOT: (), **written}.items()}
-
-
-class MemoryJournal:
-    """A journal that lasts as long as its process."""
-
-    def __init__(self, draws: Draws) -> None:
-        self._draws = draws
-        self._kept: dict[tuple[Cell, int], tuple[int, ...]] = {}
-        self._keys: dict[tuple[Cell, str], bytes] = {}
-
-    def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
-        """See `Journal`."""
-        return self._kept.get((cell, step))
-
-    def keep(self, cell: Cell, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """See `Journal`."""
-        return self._kept.setdefault((cell, step), tokens)
-
-    def stream(self, cell: Cell, name: str) -> Stream:
-        """See `Journal`."""
-        if self._draws.simulated:
-            return self._draws.public("journal", f"{cell.key},{name}")
-        return Stream(self._keys.setdefault((cell, name), system_stream().bytes(32)), simulated=False)
 
 
 class FewShotGeneration(TextMethod):

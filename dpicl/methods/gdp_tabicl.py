@@ -37,10 +37,11 @@ from dpicl.evaluation import Metrics
 from dpicl.lm.layout import prompt
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods.base import Arrays, Reads, Released, TabularMethod, Trust
+from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, asked_epsilon, for_unit, shots_of
 from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_answers import with_content_free
+from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular import aggregate as tabular_aggregate

@@ -15,8 +15,8 @@ from dpicl.evaluation import Result
 from dpicl.lm.embedding import Embedder
 from dpicl.lm.requests import Scorer
 from dpicl.methods import METHODS, on_texts, tabular
-from dpicl.methods.base import Released
 from dpicl.methods.common import draws_for, results
+from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Unit
 from dpicl.tabular.split import SplitTable
 from dpicl.types import PrivateTable

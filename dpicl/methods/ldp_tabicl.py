@@ -29,12 +29,13 @@ from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
 from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics
-from dpicl.methods.base import Arrays, Reads, Released, TabularMethod, Trust
+from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import Cost, asked_epsilon
 from dpicl.methods.ldp_collection import Collected, collect, encoding_of, merged, read_collected, release_cells, released_by, releases
 from dpicl.methods.options import LdpOptions
 from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
+from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.encode import encode_queries

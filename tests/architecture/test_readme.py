@@ -49,7 +49,7 @@ def test_the_quoted_demonstrations_are_what_the_demo_releases(contract, split) -
 
 
 def test_the_quoted_accuracies_are_what_the_demo_measures(contract, split) -> None:
-    gdp = [gdp_tabicl.baselines(split, contract, _unit("gdp_tabicl", seed), draws_for(contract, seed)) for seed in (0, 1)]
+    gdp = [gdp_tabicl.baselines(split.train, split.test, contract, _unit("gdp_tabicl", seed), draws_for(contract, seed)) for seed in (0, 1)]
     ldp = []
     for seed in (0, 1):
         unit = _unit("ldp_tabicl", seed)

@@ -21,10 +21,12 @@ from dpicl.lm.requests import HashScorer, ModelDescription
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
 from dpicl.methods.common import ZERO_SHOT, draws_for
-from dpicl.methods.dp_icl import Job, Memory, answer, consult, real_rows, run, said_of, serialise
+from dpicl.methods.dp_icl import Job, answer, consult, real_rows, said_of, serialise
 from dpicl.methods.ensemble_answers import Public, words_of
 from dpicl.methods.ensemble_plan import Shape, plans
 from dpicl.methods.ensemble_voting import Placement, Voters
+from dpicl.methods.in_process import run_texts
+from dpicl.methods.memory import Memory
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivateTable, QueryTable, SplitTable
@@ -231,7 +233,7 @@ def test_the_whole_method_repeats_itself_on_a_benchmark(free: bool) -> None:
     queries = pa.table({"label": ["good", "bad", "good"], "text": ["one", "two", "three"]})
     split = SplitTable(table([f"text {number}" for number in range(30)]), QueryTable(queries), np.array([0, 2]))
     asked = unit(3.0, math.inf, **also)
-    results = [run(split, declared, asked, HashScorer(), HashScorer(), HashEmbedder()) for _ in range(2)]
+    results = [run_texts(split, declared, asked, HashScorer(), HashScorer(), HashEmbedder()) for _ in range(2)]
     assert results[0] == results[1]
     systems = {(result.system, result.epsilon) for result in results[0]}
     assert {("icl", 3.0), ("icl", math.inf), (f"icl-{next(iter(also))}", 3.0), ("few-shot", math.inf), ("zero-shot", None)} <= systems
@@ -240,7 +242,7 @@ def test_the_whole_method_repeats_itself_on_a_benchmark(free: bool) -> None:
 
 def test_what_cannot_be_answered_is_refused() -> None:
     with pytest.raises(PrivacyError, match="mail: epsilon=inf"):
-        run(SplitTable(table([]), QueryTable(pa.table({"label": [], "text": []})), np.array([], int)), contract(private=True), unit(math.inf),
+        run_texts(SplitTable(table([]), QueryTable(pa.table({"label": [], "text": []})), np.array([], int)), contract(private=True), unit(math.inf),
             HashScorer(), HashScorer(), None)  # fmt: skip
     scorer_only = type("ScorerOnly", (), {"description": Reader().description, "score": Reader.score})()
     with pytest.raises(ModelError, match="writes no text"):

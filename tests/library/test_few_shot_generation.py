@@ -20,9 +20,11 @@ from dpicl.lm.requests import HashScorer
 from dpicl.lm.voting import VoteRule
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
-from dpicl.methods.few_shot_generation import MemoryJournal, job_of, random_rows, run, serialise, write, write_public
+from dpicl.methods.few_shot_generation import job_of, random_rows, serialise, write, write_public
 from dpicl.methods.few_shot_plan import Pool, Shape, labels_of
 from dpicl.methods.few_shot_voting import FixedVoting, PrivateRows, Prompts, Text
+from dpicl.methods.in_process import run_texts
+from dpicl.methods.memory import MemoryJournal
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
 from tests.library.test_few_shot_plan import unit
@@ -252,7 +254,7 @@ def split(declared: TextContract) -> SplitTable:
 def test_a_run_gives_a_result_for_every_system() -> None:
     declared = contract()
     asked = unit(declared, epsilons=(2.0, math.inf), shots=(1, 2), also={"fixed": {"batches": "fixed", "mechanism": "clipped-logits"}})
-    rows = run(split(declared), declared, asked, HashScorer(), EchoWriter())
+    rows = run_texts(split(declared), declared, asked, HashScorer(), EchoWriter())
     cells = {(row.system, row.epsilon, row.shots) for row in rows}
     icl = {(system, epsilon, shots) for system in ("icl", "icl-fixed") for epsilon in (2.0, math.inf) for shots in (1, 2)}
     others = {("icl", 0.0, 1), ("icl", 0.0, 2), ("random-rows", math.inf, 1), ("random-rows", math.inf, 2)}
@@ -290,7 +292,7 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
             assert options["stop"] == ("\n",)
             return [" ann" if "Letter: 1\n" in prompt.rpartition("\n\n")[2] + "\n" else "bobby" for prompt in prompts]
 
-    found = run(both, declared, unit(declared, epsilons=(math.inf,), shots=(2,)), Knows(), EchoWriter())
+    found = run_texts(both, declared, unit(declared, epsilons=(math.inf,), shots=(2,)), Knows(), EchoWriter())
     assert {row.accuracy for row in found if row.system != "majority"} == {0.5}
     assert all(row.balanced_accuracy is None for row in found)
 
@@ -298,7 +300,7 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
 def test_without_noise_private_texts_are_refused() -> None:
     declared = contract(private=True)
     with pytest.raises(PrivacyError, match="epsilon=inf releases rows without noise"):
-        run(split(declared), declared, unit(declared, epsilons=(math.inf,), shots=(2,)), HashScorer(), EchoWriter())
+        run_texts(split(declared), declared, unit(declared, epsilons=(math.inf,), shots=(2,)), HashScorer(), EchoWriter())
 
 
 def test_a_pool_s_rows_are_those_of_its_label() -> None:

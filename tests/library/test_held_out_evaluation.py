@@ -43,13 +43,13 @@ def as_persons(content: dict[str, Any]) -> None:
     content["privacy"] |= {"unit": "person", "person": {"id_column": "who", "max_rows": MOST}}
 
 
-def unit_of(method: str, **options: Any) -> Unit:
+def shop_unit(method: str, **options: Any) -> Unit:
     return unit_of(method, "shop", 0, (1.0,), (2,), (), False, Options.model_validate(options))
 
 
 UNITS = {
-    "gdp_tabicl": unit_of("gdp_tabicl"),
-    "mst_tabicl": unit_of("mst_tabicl", calibrate=True, mst_tabicl={"also_sampled": ["near", "shared"]}),
+    "gdp_tabicl": shop_unit("gdp_tabicl"),
+    "mst_tabicl": shop_unit("mst_tabicl", calibrate=True, mst_tabicl={"also_sampled": ["near", "shared"]}),
 }
 MODEL_ROWS = ReleasedRows(mst_tabicl.row_levels(PrivateTable(random_table(contract_of(), 300, 5)), contract_of()))
 

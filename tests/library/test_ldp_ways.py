@@ -10,7 +10,7 @@ import pytest
 from dpicl.contract import Contract, parse_contract
 from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
-from dpicl.methods import Options, ldp_tabicl, unit_of
+from dpicl.methods import METHODS, Options, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.in_process import run as run_method
 from dpicl.methods.options import LdpOptions, LdpVariant
@@ -65,7 +65,7 @@ def test_a_table_with_more_columns_than_cells_can_be_counted_for_is_collected_mo
 def test_an_estimator_over_all_cells_is_refused_for_a_wide_table_before_anything_is_read() -> None:
     options = LdpOptions(design="subset", estimator="log-linear")
     with pytest.raises(ParameterError, match=r"expected tree for wide: about 10\^11 cells"):
-        ldp_tabicl.releases(wide_contract(), _unit("wide", options))
+        METHODS["ldp_tabicl"].releases(wide_contract(), _unit("wide", options))
 
 
 def test_ways_that_differ_in_the_estimator_alone_are_made_of_one_collection() -> None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from dpicl.contract import Contract
 from dpicl.errors import DataError, PrivacyError
 from dpicl.evaluation import Result
 from dpicl.lm import HashScorer
-from dpicl.methods import METHODS as REGISTERED
-from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, unit_of
-from dpicl.methods.common import ZERO_SHOT, check_supported, draws_for
+from dpicl.methods import METHODS, Options, gdp_tabicl, ldp_tabicl, unit_of
+from dpicl.methods.common import ZERO_SHOT, draws_for
+from dpicl.methods.in_process import check_free, run
 from dpicl.methods.ldp_collection import encoding_of
 from dpicl.methods.options import GdpOptions, LdpOptions
 from dpicl.methods.tabular_answers import with_content_free
@@ -30,8 +29,7 @@ from dpicl.tabular.split import SplitTable
 from tests.library.examples import private_contract, small_contract
 
 CONTRACT, PRIVATE = small_contract(), private_contract()
-METHODS = {"ldp_tabicl": ldp_tabicl, "gdp_tabicl": gdp_tabicl}
-every_method = pytest.mark.parametrize("method", METHODS)
+every_method = pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
 Splitter = Callable[..., SplitTable]
 
 
@@ -43,9 +41,7 @@ def _unit(method: str, **changes: Any) -> Unit:
 
 
 def _run(method: str, split: SplitTable, contract: Contract = CONTRACT, **changes: Any) -> list[Result]:
-    module: ModuleType = METHODS[method]
-    results: list[Result] = module.run(split, contract, _unit(method, **changes), HashScorer())
-    return results
+    return run(split, contract, _unit(method, **changes), HashScorer())
 
 
 @every_method
@@ -115,19 +111,17 @@ def test_no_noise_is_refused_where_something_is_at_stake(method: str, small_spli
 def test_central_baselines_are_refused_where_something_is_at_stake(small_split: Splitter) -> None:
     with pytest.raises(PrivacyError, match="run with baselines off"):
         _run("gdp_tabicl", small_split(), PRIVATE, epsilons=(1.0,))
-    check_supported(PRIVATE, _unit("ldp_tabicl", epsilons=(1.0,)))  # fitted on what is released already
+    METHODS["ldp_tabicl"].check(PRIVATE, _unit("ldp_tabicl", epsilons=(1.0,)))  # fitted on what is released already
 
 
-@pytest.mark.parametrize(
-    ("method", "models"), [("ldp_tabicl", 1), ("gdp_tabicl", 1), ("mst_tabicl", 1), ("few_shot_generation", 2), ("dp_icl", 3)]
-)
-def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str, models: int) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str) -> None:
     """Before a row is looked at: there is none here."""
     unit = _unit(method, epsilons=(1.0,), baselines=False)
     with pytest.raises(
         PrivacyError, match=r"shop: `run` charges no ledger.*; expected a contract with `benchmark: true`, or `dpicl protect`"
     ):
-        REGISTERED[method].run(None, PRIVATE, unit, *[None] * models)
+        check_free(PRIVATE, unit)
 
 
 def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
@@ -174,7 +168,7 @@ def test_every_way_to_aggregate_runs(options: GdpOptions, small_split: Splitter)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 50.0])
 def test_all_reports_of_a_client_cost_no_more_than_epsilon(encoding: Any, epsilon: float) -> None:
     unit = _unit("ldp_tabicl", epsilons=(epsilon,), options=Options(ldp_tabicl=LdpOptions(encoding=encoding)))
-    for cost in ldp_tabicl.costs(CONTRACT, unit).values():
+    for cost in METHODS["ldp_tabicl"].costs(CONTRACT, unit).values():
         assert 0.9 * epsilon < cost.nominal.epsilon <= epsilon and cost.amplified is None
         assert cost.nominal.unit == "client"
 
@@ -247,7 +241,7 @@ def test_other_ways_to_draw_shots_leave_the_papers_alone_and_cost_nothing(small_
     one, other = (_run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options)) for options in (plain, more))
     assert [result for result in other if result.system in {result.system for result in one}] == one
     assert {result.system for result in other} - {result.system for result in one} == {"icl-nested", "icl-shared"}
-    assert len(ldp_tabicl.releases(CONTRACT, _unit("ldp_tabicl", options=Options(ldp_tabicl=more)))) == 2
+    assert len(METHODS["ldp_tabicl"].releases(CONTRACT, _unit("ldp_tabicl", options=Options(ldp_tabicl=more)))) == 2
 
 
 class Biased:
@@ -264,12 +258,12 @@ class Biased:
 def test_calibration_takes_off_what_a_model_says_without_content(method: str, small_split: Splitter) -> None:
     """The demonstrations' bias is gone: what remains answers as without demonstrations, but for one constant."""
     contract_unit = _unit(method, epsilons=(5.0,), baselines=False, options=Options(calibrate=True))
-    results = METHODS[method].run(small_split(), CONTRACT, contract_unit, Biased())
+    results = run(small_split(), CONTRACT, contract_unit, Biased())
     found = {(result.system, result.shots): result for result in results}
     for shots in (1, 2, 4):
         assert found["icl-calibrated", shots].auc == pytest.approx(found["zero-shot", 0].auc, abs=5e-3)  # ties break by rounding
         assert found["icl-calibrated", shots].amplified_epsilon == found["icl", shots].amplified_epsilon
-    plain = METHODS[method].run(small_split(), CONTRACT, replace(contract_unit, options=Options()), Biased())
+    plain = run(small_split(), CONTRACT, _unit(method, epsilons=(5.0,), baselines=False), Biased())
     assert [result for result in results if result.system != "icl-calibrated"] == plain
 
 

@@ -28,7 +28,8 @@ from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import answer, consult
 from dpicl.methods.ensemble_answers import RADIUS, Public, words_of
 from dpicl.methods.ensemble_voting import Placement, Voters, hard_votes, soft_votes
-from dpicl.methods.few_shot_generation import MemoryJournal, job_of
+from dpicl.methods.few_shot_generation import job_of
+from dpicl.methods.memory import MemoryJournal
 from dpicl.methods.options import FewShotOptions
 from tests.library.test_dp_icl import ALONE, KEY, SHAPE, contract, job, table, unit
 from tests.library.text_contracts import text_contract

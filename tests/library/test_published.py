@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from dpicl import published
 from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.errors import ParameterError
+from dpicl.methods import published
 from dpicl.methods.published import errata, paper_accuracy, read_table, table_v
 
 DATASETS = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")

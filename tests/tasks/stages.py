@@ -21,15 +21,16 @@ from dpicl.engine.stages.score import parts_to_score
 from flows.wiring import collect_run, write_report
 from tasks.aggregate import aggregate
 from tasks.charge import charge
-from tasks.consult import consult, release_answers
+from tasks.consult import consult
 from tasks.evaluate import evaluate
 from tasks.fit_baselines import fit_baselines
-from tasks.generate import generate, release_texts
+from tasks.generate import generate
 from tasks.ingest import ingest
 from tasks.measure import measure
 from tasks.probe import probe
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
+from tasks.release import release
 from tasks.score import score
 from tasks.serialize import serialize
 from tasks.split import split
@@ -44,8 +45,8 @@ RELEASE: Mapping[str, tuple[Task[..., Any], ...]] = {
     "ldp_tabicl": (randomise, reconstruct),
     "gdp_tabicl": (subsample, aggregate),
     "mst_tabicl": (measure, reconstruct),
-    "few_shot_generation": (charge, generate, release_texts),
-    "dp_icl": (charge, consult, release_answers),
+    "few_shot_generation": (charge, generate, release),
+    "dp_icl": (charge, consult, release),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import update
 
 import dpicl.engine.names
-import dpicl.engine.stages.randomise
+import dpicl.engine.stages.draw
 from benchmarks.crash_schedules import Rig, Schedule, Verdict, draw_schedules, rig
 from benchmarks.crash_steps import STEPS
 from benchmarks.crashes import cluster_runner, forks, in_one_process, play, scratch
@@ -84,7 +84,7 @@ def draw_first() -> None:
                 releases.publish(ledger, cell, drawn[cell])
             return {cell: releases.read(ledger, cell) for cell in releases.named}
 
-    dpicl.engine.stages.randomise.release_missing = release_missing
+    dpicl.engine.stages.draw.release_missing = release_missing
 
 
 def charge_every_try() -> None:

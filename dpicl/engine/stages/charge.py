@@ -18,7 +18,7 @@ from dpicl.engine.releases import UnitReleases, open_ledger, release_missing, ro
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import unit_stage
 from dpicl.errors import PrivacyError, RunError
-from dpicl.methods.base import TabularMethod
+from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell
 
 

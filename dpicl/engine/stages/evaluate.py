@@ -18,8 +18,8 @@ from dpicl.engine.stages.fit_baselines import has_baselines
 from dpicl.engine.stages.score import read_scores
 from dpicl.evaluation import Metrics
 from dpicl.methods import METHODS, held_out_evaluation
-from dpicl.methods.base import TextMethod
 from dpicl.methods.common import ZERO_SHOT, draws_for, results
+from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
 
 EVALUATION = Cell("evaluation")

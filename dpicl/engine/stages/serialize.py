@@ -7,8 +7,8 @@ from dpicl.engine.files import write_json
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import unit_stage
 from dpicl.methods import tabular
-from dpicl.methods.base import TextMethod
 from dpicl.methods.common import draws_for
+from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
 
 DEMONSTRATIONS = "demonstrations.json"

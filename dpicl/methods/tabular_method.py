@@ -1,0 +1,134 @@
+"""What methods on rows of a table have in common: no language model sees the rows.
+
+Guarantee   none spent: this is about programs, not about rows.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from dpicl.contract.models import Contract
+from dpicl.evaluation import Metrics
+from dpicl.methods import tabular_answers
+from dpicl.methods.base import Data, Method
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws
+from dpicl.types import PrivateTable, QueryTable, ReleasedRows
+
+Arrays = Mapping[str, np.ndarray]
+Drawn = TypeVar("Drawn")
+"""What one release of a method is."""
+
+
+@dataclass(frozen=True)
+class Released(Generic[Drawn]):
+    """What stands of a unit: its releases by cell, and rows that were derived from them."""
+
+    draws: Mapping[Cell, Drawn]
+    rows: Mapping[Cell, ReleasedRows] = field(default_factory=dict)
+
+
+class TabularMethod(Method, Generic[Drawn], abstract=True):
+    """A method on the rows of a table: no model sees them."""
+
+    data: ClassVar[Data] = "table"
+    model_reads_rows: ClassVar[bool] = False
+    answers_queries: ClassVar[bool] = False
+    prepare_stage: ClassVar[str | None] = None
+    """What the stage is called in which `prepare` marks rows; None of methods that have none."""
+    draw_stage: ClassVar[str]
+    """What the stage is called that draws: the task's name on the orchestrator's pages."""
+    derive_stage: ClassVar[str | None] = None
+    """What the stage is called in which `derive` makes rows; None of methods whose draws demonstrate as they are."""
+
+    def prepare(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
+        """Private marks of rows, shape (rows,), that `draw` gets again; charged before."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def draw(
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
+    ) -> dict[Cell, Drawn]:
+        """These releases: the only step that sees rows, charged before.
+
+        Args:
+            train: the rows, in memory.
+            draws: randomness by purpose and cell.
+            prepared: what `prepare` gave.
+        """
+
+    def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
+        """What `merge` needs of one batch of a table; private."""
+        raise NotImplementedError
+
+    def merge(
+        self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
+    ) -> dict[Cell, Drawn]:
+        """These releases from all batches of a table, in order; draws the noise."""
+        raise NotImplementedError
+
+    stated = (("draw_stage", str, "a text"),)
+    kind = "TabularMethod"
+
+    @classmethod
+    def together(cls) -> tuple[tuple[str, bool, str], ...]:
+        """See `Method`."""
+        return (
+            ("prepare", cls.prepare_stage is not None, "prepare_stage"),
+            ("derive", cls.derive_stage is not None, "derive_stage"),
+            ("baselines", cls.baselines_read != "none", "baselines_read"),
+            ("count", cls.merge is not TabularMethod.merge, "merge"),
+        )
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether tables that do not fit into memory are counted batch by batch."""
+        return type(self).merge is not TabularMethod.merge
+
+    @abstractmethod
+    def encode(self, drawn: Drawn) -> bytes:
+        """One release as it is published: JSON, or an array as `numpy.save` writes it."""
+
+    @abstractmethod
+    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Drawn:
+        """A release from its published bytes."""
+
+    def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
+        """Rows like the population's, from releases."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
+        """Demonstrations of every in-context cell, as they stand in a prompt; looks at no query."""
+
+    @abstractmethod
+    def prompts(
+        self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, list[str]]:
+        """One prompt per query and cell, and the zero-shot ones."""
+
+    def baselines(
+        self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, Metrics]:
+        """Classifiers beside the model; `train` is given where `baselines_read` is `private`."""
+        raise NotImplementedError
+
+    def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
+        """What was released, as a table for people; its keys are columns."""
+        return []
+
+    @property
+    def answers(self) -> Any:
+        """Yes or No by score."""
+        return tabular_answers

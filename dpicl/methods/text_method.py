@@ -1,0 +1,80 @@
+"""What methods on private texts have in common: a language model reads them.
+
+Guarantee   none spent: this is about programs, not about rows.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpicl.contract.text import TextContract
+from dpicl.lm.embedding import Embedder
+from dpicl.methods import text_answers
+from dpicl.methods.base import Data, Method
+from dpicl.pipeline import Cell, Unit
+from dpicl.types import PrivateTable, QueryTable
+
+
+class TextMethod(Method, abstract=True):
+    """A method on private texts, which a language model reads."""
+
+    data: ClassVar[Data] = "texts"
+    model_reads_rows: ClassVar[bool] = True
+    votes_on_tokens: ClassVar[bool]
+    """Whether rows vote on tokens of the model's own process, several units together; else whole prompts are answered, one unit at a time."""
+
+    stated = (("votes_on_tokens", bool, "True or False"),)
+    kind = "TextMethod"
+
+    @abstractmethod
+    def sizes(self, contract: TextContract) -> object | None:
+        """What the contract states for this method; None where it is not meant for it."""
+
+    @abstractmethod
+    def read(self, stored: Mapping[str, Any], unit: Unit) -> dict[Cell, Any]:
+        """Releases from their JSON by cell, as far as they are there."""
+
+    @abstractmethod
+    def examples(
+        self, released: Mapping[Cell, Any], public: Mapping[Cell, Any], queries: QueryTable, contract: TextContract
+    ) -> dict[Cell, list[str]]:
+        """What people see of a release, by cell.
+
+        Args:
+            public: the same, written without private rows.
+        """
+
+    @abstractmethod
+    def in_memory(
+        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Any, embedder: Embedder | None
+    ) -> tuple[Mapping[Cell, Any], Mapping[Cell, Any]]:
+        """All releases, and the same written without private rows; nothing outlives this process."""
+
+    @abstractmethod
+    def prompts(
+        self,
+        released: Mapping[Cell, Any],
+        public: Mapping[Cell, Any],
+        train: PrivateTable,
+        queries: QueryTable,
+        contract: TextContract,
+        unit: Unit,
+    ) -> dict[Cell, list[str]]:
+        """One prompt per query and cell that is still to be asked; rows of `train` on benchmarks only, without noise."""
+
+    def said(self, released: Mapping[Cell, Any], contract: TextContract) -> dict[Cell, np.ndarray]:
+        """Released answers that need no further question: shape (queries,)."""
+        return {}
+
+    @abstractmethod
+    def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
+        """What was released, as a table for people; its keys are columns."""
+
+    @property
+    def answers(self) -> Any:
+        """Labels by score, or texts."""
+        return text_answers

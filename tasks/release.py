@@ -1,0 +1,8 @@
+"""Stage `release` as a retryable task: what a model drafted is published."""
+
+from __future__ import annotations
+
+from dpicl.engine.stages import release as stages
+from tasks.wrapper import as_task
+
+release = as_task(stages.release)
