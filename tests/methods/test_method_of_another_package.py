@@ -1,0 +1,116 @@
+"""A method of a package of its own, installed as any other: protected, run, resumed, charged, reported and audited like ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness import Place, install, new_place, shop, shop_rows
+from tests.library.examples import ROOT
+
+PACKAGE = ROOT / "tests" / "packages" / "noisy_label"
+NAME = "noisy_label"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder for `PYTHONPATH` with the installed package; hatchling, which builds it, is at hand."""
+    folder = tmp_path_factory.mktemp("installed")
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index")
+    subprocess.run([sys.executable, "-m", "pip", "install", *quiet, "--target", str(folder), str(PACKAGE)], check=True)
+    return os.pathsep.join([str(folder), str(ROOT)])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A private table with a budget of 1000, and a benchmark."""
+    place = new_place(tmp_path_factory.mktemp("place"))
+    install(place, shop(private=True), shop_rows(80))
+    yield place
+
+
+def _python(installed: str, place: Place, program: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **place.environment, "PYTHONPATH": installed}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=place.root, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def _spent(place: Place, installed: str) -> list[tuple[str, int, float]]:
+    program = "import dpicl, json; print(json.dumps([[a.account, a.releases, a.epsilon_spent] for a in dpicl.Session().budget()]))"
+    return [tuple(one) for one in json.loads(_python(installed, place, program).stdout)]
+
+
+def test_protect_releases_once_and_charges_once(place: Place, installed: str) -> None:
+    asked = ("protect", "shop", "--method", NAME, "--epsilon", "0.5", "--shots", "4")
+    done = place.dpicl(*asked, "--out", "one.jsonl", PYTHONPATH=installed)
+    assert done.returncode == 0, done.stderr
+    spent = _spent(place, installed)
+    assert spent == [("shop", 1, 1.0)], "replace-one: twice the price"
+    again = place.dpicl(*asked, "--out", "two.jsonl", PYTHONPATH=installed)
+    assert again.returncode == 0 and _spent(place, installed) == spent
+    one, two = ((place.root / name).read_text() for name in ("one.jsonl", "two.jsonl"))
+    assert one == two and len(one.splitlines()) == 4
+
+
+def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(place: Place, installed: str) -> None:
+    options = ("--methods", NAME, "--datasets", "shop", "--epsilons", "1", "--shots", "1,2", "--seeds", "0", "--model", "fake")
+    done = place.dpicl("run", "private", *options, "--run-id", "mine", PYTHONPATH=installed, timeout=300)
+    assert done.returncode == 0, done.stderr
+    run, spent = place.run("mine"), _spent(place, installed)
+    unit = run / "units" / f"{NAME}__shop__seed0"
+    assert json.loads((unit / "released_labels.json").read_text()).keys() == {"labels,epsilon=1.0"}
+    report = (run / "report.html").read_text("utf-8")
+    assert "Noisy label" in report and "The released counts are" in report
+    for lost in (run / "report.html", unit / "results.json", unit / "released_labels.json"):
+        lost.unlink()
+    resumed = place.dpicl("run", "--resume", "mine", PYTHONPATH=installed, timeout=300)
+    assert resumed.returncode == 0, resumed.stderr
+    assert _spent(place, installed) == spent and (run / "report.html").exists()
+
+
+def test_what_it_must_not_do_is_refused(place: Place, installed: str) -> None:
+    infinite = place.dpicl("protect", "shop", "--method", NAME, "--epsilon", "inf", "--shots", "1", "--out", "no", PYTHONPATH=installed)
+    assert infinite.returncode == 2 and "epsilon=inf releases rows without noise" in infinite.stderr
+    dear = place.dpicl("protect", "shop", "--method", NAME, "--epsilon", "900", "--shots", "1", "--out", "no", PYTHONPATH=installed)
+    assert dear.returncode == 2 and "of cap 1000" in dear.stderr
+    assert not (place.root / "no").exists()
+    unknown = place.dpicl("protect", "shop", "--method", NAME, "--epsilon", "1", "--shots", "1", "--out", "no")
+    assert unknown.returncode == 2 and "expected one of" in unknown.stderr and NAME not in unknown.stderr.partition("expected")[2]
+
+
+@pytest.mark.parametrize(
+    "fact", ["trust", "baselines_read", "draw_version", "post_version", "artefact", "draw_stage", "options", "identity"]
+)
+def test_a_fact_that_is_left_out_is_an_error_at_import(place: Place, installed: str, fact: str, tmp_path: Path) -> None:
+    """Of the class, before anything is charged."""
+    source = (PACKAGE / "noisy_label.py").read_text("utf-8")
+    unsaid = source.partition("class NoisyLabel")
+    body = re.sub(rf"\b{fact}\b", f"{fact}_of_old", unsaid[2], count=1)
+    (tmp_path / "forgetful.py").write_text(unsaid[0] + unsaid[1] + body, "utf-8")
+    found = _python(os.pathsep.join([str(tmp_path), str(ROOT)]), place, "import forgetful")
+    assert found.returncode == 1
+    assert re.search(rf"PrivacyError: method 'noisy_label': {fact}: is (not stated|missing); expected ", found.stderr), found.stderr
+
+
+def test_the_audit_of_the_whole_machine_covers_it(place: Place, installed: str) -> None:
+    """Neighbouring files give the same public bytes but for what is paid for."""
+    program = (
+        "from dpicl.audit.end_to_end.suite import CLAIMS\n"
+        f"assert CLAIMS['bytes of protect: {NAME}']() == []\nassert CLAIMS['bytes of a run: {NAME}']() == []\nprint('held')"
+    )
+    found = _python(installed, place, program)
+    assert found.stdout == "held\n", found.stderr
+
+
+def test_contributing_shows_this_very_method() -> None:
+    """What a newcomer copies is what these tests ran."""
+    shown = re.search(r"```python\n(\"\"\"Noisy label.*?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
+    assert shown is not None and shown[1] == (PACKAGE / "noisy_label.py").read_text("utf-8")

@@ -1,0 +1,117 @@
+"""Noisy label: demonstrations of public middles, of which a noisy share says yes.
+
+Trust       Central: a curator holds the rows; only two noisy counts leave.
+Unit        One row; or one person, of whom at most m rows enter.
+Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
+Guarantee   epsilon-DP, delta = 0: the two counts are of disjoint rows. Demonstrations are post-processing.
+Paper       None; the baseline that every method has to beat.
+
+    (1)  c_y <- #{rows of label y} + Z_y,   Z discrete Laplace of scale 1 / epsilon
+    (2)  of k demonstrations round(k c_1 / (c_0 + c_1)) say yes
+
+Symbols     y no or yes, k shots, m the contract's most rows per person.
+Not covered queries, which are sent as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dpicl.contract.base import Frozen
+from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.lm.layout import prompt
+from dpicl.mechanisms.noisy_count import exact_epsilon, guarantee, noisy_counts
+from dpicl.methods.common import ZERO_SHOT, Cost, asked_epsilon, for_unit, shots_of
+from dpicl.methods.tabular_method import Released, TabularMethod
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws
+from dpicl.tabular.contribution import contributing_rows
+from dpicl.tabular.encode import label_codes
+from dpicl.tabular.serialize import central_demonstrations, central_queries
+from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
+
+
+class Options(Frozen):
+    """There is nothing to choose."""
+
+
+class NoisyLabel(TabularMethod[list[int]]):
+    """One release per epsilon: two counts."""
+
+    name, title = "noisy_label", "Noisy label"
+    trust, baselines_read = "central", "none"
+    options = Options
+    draw_version, post_version = 1, 1
+    artefact, draw_stage = "released_labels.json", "count labels"
+
+    def systems(self, unit: Unit) -> tuple[str, ...]:
+        """No other way to ask."""
+        return ()
+
+    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+        """Two counts of disjoint rows cost what one does."""
+        return {Cell("labels", one): Cost(for_unit(guarantee(exact_epsilon(one)), contract)) for one in unit.epsilons}
+
+    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+        """Any number of shots for the price of one release."""
+        paid = self.releases(contract, unit)
+        return {cell: paid[Cell("labels", cell.epsilon)] for cell in unit.asked}
+
+    def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
+        """Nothing but epsilon and seed."""
+        return {}
+
+    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+        """Of the counts."""
+        return f"The released counts are {cost.nominal.epsilon:.4g}-DP; they answer any number of queries."
+
+    def draw(
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
+    ) -> dict[Cell, list[int]]:
+        """Equation (1)."""
+        labels = label_codes(train, contract)[contributing_rows(train, contract, draws)]
+        counts = np.bincount(labels, minlength=2).tolist()
+        return {
+            cell: noisy_counts(counts, epsilon=exact_epsilon(asked_epsilon(cell)), stream=draws.secret("labels", cell.key))
+            for cell in cells
+        }
+
+    def encode(self, drawn: list[int]) -> bytes:
+        """A list of two numbers."""
+        return json.dumps(drawn).encode()
+
+    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> list[int]:
+        """See `encode`."""
+        return [int(count) for count in json.loads(content)]
+
+    def examples(self, released: Released[list[int]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
+        """Equation (2) with public middles."""
+        values: dict[str, float | str] = {
+            name: column.categories[0] if isinstance(column, CategoryColumn) else sum(column.bounds) / 2
+            for name in contract.features
+            for column in [contract.columns[name]]
+        }
+        found = {}
+        for cell in unit.asked:
+            no, yes = (max(count, 0) for count in released.draws[Cell("labels", cell.epsilon)])
+            share, shots = yes / max(no + yes, 1), shots_of(cell)
+            groups = tuple(ReleasedGroup((), values, int(number < round(share * shots))) for number in range(shots))
+            found[cell] = central_demonstrations(ReleasedGroups(groups), contract)
+        return found
+
+    def prompts(
+        self, released: Released[list[int]], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, list[str]]:
+        """The same demonstrations for every query."""
+        asked = central_queries(queries, contract)
+        shown = self.examples(released, contract, unit, draws)
+        return {ZERO_SHOT: asked, **{cell: [prompt(texts, query) for query in asked] for cell, texts in shown.items()}}
