@@ -23,7 +23,7 @@ from dpicl.contract.schema import meanings, models
 from dpicl.engine import settings
 from dpicl.lm.models import ModelSpec
 from dpicl.methods import METHODS
-from dpicl.pipeline import Pipeline, Pipelines
+from dpicl.engine.pipelines import Pipeline, Pipelines
 from dpicl.yaml_file import read_yaml
 from flows import environment
 
@@ -167,7 +167,7 @@ def contract_page() -> str:
 def pipelines_page() -> str:
     """The keys of pipelines.yaml and what it ships with."""
     shipped = typing.cast(dict[str, Any], read_yaml(ROOT / "pipelines.yaml"))
-    page = "# pipelines.yaml" + _WRITTEN.format(source="pipelines.yaml, dpicl/pipeline.py, dpicl/options.py and dpicl/lm/models.py")
+    page = "# pipelines.yaml" + _WRITTEN.format(source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and dpicl/lm/models.py")
     page += "What is shipped stands first, then every key.\n\n## Shipped pipelines\n\n"
     for name, entry in shipped["pipelines"].items():
         rows = [[key, ", ".join(map(str, entry[key]))] for key in _GRID[1:] if key in entry]

@@ -70,7 +70,7 @@ class Pipeline(Frozen):
     kind: Literal["grid", "amplification"] = "grid"
     """A grid of runs, or a table of what subsampling saves."""
     methods: tuple[MethodName, ...] = ()
-    """Each on every data set and seed; of a grid one at least."""
+    """Names as below `options`, or of other packages: each on every data set and seed; of a grid one at least."""
     datasets: Annotated[tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")], ...], Field(min_length=1)]
     """Names of contracts."""
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=100)]

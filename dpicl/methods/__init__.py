@@ -10,7 +10,7 @@ from fractions import Fraction
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import create_model
+from pydantic import Field, create_model
 
 from dpicl.errors import PrivacyError
 from dpicl.methods.base import Method
@@ -57,7 +57,9 @@ def _registered() -> Registry:
 
 METHODS = _registered()
 """Methods by the name that pipelines.yaml gives them."""
-_CHOICES: dict[str, Any] = {name: (method.options, method.options()) for name, method in METHODS.items()}
+_CHOICES: dict[str, Any] = {
+    name: (method.options, Field(default=method.options(), description=f"Of {method.title}.")) for name, method in METHODS.items()
+}
 if TYPE_CHECKING:
 
     class Options(CommonOptions):

@@ -48,7 +48,7 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [
-        (("demo", "--datasets", "docstrings"), "methods=ldp_tabicl: expected one of dp_icl, few_shot_generation: docstrings holds texts"),
+        (("demo", "--datasets", "docstrings"), "methods=ldp_tabicl: expected one of few_shot_generation, dp_icl: docstrings holds texts"),
         (
             ("few-shot-demo", "--datasets", "heart"),
             "methods=few_shot_generation: expected one of gdp_tabicl, ldp_tabicl, mst_tabicl: heart holds a table",

@@ -14,8 +14,7 @@ from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
 from dpicl.engine.accounts import account_of
 from dpicl.engine.names import costs_of, parameters_of
-from dpicl.methods import METHODS, unit_of
-from dpicl.pipeline import Options
+from dpicl.methods import METHODS, Options, unit_of
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = Path(__file__).parent / "data" / "names.json"
