@@ -139,7 +139,8 @@ def _part(name: str, part: Schema, level: int) -> str:
     """The section of one type: its docstring and a table of its keys."""
     said = meanings(models()[name])
     rows = [
-        [_code(key), _kind(schema), _default(key, schema, part), said.get(key, "")] for key, schema in part.get("properties", {}).items()
+        [_code(key), _kind(schema), _default(key, schema, part), said.get(key) or schema.get("description", "")]
+        for key, schema in part.get("properties", {}).items()
     ]
     return f"{'#' * level} {name}\n\n{_prose(part.get('description'))}\n\n" + _table(("key", "takes", "if left out", "what it is"), rows)
 
@@ -167,7 +168,9 @@ def contract_page() -> str:
 def pipelines_page() -> str:
     """The keys of pipelines.yaml and what it ships with."""
     shipped = typing.cast(dict[str, Any], read_yaml(ROOT / "pipelines.yaml"))
-    page = "# pipelines.yaml" + _WRITTEN.format(source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and dpicl/lm/models.py")
+    page = "# pipelines.yaml" + _WRITTEN.format(
+        source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and dpicl/lm/models.py"
+    )
     page += "What is shipped stands first, then every key.\n\n## Shipped pipelines\n\n"
     for name, entry in shipped["pipelines"].items():
         rows = [[key, ", ".join(map(str, entry[key]))] for key in _GRID[1:] if key in entry]

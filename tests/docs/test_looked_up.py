@@ -42,7 +42,7 @@ def test_every_block_says_of_what_kind_it_is(page: str) -> None:
 def test_a_block_of_commands_is_of_a_kind_that_is_looked_for(page: str) -> None:
     shells = {"bash"} if page in AS_THEY_STAND else set()  # which are typed in a shell that stays; elsewhere each line is a command
     kinds = set(re.findall(r"^```(\w+)", (DOCS / page).read_text("utf-8"), re.MULTILINE))
-    assert kinds <= {"sh", "console", "text", "yaml", "json", "python", "bibtex", *shells}
+    assert kinds <= {"sh", "console", "text", "yaml", "json", "python", "bibtex", "toml", *shells}
 
 
 def test_a_block_without_a_kind_would_be_noticed() -> None:
