@@ -21,9 +21,9 @@ from dpicl.cli.app import app
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.schema import meanings, models
 from dpicl.engine import settings
+from dpicl.engine.pipelines import Pipeline, Pipelines
 from dpicl.lm.models import ModelSpec
 from dpicl.methods import METHODS
-from dpicl.engine.pipelines import Pipeline, Pipelines
 from dpicl.yaml_file import read_yaml
 from flows import environment
 

@@ -18,7 +18,8 @@ from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.lm.embedding import open_embedder
 from dpicl.lm.models import ModelSpec, open_scorer, open_writer
-from dpicl.methods import METHODS
+from dpicl.methods.in_process import run as run_table
+from dpicl.methods.in_process import run_texts
 from dpicl.tabular.source import load_source
 from dpicl.tabular.split import fewer, split_table
 from dpicl.text.read import load_texts
@@ -38,17 +39,17 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
         writer = open_writer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus())
         found = {}
         for unit in units_of(read_plan(run).pipeline):
-            contract, method = settings.declared(unit.dataset), METHODS[unit.method]
+            contract = settings.declared(unit.dataset)
             if isinstance(contract, TextContract):
                 split = split_texts(load_texts(contract, data_folder=settings.data), contract)
                 readers = (scorer, open_embedder(fake=model == "fake")) if unit.method == "dp_icl" else (writer,)
-                results = method.run(split, contract, unit, scorer, *readers)
+                results = run_texts(split, contract, unit, scorer, *readers)
             else:
                 assert isinstance(contract, Contract)
                 table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
                 split = split_table(table, contract)
                 split = replace(split, asked=fewer(split.asked, read_plan(run).pipeline.queries, contract.name))
-                results = method.run(split, contract, unit, scorer)
+                results = run_table(split, contract, unit, scorer)
             found[unit.key] = [result.as_row() for result in results]
     return found
 
