@@ -39,12 +39,12 @@ audit: $(READY) ## bound every mechanism's epsilon from below, and the whole mac
 
 SCHEDULES ?= 100
 chaos: $(READY) ## kill the release protocol at every step: make chaos SCHEDULES=5
-	$(BIN)/python -m benchmarks.crashes --schedules $(SCHEDULES)
+	$(BIN)/python -m benchmarks.crash.matrix --schedules $(SCHEDULES)
 
 RUNS_A_NIGHT ?= 24
 MINUTES ?= 20
 drill: $(READY) ## kill every part of an installation in turn under scheduled runs: make drill MINUTES=20
-	$(BIN)/python -m benchmarks.drill --runs $(RUNS_A_NIGHT) --minutes $(MINUTES)
+	$(BIN)/python -m benchmarks.installation.drill --runs $(RUNS_A_NIGHT) --minutes $(MINUTES)
 
 check: $(READY) ## lint, types and layers
 	$(BIN)/ruff check .

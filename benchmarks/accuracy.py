@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import central_accuracy, group_speed, local_accuracy, local_speed
+from benchmarks.answers import central_accuracy, local_accuracy
 from benchmarks.figures import Figures
+from benchmarks.speed import group_speed, local_speed
 
 
 def main() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks import ensemble_accounting, ensemble_engine, ensemble_faults, ensemble_sets
+from benchmarks.answers import ensemble_sets
 from benchmarks.figures import Figures
+from benchmarks.guarantees import ensemble_accounting
+from benchmarks.installation import ensemble_faults
+from benchmarks.speed import ensemble_engine
 
 
 def main() -> None:

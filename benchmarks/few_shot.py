@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import subset_prompts, table_nine, token_speed, voter_rounding
 from benchmarks.figures import Figures
+from benchmarks.guarantees import subset_prompts, table_nine
+from benchmarks.speed import token_speed, voter_rounding
 
 
 def main() -> None:

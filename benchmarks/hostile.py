@@ -20,9 +20,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.figures import Figures
-from benchmarks.hostile_cases import CANARIES, Outcome, attempt
-from benchmarks.hostile_mutations import mutated
-from benchmarks.nasties import nasties
+from benchmarks.hostile_input.cases import CANARIES, Outcome, attempt
+from benchmarks.hostile_input.mutations import mutated
+from benchmarks.hostile_input.nasties import nasties
 
 CASES, HANG_SECONDS = 10_000, 5
 _START_SECONDS, _MEMORY_BYTES = 120, 6 << 30

@@ -20,9 +20,9 @@ from dpicl.engine.settings import Settings
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.methods.published import read_table, table_v
 from dpicl.randomness import system_stream
-from dpicl.tabular.reconstruct import inverse_matrix, invert
-from dpicl.tabular.source import load_source
-from dpicl.tabular.split import split_table
+from dpicl.tabular.local.reconstruct import inverse_matrix, invert
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import split_table
 
 EIGHT = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
 SLOW_CELLS = 20_000
@@ -129,7 +129,9 @@ def overhead(figures: Figures) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "DPICL_HOME": folder}
-        told = subprocess.run([sys.executable, "-m", "benchmarks.steady"], env=environment, check=True, capture_output=True, text=True)
+        told = subprocess.run(
+            [sys.executable, "-m", "benchmarks.speed.steady"], env=environment, check=True, capture_output=True, text=True
+        )
         wall = float(told.stdout.split()[-1])
         figures.at_most("table-3-share-outside-the-library", _share("started", wall, _inside(Path(folder))), 15, " %")
     with tempfile.TemporaryDirectory() as folder:

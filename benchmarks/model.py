@@ -24,8 +24,8 @@ from sklearn.metrics import roc_auc_score
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM
 
+from benchmarks.answers.local_accuracy import EIGHT
 from benchmarks.figures import Figures, seconds
-from benchmarks.local_accuracy import EIGHT
 from dpicl.contract import Contract
 from dpicl.engine.pipelines import MethodName
 from dpicl.engine.settings import Settings
@@ -35,12 +35,12 @@ from dpicl.lm.requests import Scorer
 from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell
-from dpicl.tabular.source import load_source
-from dpicl.tabular.split import SplitTable, fewer, split_table
-from dpicl.training.held_out import evaluate
-from dpicl.training.rendering import parted
-from dpicl.training.teacher import taught
-from dpicl.training.vote import logistic, vote
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import SplitTable, fewer, split_table
+from tools.training.held_out import evaluate
+from tools.training.rendering import parted
+from tools.training.teacher import taught
+from tools.training.vote import logistic, vote
 
 SETS = (*EIGHT, "breast_cancer")
 SHOTS, SEEDS, QUERIES, EPSILONS = 8, (0, 1), 100, (1.0, 5.0, 10.0, math.inf)

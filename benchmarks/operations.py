@@ -2,11 +2,11 @@
 
     python -m benchmarks.operations [STEP …]
 
-drill       benchmarks.drill in a process of its own: what `make drill` prints
+drill       benchmarks.installation.drill in a process of its own: what `make drill` prints
 speed_up    table-3 on two data sets, one worker against two
 simulated   2, 4, 8, 16 workers whose model is a server that takes its time: efficiency against two
 overhead    seconds of a unit of work besides reading, scoring and fitting, against what a real model takes for it
-new_user    benchmarks.new_user: from a clone to demonstrations of a table of one's own
+new_user    benchmarks.installation.new_user: from a clone to demonstrations of a table of one's own
 pages       from starting a Prefect server, cold, and a run to what its pages first show of the run
 memory      of server, scheduler and worker while work is under way
 """
@@ -32,7 +32,7 @@ import yaml
 
 from benchmarks.endpoint import elsewhere
 from benchmarks.figures import Figures
-from benchmarks.new_user import new_user
+from benchmarks.installation.new_user import new_user
 from tests.harness import DPICL, Place, World, new_place, running_server, until
 from tests.library.endpoint_server import Habits
 
@@ -57,7 +57,7 @@ def run_in(place: Place, *arguments: str, **extra: str) -> float:
 
 def drill(figures: Figures) -> None:
     """The night, its figures taken over."""
-    command = [sys.executable, "-m", "benchmarks.drill"]
+    command = [sys.executable, "-m", "benchmarks.installation.drill"]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
     print(told)
     found = re.findall(r"^figure (\S+): (.*) \(goal (.*)\) (ok|short)$", told, re.MULTILINE)
@@ -70,7 +70,7 @@ def speed_up(figures: Figures) -> None:
     seconds = {}
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-m", "benchmarks.steady", str(workers), "bundled"]
+            command = [sys.executable, "-m", "benchmarks.speed.steady", str(workers), "bundled"]
             told = subprocess.run(command, env={**os.environ, "DPICL_HOME": folder}, capture_output=True, text=True, check=True)
             seconds[workers] = float(told.stdout.split()[-1])
     print(f"table-3, blood and heart, two seeds: {seconds[1]:.1f} s on one worker, {seconds[2]:.1f} s on two")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks import audits, crashes, hostile, neighbour_pairs, spenders
+from benchmarks import hostile
+from benchmarks.crash import matrix as crashes
 from benchmarks.figures import Figures
+from benchmarks.guarantees import audits, neighbour_pairs, spenders
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from benchmarks.figures import Figures
-from benchmarks.group_speed import large_content, large_table
+from benchmarks.speed.group_speed import large_content, large_table
 from dpicl.engine.benchmarks import declare, read_content
 from dpicl.engine.settings import Settings
 

@@ -14,20 +14,20 @@ import torch
 from transformers import AutoModelForCausalLM, DynamicCache
 
 from benchmarks import endpoint
+from benchmarks.answers.plain_tables import plain_tables
 from benchmarks.figures import Figures
-from benchmarks.plain_tables import plain_tables
-from benchmarks.random_llama import VOCABULARY, random_llama
+from benchmarks.speed.random_llama import VOCABULARY, random_llama
 from dpicl.engine.settings import Settings
-from dpicl.lm.padded_reader import read_padded
-from dpicl.lm.prefix_tree import grow_tree
-from dpicl.lm.tiny import build_tiny_model
-from dpicl.lm.transformers_backend import TransformersScorer
-from dpicl.lm.tree_attention import NAME
-from dpicl.lm.tree_reader import LEAST_SAVING, read_shared
+from dpicl.lm.local.padded_reader import read_padded
+from dpicl.lm.local.prefix_tree import grow_tree
+from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.local.tree_attention import NAME
+from dpicl.lm.local.tree_reader import LEAST_SAVING, read_shared
 from dpicl.methods import Options, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.tabular.source import load_source
-from dpicl.tabular.split import split_table
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import split_table
 
 CPU = torch.device("cpu")
 PREFIX, QUERIES = 704, 64

@@ -25,8 +25,8 @@ from dpicl.errors import ParameterError
 from dpicl.methods.ldp_collection import collect_codes
 from dpicl.methods.options import LdpVariant
 from dpicl.randomness import Draws, stream
-from dpicl.tabular.encode import LocalEncoding
-from dpicl.tabular.estimate import estimated_rows, fits
+from dpicl.tabular.local.estimate import estimated_rows, fits
+from dpicl.tabular.reading.encode import LocalEncoding
 from dpicl.types import EncodedQueries, PrivateCodes
 
 POPULATIONS, ASKED, SHOTS = 8, 500, (1, 2, 4, 8, 16)

@@ -26,7 +26,7 @@ import numpy as np
 from dpicl.contract.models import CategoryColumn, Contract
 from dpicl.evaluation import Metrics, measure
 from dpicl.randomness import Stream
-from dpicl.tabular.encode import LocalEncoding, label_codes
+from dpicl.tabular.reading.encode import LocalEncoding, label_codes
 from dpicl.types import EncodedQueries, ReleasedRows, Table
 
 _MOST_CELLS = 1 << 22

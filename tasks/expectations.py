@@ -22,8 +22,8 @@ from dpicl.engine.batches import Batches
 from dpicl.engine.files import read_json, read_table
 from dpicl.engine.settings import Settings
 from dpicl.errors import RunError
-from dpicl.tabular.checks import rules_of
-from dpicl.tabular.encode import label_codes
+from dpicl.tabular.reading.checks import rules_of
+from dpicl.tabular.reading.encode import label_codes
 from dpicl.text.checks import short_labels, text_rules
 from dpicl.types import PrivateTable
 

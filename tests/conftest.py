@@ -21,7 +21,7 @@ from hypothesis import settings
 
 from dpicl.contract import Contract, load_contract
 from dpicl.engine.state_home import default_home
-from dpicl.tabular.split import SplitTable, split_table
+from dpicl.tabular.reading.split import SplitTable, split_table
 from tests.harness import PRELOAD, last_written
 from tests.library.examples import random_table, small_contract
 

@@ -16,8 +16,8 @@ from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.options import LdpOptions
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
-from dpicl.tabular.observed import Reported
-from dpicl.tabular.tally import Tally
+from dpicl.tabular.local.observed import Reported
+from dpicl.tabular.local.tally import Tally
 
 CLIENTS, FEW_CLIENTS = 100, 10
 """Clients per run who report once, or all their answers: their noise is drawn in one go."""

@@ -21,8 +21,8 @@ from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import Options, gdp_tabicl, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Draws, Stream
-from dpicl.tabular.aggregate import AggregateOptions, aggregate
-from dpicl.tabular.group import assign, partition
+from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
+from dpicl.tabular.central.group import assign, partition
 
 LARGEST = {"a": 100, "b": 400}
 """Upper bounds by column: far apart, so that a mix-up of columns shows."""

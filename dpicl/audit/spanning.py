@@ -15,7 +15,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.bounds import Trial
 from dpicl.audit.case import AuditCase, Mutant
 from dpicl.randomness import Stream
-from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, Shares, measure, measure_with
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, measure, measure_with
 from dpicl.types import PrivateCodes
 
 EPSILON, SIZES = 2.0, (2, 2, 2)

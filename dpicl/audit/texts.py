@@ -15,9 +15,9 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.bounds import Trial
 from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.contract import TextContract, parse_contract
-from dpicl.lm.batching import Tokens
+from dpicl.lm.local.batching import Tokens
 from dpicl.lm.requests import ModelDescription
-from dpicl.lm.voting import Ballot, VoteRule, Votes
+from dpicl.lm.votes.voting import Ballot, VoteRule, Votes
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.methods.few_shot_generation import write
 from dpicl.methods.few_shot_plan import CellPlan, Drawing, Noise, Pool, Shape

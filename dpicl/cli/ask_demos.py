@@ -25,9 +25,9 @@ from dpicl.lm.models import open_scorer, resolve_model
 from dpicl.lm.requests import Tallying
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.pipeline import Cell
-from dpicl.tabular.encode import encode_queries
-from dpicl.tabular.queries import read_asked
-from dpicl.tabular.serialize import ANSWERS, central_queries, local_queries
+from dpicl.tabular.prompts.serialize import ANSWERS, central_queries, local_queries
+from dpicl.tabular.reading.encode import encode_queries
+from dpicl.tabular.reading.queries import read_asked
 
 AT_ONCE = 256
 """Rows that are asked about before their answers are printed."""

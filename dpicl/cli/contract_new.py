@@ -18,8 +18,8 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 from dpicl.files.bounded import read_bytes, read_parquet
 from dpicl.pipeline import read_epsilon
-from dpicl.tabular.parse import as_text
-from dpicl.tabular.read import read_text_table
+from dpicl.tabular.reading.parse import as_text
+from dpicl.tabular.reading.read import read_text_table
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def list_data() -> None:
 def fetch(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
     """Fetch a data set from OpenML or UCI into the cache, checked against its digest."""
     from dpicl.contract import Contract
-    from dpicl.tabular.source import fetch as fetch_source
+    from dpicl.tabular.reading.source import fetch as fetch_source
 
     settings = Settings.from_environment()
     contract = settings.declared(name)

@@ -18,9 +18,9 @@ from dpicl.contract.models import Contract
 from dpicl.errors import DataError, DpiclError, ParameterError
 from dpicl.methods.options import LdpVariant
 from dpicl.randomness import Draws, system_stream
-from dpicl.tabular.contribution import reporting_rows
-from dpicl.tabular.encode import LocalEncoding, encode_clients
-from dpicl.tabular.questions import questionnaire
+from dpicl.tabular.local.questions import questionnaire
+from dpicl.tabular.reading.contribution import reporting_rows
+from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
 from dpicl.yaml_file import validate
 
 WALLET = Path.home() / ".dpicl-client.jsonl"

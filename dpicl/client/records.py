@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from dpicl.contract.models import CategoryColumn, Column, Contract
 from dpicl.errors import DataError
 from dpicl.files.csv_text import read_csv
-from dpicl.tabular.parse import check_columns, typed_column, typed_table
+from dpicl.tabular.reading.parse import check_columns, typed_column, typed_table
 from dpicl.types import PrivateTable
 
 STANDARD_INPUT = "standard input"

@@ -20,8 +20,8 @@ from dpicl.errors import DataError
 from dpicl.mechanisms.randomised_response import Response, randomise
 from dpicl.mechanisms.unary_encoding import report
 from dpicl.randomness import Stream
-from dpicl.tabular.questions import Questionnaire
-from dpicl.tabular.tally import Tally
+from dpicl.tabular.local.questions import Questionnaire
+from dpicl.tabular.local.tally import Tally
 
 Report = Mapping[str, Any]
 

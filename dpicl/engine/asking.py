@@ -24,7 +24,7 @@ from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import KeptVotes
 from dpicl.errors import DpiclError, LedgerError
-from dpicl.lm.embedding import open_embedder
+from dpicl.lm.local.embedding import open_embedder
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import Scorer
 from dpicl.methods import Options, dp_icl, unit_of

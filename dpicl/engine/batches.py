@@ -25,8 +25,8 @@ from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.engine.split_key import split_key
 from dpicl.errors import DataError, RunError
-from dpicl.tabular.batches import Facts, check_batchable, prepare
-from dpicl.tabular.survey import Survey
+from dpicl.tabular.reading.batches import Facts, check_batchable, prepare
+from dpicl.tabular.reading.survey import Survey
 from dpicl.types import PrivateTable
 
 INDEX = "private_batches.json"

@@ -25,10 +25,10 @@ from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, PrivacyError
 from dpicl.snapshots import locked
-from dpicl.tabular.multiset import table_digest
-from dpicl.tabular.read import rows_digest
-from dpicl.tabular.source import load_source, query_rows
-from dpicl.tabular.survey import survey
+from dpicl.tabular.reading.multiset import table_digest
+from dpicl.tabular.reading.read import rows_digest
+from dpicl.tabular.reading.source import load_source, query_rows
+from dpicl.tabular.reading.survey import survey
 from dpicl.text.read import load_texts, texts_digest
 
 REGISTRY = "benchmarks.json"

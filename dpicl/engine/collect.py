@@ -25,7 +25,7 @@ from dpicl.evaluation import majority, results_frame_columns
 from dpicl.methods import METHODS, held_out_evaluation, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.pipeline import Unit
-from dpicl.tabular.encode import label_codes
+from dpicl.tabular.reading.encode import label_codes
 
 PACKAGES = ("numpy", "pyarrow", "scikit-learn", "diffprivlib", "prefect", "dask", "great-expectations", "torch", "transformers")
 _BENCHMARK, _PUBLIC, _ALWAYS = (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import dpicl
 
-_FILE = Path(dpicl.__file__).parent / "lm" / "tiny_corpus.json"
+_FILE = Path(dpicl.__file__).parent / "lm" / "local" / "tiny_corpus.json"
 
 
 @lru_cache

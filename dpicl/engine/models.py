@@ -12,7 +12,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import RunError
 from dpicl.lm.models import ModelSpec, Wanted, fingerprint_of, open_scorer, open_writer
 from dpicl.lm.requests import Scorer
-from dpicl.lm.voting import Writer
+from dpicl.lm.votes.voting import Writer
 
 TOLD: dict[Wanted, str] = {"scores": "model.json", "text": "model-text.json"}
 """Where a run keeps what its model said of itself, by what it was opened for."""

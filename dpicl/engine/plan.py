@@ -22,8 +22,8 @@ from dpicl.lm.models import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Unit
-from dpicl.tabular.public_queries import find_queries
-from dpicl.tabular.source import find_rows
+from dpicl.tabular.reading.public_queries import find_queries
+from dpicl.tabular.reading.source import find_rows
 from dpicl.text.read import find_texts
 
 

@@ -17,8 +17,8 @@ from typing import TypeVar
 import numpy as np
 
 from dpicl.errors import DpiclError, ModelError, TooLongError
-from dpicl.lm.batching import Tokens
-from dpicl.lm.voting import Ballot, VoteRule, Votes, Writer
+from dpicl.lm.local.batching import Tokens
+from dpicl.lm.votes.voting import Ballot, VoteRule, Votes, Writer
 
 T = TypeVar("T")
 Voter = tuple[int, Tokens]

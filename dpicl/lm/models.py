@@ -15,14 +15,14 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from dpicl.errors import ModelError, ModelRefusedError, PrivacyError
-from dpicl.lm.echo import EchoWriter
 from dpicl.lm.endpoint import address
-from dpicl.lm.model_files import HUB_ID, Dtype, find_model_files, is_model_folder, model_digest
+from dpicl.lm.local.model_files import HUB_ID, Dtype, find_model_files, is_model_folder, model_digest
 from dpicl.lm.requests import HashScorer, Scorer, Trust
-from dpicl.lm.voting import Writer
+from dpicl.lm.votes.echo import EchoWriter
+from dpicl.lm.votes.voting import Writer
 
 BUNDLED = Path(__file__).with_name("bundled")
-"""The model in the box: `dpicl.training` makes it, its own README.md tells what it can do."""
+"""The model in the box: `tools.training` makes it, its own README.md tells what it can do."""
 _one_at_a_time = Lock()
 Wanted = Literal["scores", "text"]
 _opened: dict[tuple[ModelSpec, Path, tuple[str, ...], Wanted], Scorer] = {}
@@ -180,8 +180,8 @@ def import_backend() -> None:
     Two threads that import `transformers` at once get halves of it.
     """
     with _one_at_a_time, suppress(ImportError):
-        importlib.import_module("dpicl.lm.tiny")
-        importlib.import_module("dpicl.lm.transformers_backend")
+        importlib.import_module("dpicl.lm.local.tiny")
+        importlib.import_module("dpicl.lm.local.transformers_backend")
 
 
 def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted: Wanted) -> Scorer:
@@ -190,8 +190,8 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
     if spec.kind == "endpoint":
         return _open_endpoint(spec, wanted)
     try:
-        from dpicl.lm.tiny import build_tiny_model
-        from dpicl.lm.transformers_backend import TransformersScorer
+        from dpicl.lm.local.tiny import build_tiny_model
+        from dpicl.lm.local.transformers_backend import TransformersScorer
     except ImportError:
         raise ModelError(f"model {spec.name!r} needs torch and transformers; type `pip install 'dpicl[local]'`") from None
     return TransformersScorer(

@@ -40,7 +40,7 @@ import numpy as np
 
 from dpicl.contract.text import Ensemble, TextContract
 from dpicl.errors import PrivacyError
-from dpicl.lm.embedding import Embedder
+from dpicl.lm.local.embedding import Embedder
 from dpicl.lm.requests import Scorer
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust

@@ -38,9 +38,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpicl.contract.text import Generation, TextContract
-from dpicl.lm.batching import Tokens
-from dpicl.lm.embedding import Embedder
-from dpicl.lm.voting import Votes, Writer
+from dpicl.lm.local.batching import Tokens
+from dpicl.lm.local.embedding import Embedder
+from dpicl.lm.votes.voting import Votes, Writer
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for

@@ -18,8 +18,8 @@ import numpy as np
 from dpicl.contract.text import TextContract
 from dpicl.errors import ModelError
 from dpicl.lm.apart import votes_apart
-from dpicl.lm.batching import Tokens
-from dpicl.lm.voting import Ballot, VoteRule, Votes, VotingSession, Writer
+from dpicl.lm.local.batching import Tokens
+from dpicl.lm.votes.voting import Ballot, VoteRule, Votes, VotingSession, Writer
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.private_token import UNITS, Kind
 from dpicl.methods.few_shot_plan import CellPlan, Pool, Shape, pool_of

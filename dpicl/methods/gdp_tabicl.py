@@ -44,12 +44,12 @@ from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
-from dpicl.tabular import aggregate as tabular_aggregate
-from dpicl.tabular.aggregate import AggregateOptions
-from dpicl.tabular.contribution import contributing_rows
-from dpicl.tabular.group import assign, partition
-from dpicl.tabular.serialize import central_demonstrations, central_queries
-from dpicl.tabular.sums import GroupSums
+from dpicl.tabular.central import aggregate as tabular_aggregate
+from dpicl.tabular.central.aggregate import AggregateOptions
+from dpicl.tabular.central.group import assign, partition
+from dpicl.tabular.central.sums import GroupSums
+from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries
+from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 
 CITATIONS = ("carey2024dptabicl",)

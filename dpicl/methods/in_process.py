@@ -12,13 +12,13 @@ from dpicl.contract.models import Contract
 from dpicl.contract.text import TextContract
 from dpicl.errors import PrivacyError
 from dpicl.evaluation import Result
-from dpicl.lm.embedding import Embedder
+from dpicl.lm.local.embedding import Embedder
 from dpicl.lm.requests import Scorer
 from dpicl.methods import METHODS, on_texts, tabular
 from dpicl.methods.common import draws_for, results
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Unit
-from dpicl.tabular.split import SplitTable
+from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import PrivateTable
 from dpicl.types import SplitTable as SplitTexts
 

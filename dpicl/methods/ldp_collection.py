@@ -27,12 +27,12 @@ from dpicl.methods.common import Cost, asked_epsilon
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.contribution import reporting_rows
-from dpicl.tabular.encode import LocalEncoding, encode_clients
-from dpicl.tabular.estimate import check_fits
-from dpicl.tabular.observed import Reported
-from dpicl.tabular.questions import Questionnaire, questionnaire
-from dpicl.tabular.tally import Tally, tally
+from dpicl.tabular.local.estimate import check_fits
+from dpicl.tabular.local.observed import Reported
+from dpicl.tabular.local.questions import Questionnaire, questionnaire
+from dpicl.tabular.local.tally import Tally, tally
+from dpicl.tabular.reading.contribution import reporting_rows
+from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
 from dpicl.types import LocalReports, PrivateCodes, PrivateTable
 
 Collected = Reported | Tally

@@ -38,9 +38,9 @@ from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.encode import encode_queries
-from dpicl.tabular.estimate import estimated_rows
-from dpicl.tabular.serialize import local_demonstrations, local_queries
+from dpicl.tabular.local.estimate import estimated_rows
+from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
+from dpicl.tabular.reading.encode import encode_queries
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("carey2024dptabicl",)

@@ -43,12 +43,12 @@ from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.contribution import contributing_rows
-from dpicl.tabular.estimate import LEAST_ROWS
-from dpicl.tabular.graphical_model import graphical_model
-from dpicl.tabular.levels import row_demonstrations, row_encoding, row_levels
-from dpicl.tabular.serialize import central_queries
-from dpicl.tabular.spanning_tree import ExactCounts, NoisyMarginal, check_counts, guarantee, measure
+from dpicl.tabular.central.graphical_model import graphical_model
+from dpicl.tabular.central.levels import row_demonstrations, row_encoding, row_levels
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, guarantee, measure
+from dpicl.tabular.local.estimate import LEAST_ROWS
+from dpicl.tabular.prompts.serialize import central_queries
+from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")

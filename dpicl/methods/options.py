@@ -8,8 +8,8 @@ from typing import Annotated, Literal, TypeVar, get_args
 from pydantic import Field, model_validator
 
 from dpicl.contract.base import Frozen
-from dpicl.tabular.estimate import Estimator
-from dpicl.tabular.questions import Design
+from dpicl.tabular.local.estimate import Estimator
+from dpicl.tabular.local.questions import Design
 
 Sampling = Literal["nested", "shared", "prototype", "diverse", "near"]
 """Ways to choose shots among released rows beside the paper's; `tabular.shots` says how."""

@@ -10,9 +10,9 @@ import numpy as np
 from dpicl.contract.text import Classification, TextContract
 from dpicl.errors import ModelError
 from dpicl.lm.apart import publicly
-from dpicl.lm.embedding import Embedder
+from dpicl.lm.local.embedding import Embedder
 from dpicl.lm.requests import Scorer
-from dpicl.lm.voting import Ballot, Votes, Writer
+from dpicl.lm.votes.voting import Ballot, Votes, Writer
 from dpicl.methods.ensemble_answers import write_candidates
 from dpicl.methods.ensemble_voting import Voters
 from dpicl.methods.few_shot_plan import Shape

@@ -15,8 +15,8 @@ from dpicl.lm.layout import prompt
 from dpicl.methods.common import ZERO_SHOT, shots_of
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
-from dpicl.tabular.encode import LocalEncoding
-from dpicl.tabular.shots import picked_rows
+from dpicl.tabular.prompts.shots import picked_rows
+from dpicl.tabular.reading.encode import LocalEncoding
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from dpicl.lm.models import Wanted
 from dpicl.lm.requests import Progress, Scorer
 from dpicl.methods.common import MAJORITY
 from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.encode import label_codes
-from dpicl.tabular.serialize import CUE
+from dpicl.tabular.prompts.serialize import CUE
+from dpicl.tabular.reading.encode import label_codes
 from dpicl.types import QueryTable
 
 CONTENT_FREE = "N/A."

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpicl.contract.text import TextContract
-from dpicl.lm.embedding import Embedder
+from dpicl.lm.local.embedding import Embedder
 from dpicl.methods import text_answers
 from dpicl.methods.base import Data, Method
 from dpicl.pipeline import Cell, Unit

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAMEWORKS = ("prefect", "prefect_dask", "dask", "distributed", "great_expectations", "torch", "transformers")
-LIBRARY = "dpicl, dpicl.methods.ldp_tabicl, dpicl.methods.gdp_tabicl, dpicl.tabular.source, dpicl.lm, dpicl.methods.published"
+LIBRARY = "dpicl, dpicl.methods.ldp_tabicl, dpicl.methods.gdp_tabicl, dpicl.tabular.reading.source, dpicl.lm, dpicl.methods.published"
 
 
 def loaded(statement: str) -> set[str]:

@@ -15,9 +15,9 @@ from dpicl.evaluation import measure
 from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.serialize import central_demonstrations
-from dpicl.tabular.source import load_source
-from dpicl.tabular.split import split_table
+from dpicl.tabular.prompts.serialize import central_demonstrations
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import split_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")

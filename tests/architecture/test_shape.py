@@ -22,7 +22,7 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 HEAD = ("Trust", "Unit", "Neighbours", "Guarantee", "Paper", "Symbols", "Not covered")
 HEADED = sorted(
     [path for path in (ROOT / "dpicl" / "mechanisms").glob("*.py") if path.name != "__init__.py"]
-    + [ROOT / "dpicl" / "tabular" / "aggregate.py"]
+    + [ROOT / "dpicl" / "tabular" / "central" / "aggregate.py"]
     + [ROOT / "dpicl" / "methods" / f"{method}.py" for method in METHODS]
 )
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 300, 60

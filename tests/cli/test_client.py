@@ -15,10 +15,10 @@ import yaml
 from dpicl.client.reports import tally_reports
 from dpicl.contract import Contract, load_contract
 from dpicl.errors import DataError
-from dpicl.tabular.encode import LocalEncoding, label_codes
-from dpicl.tabular.log_linear import log_linear
-from dpicl.tabular.observed import observed_tally
-from dpicl.tabular.questions import Questionnaire, questionnaire
+from dpicl.tabular.local.log_linear import log_linear
+from dpicl.tabular.local.observed import observed_tally
+from dpicl.tabular.local.questions import Questionnaire, questionnaire
+from dpicl.tabular.reading.encode import LocalEncoding, label_codes
 from dpicl.types import PrivateTable
 from tests.harness import shop, shop_rows
 from tests.library.examples import random_table, small_contract

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpicl.contract import Declared
-from dpicl.tabular.split import SplitTable
+from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import PrivateTable
 from tests.harness import shop
 from tests.library.text_contracts import lines, records

@@ -16,12 +16,12 @@ from dpicl.engine.corpus import public_corpus
 from dpicl.engine.pipelines import units_of
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
-from dpicl.lm.embedding import open_embedder
+from dpicl.lm.local.embedding import open_embedder
 from dpicl.lm.models import ModelSpec, open_scorer, open_writer
 from dpicl.methods.in_process import run as run_table
 from dpicl.methods.in_process import run_texts
-from dpicl.tabular.source import load_source
-from dpicl.tabular.split import fewer, split_table
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import fewer, split_table
 from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
 from tests.harness import REAL_DATA, SMALL, World, install, install_texts, letters, rows, shop, shop_rows

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpicl.tabular.survey import WHOLE_ROWS
+from dpicl.tabular.reading.survey import WHOLE_ROWS
 from tests.harness import SMALL_OPTIONS, Place, World, complaint, content, install, new_place, publish, running_cluster, shop, until
 from tests.library.examples import random_table, small_contract
 from tests.tasks.stages import in_process

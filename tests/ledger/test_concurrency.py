@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from benchmarks.spenders import spend_together
+from benchmarks.guarantees.spenders import spend_together
 from dpicl.accounting.ledger import Account, Reservation
 from dpicl.errors import BudgetError
 from tests.ledger.workload import ADD, KEY, SHOP, Place, release

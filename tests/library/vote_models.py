@@ -12,10 +12,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPTNeoXConfig, LlamaConfig, MistralConfig, PreTrainedConfig
 
-from dpicl.lm.batching import Tokens
-from dpicl.lm.tiny import build_tiny_model
-from dpicl.lm.transformers_backend import TransformersScorer
-from dpicl.lm.voting import Ballot, VoteRule, Votes
+from dpicl.lm.local.batching import Tokens
+from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.votes.voting import Ballot, VoteRule, Votes
 
 INSTRUCTION = "Given a label of news type, generate the chosen type of news accordingly.\n\n"
 EXAMPLES = [f"News Type: World\nText: Number {line} of {line * line} was seen{' again' * (line % 5)}.\n\n" for line in range(12)]

@@ -8,7 +8,7 @@ from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Aggregator_MI
 
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.randomness import stream
-from dpicl.tabular.reconstruct import clip_and_renormalise, invert, report_counts
+from dpicl.tabular.local.reconstruct import clip_and_renormalise, invert, report_counts
 from dpicl.types import LocalReports
 
 

@@ -19,8 +19,8 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.mechanisms.randomised_response import response
-from dpicl.tabular.aggregate import AggregateOptions, guarantee
-from dpicl.tabular.group import partition
+from dpicl.tabular.central.aggregate import AggregateOptions, guarantee
+from dpicl.tabular.central.group import partition
 from tests.library.examples import CONTRACTS
 
 GRID = 1e-4

@@ -22,8 +22,8 @@ from dpicl.audit.neighbours import LABELS, SHOTS, joined, numbers, rows
 from dpicl.audit.releases import GRIDS, LARGEST
 from dpicl.mechanisms.noisy_mean import noisy_means
 from dpicl.randomness import stream
-from dpicl.tabular.aggregate import AggregateOptions, aggregate
-from dpicl.tabular.group import assign, partition
+from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
+from dpicl.tabular.central.group import assign, partition
 from tests.statistical.sizes import RUNS
 
 SLOW = ("few-shot-fresh", "gdp-release-2-columns", "gdp-release-person", "gdp-release-shared-count", "keyword-joint")

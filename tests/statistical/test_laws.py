@@ -13,7 +13,7 @@ from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.mechanisms.samplers import discrete_laplaces
 from dpicl.randomness import stream
-from dpicl.tabular.reconstruct import invert, report_counts
+from dpicl.tabular.local.reconstruct import invert, report_counts
 from dpicl.types import LocalReports
 from tests.statistical.sizes import CLIENTS, DRAWS, law_rejected
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dpicl.tabular import source, survey
+from dpicl.tabular.reading import source, survey
 from tests.harness import Place, install, publish, shop, shop_rows
 from tests.tasks.stages import End, work
 

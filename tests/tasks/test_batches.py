@@ -16,7 +16,7 @@ import yaml
 from dpicl.engine.batches import INDEX, Batches, parts_of
 from dpicl.engine.plan import make_plan
 from dpicl.errors import RunError
-from dpicl.tabular.survey import Survey
+from dpicl.tabular.reading.survey import Survey
 from tasks.charge import charge
 from tasks.count import count
 from tasks.ingest import ingest
@@ -86,10 +86,10 @@ def test_a_private_run_killed_at_every_file_draws_for_each_batch_once(tmp_path: 
 @pytest.fixture
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Place, str]:
     """A private table that was ingested in this process, and its run."""
-    import dpicl.tabular.source
-    import dpicl.tabular.survey
+    import dpicl.tabular.reading.source
+    import dpicl.tabular.reading.survey
 
-    for module in (dpicl.tabular.source, dpicl.tabular.survey):
+    for module in (dpicl.tabular.reading.source, dpicl.tabular.reading.survey):
         for name in ("BATCH_ROWS", "WHOLE_ROWS"):
             monkeypatch.setattr(module, name, getattr(module, name))  # put back after the test
     small_batches()

@@ -27,7 +27,7 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, PrivacyError
-from dpicl.tabular.batches import Facts, prepare
+from dpicl.tabular.reading.batches import Facts, prepare
 from tasks.ingest import ingest
 from tasks.split import split
 from tests.harness import Place, call_main, complaint, install, install_texts, letters, new_place, publish, said, shop, shop_rows

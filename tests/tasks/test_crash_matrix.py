@@ -11,9 +11,9 @@ from sqlalchemy import update
 
 import dpicl.engine.names
 import dpicl.engine.stages.draw
-from benchmarks.crash_schedules import Rig, Schedule, Verdict, draw_schedules, rig
-from benchmarks.crash_steps import STEPS
-from benchmarks.crashes import cluster_runner, forks, in_one_process, play, scratch
+from benchmarks.crash.matrix import cluster_runner, forks, in_one_process, play, scratch
+from benchmarks.crash.schedules import Rig, Schedule, Verdict, draw_schedules, rig
+from benchmarks.crash.steps import STEPS
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.models import entries
 from dpicl.engine.releases import UnitReleases, open_ledger

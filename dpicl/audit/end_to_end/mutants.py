@@ -39,8 +39,8 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import stream
-from dpicl.tabular.source import load_source
-from dpicl.tabular.split import split_table
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateTable
 
 _MANY = 3000

@@ -22,8 +22,8 @@ from dpicl.engine.releases import UnitReleases
 from dpicl.engine.stages.consult import KeptVotes
 from dpicl.methods import dp_icl, mst_tabicl
 from dpicl.randomness import Stream, system_stream
-from dpicl.tabular import survey
-from dpicl.tabular.levels import row_encoding
+from dpicl.tabular.central.levels import row_encoding
+from dpicl.tabular.reading import survey
 from dpicl.types import ReleasedRows
 
 _NOON = "2031-01-01T12:00:00.000+00:00"

@@ -22,7 +22,7 @@ from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import unit_stage
 from dpicl.engine.stages.charge import begin_drawing, still_missing, teller
-from dpicl.lm.embedding import open_embedder
+from dpicl.lm.local.embedding import open_embedder
 from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import dp_icl
 from dpicl.methods.common import draws_for

@@ -12,8 +12,8 @@ from dpicl.engine.batches import INDEX, begin, keep_stream
 from dpicl.engine.files import PRIVATE_MODE, write_table
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
-from dpicl.tabular.source import load_source, query_rows
-from dpicl.tabular.survey import survey
+from dpicl.tabular.reading.source import load_source, query_rows
+from dpicl.tabular.reading.survey import survey
 from dpicl.text.read import load_texts
 
 

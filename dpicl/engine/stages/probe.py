@@ -22,7 +22,7 @@ from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.lm.apart import publicly
-from dpicl.lm.embedding import open_embedder
+from dpicl.lm.local.embedding import open_embedder
 from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import ModelDescription, Scorer
 from dpicl.methods import METHODS, on_texts

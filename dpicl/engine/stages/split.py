@@ -14,10 +14,10 @@ from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.split_key import split_key
 from dpicl.engine.stage import stage, timed
-from dpicl.tabular.batches import held_out
-from dpicl.tabular.public_queries import load_queries
-from dpicl.tabular.read import rows_digest
-from dpicl.tabular.split import split_table
+from dpicl.tabular.reading.batches import held_out
+from dpicl.tabular.reading.public_queries import load_queries
+from dpicl.tabular.reading.read import rows_digest
+from dpicl.tabular.reading.split import split_table
 from dpicl.text.read import texts_digest
 from dpicl.text.split import split_texts
 

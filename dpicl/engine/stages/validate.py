@@ -14,8 +14,8 @@ from dpicl.engine.files import read_table, write_json
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
 from dpicl.errors import DataError
-from dpicl.tabular.batches import merged_violations
-from dpicl.tabular.checks import rules_of, violations
+from dpicl.tabular.reading.batches import merged_violations
+from dpicl.tabular.reading.checks import rules_of, violations
 from dpicl.text.checks import text_rules, text_violations
 
 Checked = tuple[tuple[Rule, ...], dict[Rule, int], list[bool]]

@@ -18,9 +18,9 @@ import httpx
 
 from dpicl import __version__
 from dpicl.errors import ModelError
+from dpicl.lm.endpoint.adaptive_limiter import Gate
+from dpicl.lm.endpoint.connection_pool import Lanes
 from dpicl.lm.endpoint.failures import GaveUpError, Transient, Unanswered, backoff, judge
-from dpicl.lm.endpoint.gate import Gate
-from dpicl.lm.endpoint.lanes import Lanes
 from dpicl.lm.endpoint.protocol import MOST_TOKENS, GarbledError, Reply, read_reply
 
 log = logging.getLogger(__name__)

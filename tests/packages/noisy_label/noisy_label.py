@@ -28,9 +28,9 @@ from dpicl.methods.common import ZERO_SHOT, Cost, asked_epsilon, for_unit, shots
 from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.contribution import contributing_rows
-from dpicl.tabular.encode import label_codes
-from dpicl.tabular.serialize import central_demonstrations, central_queries
+from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries
+from dpicl.tabular.reading.contribution import contributing_rows
+from dpicl.tabular.reading.encode import label_codes
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 
 

@@ -1,0 +1,1 @@
+"""How good what comes out is."""

@@ -1,0 +1,67 @@
+"""Logistic regression trained on rows of a central model, beside diffprivlib's at the same epsilon, on eight real sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+import numpy as np
+
+from benchmarks.answers.local_accuracy import EIGHT, SEEDS
+from benchmarks.figures import Figures
+from dpicl.baselines import local_baselines
+from dpicl.contract import Contract
+from dpicl.engine.settings import Settings
+from dpicl.evaluation import Metrics, majority
+from dpicl.methods import Options, gdp_tabicl, mst_tabicl, tabular_answers, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.pipeline import Cell, Unit
+from dpicl.tabular.central.levels import row_encoding, row_levels
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.types import EncodedQueries, ReleasedRows
+
+EPSILON = 1.0
+SHOWN = {"rows": "rows", "lr": "dp lr", "gnb": "dp gnb", "levels": "lr levels", "table": "lr table"}
+"""LR on released rows; diffprivlib's; LR on true rows at the contract's levels, and as they are."""
+LARGE, GOAL = ("adult", "bank", "calhousing", "jungle"), 3
+"""Sets with more than ten thousand rows, and how many points released rows may be under the table itself."""
+
+
+def _unit(method: str, contract: Contract, seed: int, *epsilons: float) -> Unit:
+    return unit_of(method, contract.name, seed, epsilons, (1,), (), True, Options())  # type: ignore[arg-type]
+
+
+def _measured(contract: Contract, split: SplitTable, seed: int) -> Mapping[str, Metrics]:
+    draws, unit = draws_for(contract, seed), _unit("mst_tabicl", contract, seed, EPSILON)
+    drawn = mst_tabicl.model_rows(mst_tabicl.count(split.train, contract, unit, draws), contract, draws)
+    central = gdp_tabicl.baselines(split.train, split.test, contract, _unit("gdp_tabicl", contract, seed, EPSILON, inf), draws)
+    encoding, truth = row_encoding(contract), ReleasedRows(row_levels(split.train, contract))
+    return {
+        "rows": mst_tabicl.baselines(drawn, split.test, contract, unit)[Cell("lr", EPSILON)],
+        "lr": central[Cell("lr", EPSILON)],
+        "gnb": central[Cell("gnb", EPSILON)],
+        "levels": local_baselines(truth, encoding, EncodedQueries(row_levels(split.test, contract)))["lr"],
+        "table": central[Cell("lr", inf)],
+    }
+
+
+def measure(figures: Figures) -> None:
+    """Points between rows at epsilon = 1 and non-private training, by large set."""
+    settings = Settings.from_environment()
+    if settings.data is None:
+        print("DPICL_DATA is not set, not measured")
+        return
+    print(f"{'accuracy':12}{'majority':>10}" + "".join(f"{told:>10}" for told in SHOWN.values()))
+    shown = []
+    for name in EIGHT:
+        contract = settings.contract(name)
+        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        runs = [_measured(contract, split, seed) for seed in SEEDS]
+        means = {key: float(np.mean([run[key].accuracy for run in runs])) for key in runs[0]}
+        most = majority(tabular_answers.truth_of(split.test, contract)).accuracy
+        print(f"{name:12}{most:10.3f}" + "".join(f"{means[key]:10.3f}" for key in SHOWN), flush=True)
+        shown.append([most, *(means[key] for key in SHOWN)])
+        if name in LARGE:
+            figures.at_most(f"central-rows-points-under-non-private-{name}", 100 * (means["table"] - means["rows"]), GOAL)
+    print(f"{'mean':12}" + "".join(f"{mean:10.3f}" for mean in np.mean(shown, axis=0)))

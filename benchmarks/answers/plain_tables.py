@@ -1,0 +1,91 @@
+"""Prompts of tables 2 and 3 through the engine and through a plain forward pass each: the same answers, cell by cell."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from benchmarks.answers.local_accuracy import EIGHT
+from benchmarks.figures import Figures
+from dpicl.contract import Contract
+from dpicl.engine.corpus import public_corpus
+from dpicl.engine.pipelines import MethodName
+from dpicl.engine.settings import Settings
+from dpicl.evaluation import answers
+from dpicl.lm.layout import CONTINUATIONS
+from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.pipeline import Cell, Unit
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import SplitTable, split_table
+
+EPSILONS, SHOTS, QUERIES = (1.0, 10.0, math.inf), (1, 2, 4, 8), 6
+Prompts = Mapping[Cell, list[str]]
+
+
+def _unit(method: MethodName, contract: Contract) -> Unit:
+    return unit_of(method, contract.name, 0, EPSILONS, SHOTS, (), False, Options())
+
+
+def table_two(split: SplitTable, contract: Contract) -> Prompts:
+    """Every prompt of LDP-TabICL on one data set."""
+    unit, draws = _unit("ldp_tabicl", contract), draws_for(contract, 0)
+    collected = ldp_tabicl.collect(split.train, contract, unit, draws)
+    return ldp_tabicl.serialise(ldp_tabicl.reconstruct(collected, unit, draws), collected, split.queries, contract, unit, draws)
+
+
+def table_three(split: SplitTable, contract: Contract) -> Prompts:
+    """Every prompt of GDP-TabICL on one data set."""
+    unit, draws = _unit("gdp_tabicl", contract), draws_for(contract, 0)
+    members = gdp_tabicl.subsample_and_group(split.train, contract, unit, draws)
+    return gdp_tabicl.serialise(gdp_tabicl.aggregate(split.train, members, contract, unit, draws), split.queries, contract)
+
+
+class Plain:
+    """The usual few lines around a model: one forward pass for every prompt and continuation, nothing shared or padded."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        self.model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+    @torch.inference_mode()
+    def score(self, prompts: list[str]) -> np.ndarray:
+        """Summed log-probabilities, shape (prompts, continuations)."""
+        return np.array([[self._score(prompt, text) for text in CONTINUATIONS] for prompt in prompts])
+
+    def _score(self, prompt: str, continuation: str) -> float:
+        before, whole = (self.tokenizer(text, return_tensors="pt").input_ids for text in (prompt, prompt + continuation))
+        told = self.model(input_ids=whole).logits[0, :-1].log_softmax(-1)
+        return float(told[torch.arange(before.shape[1] - 1, whole.shape[1] - 1), whole[0, before.shape[1] :]].sum())
+
+
+def plain_tables(figures: Figures) -> None:
+    """Answers that differ, and the largest difference of a log-probability, over all eight sets."""
+    settings = Settings.from_environment()
+    if settings.data is None:
+        print("plain tables: DPICL_DATA is not set, not measured")
+        return
+    differing, largest, count = 0, 0.0, 0
+    with tempfile.TemporaryDirectory() as home:
+        folder = build_tiny_model(Path(home), public_corpus())
+        engine, plain = TransformersScorer(str(folder), device="cpu"), Plain(folder)
+        for name in EIGHT:
+            contract = settings.contract(name)
+            split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+            for table in (table_two, table_three):
+                texts = [text for of_cell in table(split, contract).values() for text in of_cell[:QUERIES]]
+                ours, theirs = engine.score(texts, CONTINUATIONS), plain.score(texts)
+                differing += int((answers(ours) != answers(theirs)).sum())
+                largest, count = max(largest, float(np.abs(ours - theirs).max())), count + len(texts)
+            print(f"{name}: {count:,} prompts so far, {differing} answers differ, log-probabilities by {largest:.1e} at most", flush=True)
+    figures.exactly("tables-2-and-3-answers-that-differ-from-plain-passes", differing, 0)
+    figures.at_most("tables-2-and-3-largest-difference-of-log-probabilities", largest, 1e-4)

@@ -1,0 +1,1 @@
+"""Death at every step of the release protocol."""

@@ -1,0 +1,1 @@
+"""What the guarantee rests on: audits, sensitivities, concurrent spenders."""

@@ -1,0 +1,1 @@
+"""Installations of real processes."""

@@ -1,0 +1,1 @@
+"""Times of single steps, beside what a user would do."""

@@ -1,0 +1,104 @@
+"""The client's side and the inverse of the distortion at scale, against what a user would do with numpy."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from benchmarks.figures import Figures, best_of, seconds
+from dpicl.baselines import local_design, local_models
+from dpicl.mechanisms.randomised_response import Response, randomise, response
+from dpicl.randomness import system_stream
+from dpicl.tabular.local.questions import questionnaire
+from dpicl.tabular.local.reconstruct import inverse_matrix, invert
+from dpicl.tabular.local.tally import tally
+from dpicl.tabular.reading.encode import LocalEncoding
+from dpicl.types import PrivateCodes, ReleasedRows
+
+CLIENTS, COLUMNS, EPSILON = 1_000_000, 13, 5.0
+MIXED = (2, 7, 16, 7, 14, 6, 5, 2, 12, 3, 3, 9, 2)
+INVERTED = {20: 0.015, 24: 0.4, 26: 2.0}
+"""Bits of a domain, and seconds."""
+
+
+def _plain(codes: np.ndarray, law: Response, rng: np.random.Generator) -> np.ndarray:
+    """What a user writes: a uniform number, another category, where."""
+    lies = rng.integers(law.categories - 1, size=len(codes))
+    return np.where(rng.random(len(codes)) < law.truth_probability, codes, lies + (lies >= codes))
+
+
+def _randomising(figures: Figures, name: str, sizes: tuple[int, ...], goal: float, over_numpy: float) -> None:
+    rng = np.random.default_rng(0)
+    laws = [response(epsilon=EPSILON / COLUMNS, categories=size) for size in sizes]
+    truth = [rng.integers(size, size=CLIENTS).astype(np.uint8) for size in sizes]
+
+    def ours() -> None:
+        secret = system_stream()
+        for codes, law in zip(truth, laws, strict=True):
+            randomise(codes, law, secret)
+
+    own, numpy = best_of((ours, lambda: [_plain(codes, law, rng) for codes, law in zip(truth, laws, strict=True)]), 7)
+    figures.at_least(f"randomise-1M-x-13-{name}", CLIENTS * COLUMNS / own / 1e6, goal, " M cells/s")
+    figures.at_least(f"randomise-1M-x-13-{name}-over-numpy", numpy / own, over_numpy, "x")
+
+
+def _copied(figures: Figures) -> None:
+    """Ten million rows against a memory copy."""
+    law, truth = response(epsilon=EPSILON / COLUMNS, categories=2), np.random.default_rng(0).integers(2, size=10_000_000).astype(np.uint8)
+    target, secret = np.empty_like(truth), system_stream()
+    copied, own = best_of((lambda: np.copyto(target, truth), lambda: randomise(truth, law, secret)), 9)
+    figures.at_least("randomise-10M-share-of-a-copy", 100 * copied / own, 30, " %")
+
+
+def _inverting(figures: Figures) -> None:
+    laws, shares = [response(epsilon=EPSILON, categories=2)] * 14, np.random.default_rng(0).random(2**14)
+    matrices = [inverse_matrix(law) for law in laws]
+    dense = seconds(lambda: reduce(np.kron, matrices) @ shares, 1)
+    figures.at_least("reconstruct-2^14-over-dense", dense / seconds(lambda: invert(shares, laws), 20), 20_000, "x")
+    for bits, goal in INVERTED.items():
+        laws, shares = [response(epsilon=EPSILON, categories=2)] * bits, np.ones(2**bits)
+        figures.at_most(f"reconstruct-2^{bits}", seconds(lambda laws=laws, shares=shares: invert(shares, laws), 3), goal, " s")  # type: ignore[misc]
+
+
+def _asking(figures: Figures) -> None:
+    """Questions to a million clients."""
+    codes = PrivateCodes(np.random.default_rng(0).integers(2, size=(CLIENTS, COLUMNS)).astype(np.uint8))
+    asked = questionnaire((2,) * COLUMNS, "subset", EPSILON)
+    chance = system_stream()
+    spent = seconds(lambda: tally(codes, asked, chance=chance, secret=system_stream()), 3)
+    print(f"a subset of columns asked of 1M clients, {len(asked.questions)} questions: {spent:.2f} s")
+
+
+def _fitting(figures: Figures) -> None:
+    """Baselines on a million released rows of twelve bits and a label: on the rows, and on distinct ones with their counts."""
+    rng, encoding = np.random.default_rng(0), LocalEncoding("k-ary", tuple(f"a{i}" for i in range(COLUMNS)), (2,) * COLUMNS)
+    features = (rng.random((CLIENTS, COLUMNS - 1)) < rng.random(COLUMNS - 1)).astype(np.uint8)
+    label = features @ rng.normal(size=COLUMNS - 1) + rng.normal(size=CLIENTS) > 0
+    rows = ReleasedRows(np.column_stack([features, label]).astype(np.uint8))
+
+    def on_rows() -> list[Any]:
+        levels = encoding.decode(rows.codes)
+        return [model.fit(local_design(levels, encoding), levels[:, -1]) for model in (LogisticRegression(max_iter=1000), GaussianNB())]
+
+    plain, weighted = on_rows(), local_models(rows, encoding)
+    assert isinstance(weighted, dict)
+    slow, fast = best_of((on_rows, lambda: local_models(rows, encoding)), 3)
+    figures.at_least("baselines-on-weighted-cells-over-rows", slow / fast, 4, "x")
+    figures.at_most("baselines-on-weighted-cells-lr-largest-difference", float(np.abs(plain[0].coef_ - weighted["lr"].coef_).max()), 1e-4)
+    figures.at_most(
+        "baselines-on-weighted-cells-gnb-largest-difference", float(np.abs(plain[1].theta_ - weighted["gnb"].theta_).max()), 1e-9
+    )
+
+
+def measure(figures: Figures) -> None:
+    """Everything, on one core as far as numpy leaves it there."""
+    _randomising(figures, "binary", (2,) * COLUMNS, 1500, 15)
+    _randomising(figures, "mixed", MIXED, 700, 7)
+    _copied(figures)
+    _fitting(figures)
+    _inverting(figures)
+    _asking(figures)

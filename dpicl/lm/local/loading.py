@@ -1,0 +1,88 @@
+"""Loading a language model in the usual transformers layout, and what its tokenizer says of its tokens.
+
+No code from a model's folder is run, and no pickled weights are read.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from dpicl.errors import ModelError, ParameterError
+from dpicl.lm.local.batching import Tokens
+from dpicl.lm.local.model_files import Dtype
+
+_FORWARD_INPUTS = {"attention_mask", "position_ids", "logits_to_keep"}
+_LOAD_ERRORS = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
+
+
+def choose_device(device: str) -> torch.device:
+    """The device that `auto`, `cpu`, `cuda` or `cuda:N` means here.
+
+    Raises:
+        ParameterError: this machine does not have it.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    chosen = torch.device(device)
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise ParameterError("device", device, f"auto or cpu; the number of CUDA devices here is {torch.cuda.device_count()}")
+    return chosen
+
+
+def load(folder: Path, name: str, dtype: Dtype, attention: str | None) -> tuple[Any, Any]:
+    """Tokenizer and model from a folder, offline; None lets the model choose how it attends.
+
+    `dtype` goes to `from_pretrained`, which keeps the rotary frequencies in float32; a
+    later `.to(torch.bfloat16)` would round them and move decisions in long prompts.
+
+    Raises:
+        ModelError: files are missing, broken or not of a model that can be scored.
+    """
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    weights: dict[str, Any] = {"dtype": getattr(torch, dtype), "use_safetensors": True, "output_loading_info": True}
+    weights |= {"attn_implementation": attention} if attention else {}
+    loaded: Any
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
+        loaded = AutoModelForCausalLM.from_pretrained(folder, **weights, **safely)
+    except _LOAD_ERRORS as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
+        raise ModelError(f"model {name!r} cannot be loaded ({reason}); expected config, safetensors and tokenizer files") from None
+    model, report = loaded
+    missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
+    if missing:
+        raise ModelError(f"model {name!r} lacks {missing} of its weights; expected complete safetensors files")
+    if not set(inspect.signature(model.forward).parameters) >= _FORWARD_INPUTS:
+        raise ModelError(f"model {name!r} is a {type(model).__name__}; expected a decoder that takes {sorted(_FORWARD_INPUTS)}")
+    return tokenizer, model
+
+
+def leading_tokens(tokenizer: Any) -> Tokens:
+    """What this tokenizer puts before a text by itself, such as a start token."""
+    plain = tokenizer("a", add_special_tokens=False).input_ids
+    marked = tokenizer("a").input_ids
+    return tuple(marked[: marked.index(plain[0])])
+
+
+def known_tokens(tokenizer: Any) -> list[int]:
+    """Ids that the tokenizer has a text for, ascending; a model's own vocabulary may be padded beyond them."""
+    return sorted(set(tokenizer.get_vocab().values()))
+
+
+def ending_tokens(tokenizer: Any, model: Any) -> frozenset[int]:
+    """The model's own ends, all tokens that hold a line break, and " END" where it is one token after a text."""
+    told = model.generation_config.eos_token_id
+    own = [tokenizer.eos_token_id, *(told if isinstance(told, list) else [told])]
+    known = known_tokens(tokenizer)
+    breaks = [token for token, text in zip(known, tokenizer.batch_decode([[token] for token in known]), strict=True) if "\n" in text]
+    before, whole = (tokenizer(text, add_special_tokens=False).input_ids for text in (":", ": END"))
+    marks = whole[len(before) :] if whole[:-1] == before else []
+    return frozenset(int(token) for token in (*own, *breaks, *marks) if token is not None)

@@ -1,0 +1,52 @@
+"""Reading many token sequences in padded batches: for models that cannot share beginnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpicl.lm.local.batching import Tokens, pad_left, plan_batches
+from dpicl.lm.local.oom_retry import in_pieces
+
+Places = list[tuple[int, int]]
+"""Row and position of every logit vector."""
+
+
+def read_padded(
+    model: Any, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]], *, device: torch.device, token_budget: int
+) -> Iterator[tuple[Places, torch.Tensor]]:
+    """Logits at the wanted positions of every row, in no particular order.
+
+    Yields:
+        Places and their logits, shape (places, vocabulary), on the device.
+
+    Raises:
+        ModelError: memory does not suffice for one row.
+    """
+    for batch in plan_batches([len(row) for row in rows], token_budget):
+        yield from in_pieces(batch, lambda piece: _read(model, piece, rows, wanted, device))
+
+
+@torch.inference_mode()
+def _read(
+    model: Any, batch: Sequence[int], rows: Sequence[Tokens], wanted: Sequence[Sequence[int]], device: torch.device
+) -> tuple[Places, torch.Tensor]:
+    padded = pad_left([rows[row] for row in batch])
+    places = [(row, position) for row in batch for position in wanted[row]]
+    lines = [line for line, row in enumerate(batch) for _ in wanted[row]]
+    back = [position - len(rows[row]) for row, position in places]
+
+    def there(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(device)
+
+    logits = model(
+        input_ids=there(padded.tokens),
+        attention_mask=there(padded.mask),
+        position_ids=there(padded.positions),
+        logits_to_keep=-min(back, default=-1),
+        use_cache=False,
+    ).logits
+    return places, logits[lines, back]

@@ -1,0 +1,287 @@
+"""Scoring and voting with a local model in the usual transformers layout, on a CPU or a GPU.
+
+Tokens are cut as in lm-evaluation-harness: a continuation's tokens are those of prompt +
+continuation without those of the prompt, and blanks at the prompt's end count as part of
+the continuation. Equal prompts are computed once, and so are beginnings that prompts share,
+where the model's attention allows it (`tree_reader`). The batches follow from the set of
+prompts alone, so their order never changes a result.
+
+Nothing is truncated, no code from a model's folder is run, and no pickled weights are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpicl.errors import ModelError, TooLongError
+from dpicl.lm.local.batching import Row, Tokens, rows_of
+from dpicl.lm.local.generation import generate
+from dpicl.lm.local.loading import choose_device, ending_tokens, known_tokens, leading_tokens, load
+from dpicl.lm.local.model_files import Dtype, find_model_files, is_model_folder, model_digest
+from dpicl.lm.local.padded_reader import Places, read_padded
+from dpicl.lm.local.tiny import UNTRAINED_NOTE
+from dpicl.lm.local.tree_attention import NAME, NotShareable
+from dpicl.lm.local.tree_reader import read_shared
+from dpicl.lm.local.vote_reader import FreshRows, Reader, count_votes
+from dpicl.lm.requests import ModelDescription, Progress, Trust
+from dpicl.lm.votes.vote_session import CachedSession
+from dpicl.lm.votes.voting import Ballot, VoteRule, Votes, VotingSession, check_sums
+
+_TOKEN_BUDGET = {"cpu": 4096, "cuda": 16384}
+_PROBE = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9, 3, 4, 2))
+"""Two rows that share a beginning; every vocabulary has these tokens."""
+
+
+class TransformersScorer:
+    """A `Scorer` and a `Writer` around one loaded causal language model.
+
+    Args:
+        path_or_id: a folder with config.json, or a hub id `org/name`.
+        revision: branch, tag or commit on the hub.
+        dtype: `float32`, `bfloat16` or `float16` for the weights; probabilities are always float32.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda` or `cuda:N`.
+        token_budget: tokens per forward pass; a batch that does not fit is halved. By default
+            what runs fastest: small batches stay in a CPU's cache, large ones fill a GPU.
+        share: read shared beginnings once; off, rows are padded to batches.
+        name, kind, trust: what the description says; the name defaults to the id.
+
+    Raises:
+        ModelError: the model is missing, gated, incomplete or not of a kind that can be scored.
+    """
+
+    def __init__(
+        self,
+        path_or_id: str,
+        *,
+        revision: str | None = None,
+        dtype: Dtype = "float32",
+        device: str = "auto",
+        token_budget: int | None = None,
+        share: bool = True,
+        name: str | None = None,
+        kind: str = "transformers",
+        trust: Trust = "local",
+    ) -> None:
+        folder, commit = find_model_files(path_or_id, revision)
+        self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
+        self._device = choose_device(device)
+        self._token_budget = token_budget or _TOKEN_BUDGET[self._device.type]
+        for attention in (NAME, None) if share else (None,):
+            self._model: Any = None  # two of them may not fit the memory
+            try:
+                self._tokenizer, self._model = load(folder, self._name, dtype, attention)
+            except ModelError:
+                if attention:  # some models attend in their own way only
+                    continue
+                raise
+            self._move_to_device()
+            self.shares = bool(attention) and self._can_share()
+            if self.shares:
+                break
+        self.leading: Tokens = leading_tokens(self._tokenizer)
+        self._vocabulary = int(self._model.get_input_embeddings().weight.shape[0])  # a token from here on would end a GPU's work for good
+        trained = not getattr(self._model.config, "dpicl_untrained", False)
+        self.description = ModelDescription(
+            name=self._name,
+            kind=kind,
+            revision=commit,
+            digest=model_digest(folder, commit),
+            trained=trained,
+            trust=trust,
+            note=getattr(self._model.config, "dpicl_note", "") if trained else UNTRAINED_NOTE,
+        )
+
+    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+        """See `Scorer.score`.
+
+        Raises:
+            ModelError: before anything is computed, if a prompt is longer than the model's context.
+        """
+        unique = sorted(set(prompts))
+        place = {prompt: index for index, prompt in enumerate(unique)}
+        order = np.array([place[prompt] for prompt in prompts], dtype=np.int64)
+        rows = self._rows(unique, continuations)
+        self._check_rows(list({row.prompt: row.tokens for row in sorted(rows, key=lambda row: len(row.tokens))}.values()))
+        scores = np.zeros((len(unique), len(continuations)))
+        pending = np.zeros(len(unique), dtype=np.int64)
+        for row in rows:
+            pending[row.prompt] += len(row.asked)
+        for places, logits in self._read([row.tokens for row in rows], [tuple(row.asked) for row in rows]):
+            self._add(scores, rows, places, logits)
+            np.subtract.at(pending, [rows[row].prompt for row, _ in places], 1)
+            if progress is not None:
+                progress(int((pending[order] == 0).sum()))
+        return scores[order]
+
+    def next_tokens(self, prompts: Sequence[str]) -> np.ndarray:
+        """Log-probability of every token of the vocabulary after each prompt, in nats: float32 of shape (prompts, vocabulary).
+
+        Raises:
+            ModelError: as `score`.
+        """
+        unique = sorted(set(prompts))
+        rows = [self._prompt_tokens(prompt) for prompt in unique]
+        self._check_rows(rows)
+        found: dict[int, np.ndarray] = {}
+        for places, logits in self._read(rows, [(len(row) - 1,) for row in rows]):
+            found |= zip([row for row, _ in places], logits.float().log_softmax(-1).cpu().numpy(), strict=True)
+        return np.stack([found[unique.index(prompt)] for prompt in prompts])
+
+    def generate(
+        self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
+    ) -> list[str]:
+        """What the model writes after each prompt; see `generation.generate`.
+
+        Raises:
+            ModelError: as `score`; prompt and new tokens must fit the context together.
+        """
+        rows = [self._prompt_tokens(prompt) for prompt in prompts]
+        self._check_rows([row + (0,) * new_tokens for row in rows])
+        return generate(
+            self._model,
+            self._tokenizer,
+            rows,
+            new_tokens=new_tokens,
+            stop=stop,
+            temperature=temperature,
+            seed=seed,
+            token_budget=self._token_budget,
+            device=self._device,
+        )
+
+    @property
+    def context(self) -> int | None:
+        """See `Writer.context`."""
+        return getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """See `Writer.ends`."""
+        return ending_tokens(self._tokenizer, self._model)
+
+    def encode(self, text: str) -> Tokens:
+        """See `Writer.encode`."""
+        return tuple(self._tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
+
+    def decode(self, tokens: Tokens) -> str:
+        """See `Writer.decode`."""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
+        """See `Writer.vote`; equal prompts are read once."""
+        check_sums(ballots, rule)
+        reader = self._reader()
+        votes = count_votes(reader, dict(enumerate(ballots)), rule, FreshRows(reader), FreshRows(reader))
+        return [votes[number] for number in range(len(ballots))]
+
+    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> VotingSession:
+        """See `Writer.session`; keys and values of every row are kept as long as memory suffices."""
+        check_sums(ballots, rule)
+        return CachedSession(self._reader(), ballots, rule)
+
+    def _reader(self) -> Reader:
+        """What votes are read with; on a GPU in padded batches, since every block of a tree costs launches of its own."""
+        limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
+        read = self._read if self._device.type == "cpu" else partial(read_padded, self._model, **limits)
+        return Reader(self._model, self._name, self._device, self._known, self.context, self._token_budget, self._vocabulary, read)
+
+    @cached_property
+    def _known(self) -> torch.Tensor:
+        return torch.tensor(known_tokens(self._tokenizer), device=self._device)
+
+    def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> Iterator[tuple[Places, torch.Tensor]]:
+        """Logits at the wanted positions; beginnings are shared where that is possible."""
+        limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
+        if self.shares:
+            try:
+                yield from read_shared(self._model, rows, wanted, **limits)
+                return
+            except NotShareable:  # raised by the first batch, or never
+                pass
+        yield from read_padded(self._model, rows, wanted, **limits)
+
+    def _can_share(self) -> bool:
+        """Whether a small tree gives what plain rows give: a model may attend in ways of its own."""
+        wanted = [(len(row) - 1,) for row in _PROBE]
+        try:
+            read = [
+                dict(_by_place(reader(self._model, _PROBE, wanted, device=self._device, token_budget=64)))
+                for reader in (read_shared, read_padded)
+            ]
+        except (NotShareable, RuntimeError, TypeError, ValueError, AttributeError):
+            return False
+        tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.1
+        return all(bool(torch.allclose(read[0][place], read[1][place], rtol=tolerance, atol=tolerance)) for place in read[1])
+
+    def _add(self, scores: np.ndarray, rows: Sequence[Row], places: Places, logits: torch.Tensor) -> None:
+        """Add the log-probabilities of what these places predict."""
+        steps = [
+            (line, token, rows[row].prompt, continuation)
+            for line, (row, position) in enumerate(places)
+            for continuation, token in rows[row].asked[position]
+        ]
+        if not steps:
+            return
+        line, token, prompt, continuation = np.array(steps).T
+        values = logits.float().log_softmax(-1)[torch.from_numpy(line), torch.from_numpy(token)].double().cpu().numpy()
+        if not np.isfinite(values).all():
+            raise ModelError(f"model {self._name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
+        np.add.at(scores, (prompt, continuation), values)
+
+    def _move_to_device(self) -> None:
+        try:
+            self._model.to(self._device)
+        except torch.OutOfMemoryError:
+            raise ModelError(f"model {self._name!r} does not fit on {self._device}; expected dtype bfloat16 or a smaller model") from None
+
+    def _rows(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[Row]:
+        """Tokenise; one row per prompt, or several if continuations of many tokens differ."""
+        endings: dict[str, list[Tokens]] = {}
+        rows: list[Row] = []
+        for index, prompt in enumerate(prompts):
+            tokens = self._prompt_tokens(prompt.rstrip())
+            ending = prompt[max(prompt.rstrip().rfind(" "), 0) :]
+            if ending not in endings:
+                endings[ending] = [self._continuation_tokens(ending, text) for text in continuations]
+            rows += rows_of(index, tokens, endings[ending])
+        return rows
+
+    def _prompt_tokens(self, prompt: str) -> Tokens:
+        tokens = self.leading + self.encode(prompt)
+        if not tokens:
+            raise ModelError("a prompt is empty and this model has no start token; expected at least one token")
+        return tokens
+
+    def _continuation_tokens(self, ending: str, continuation: str) -> Tokens:
+        """Tokens of the continuation after a prompt's last word and blanks."""
+        before, whole = self.encode(ending.rstrip()), self.encode(ending + continuation)
+        if whole[: len(before)] != before or len(whole) == len(before):
+            raise ModelError(
+                f"continuation {continuation!r} changes the tokens of the prompt before it or adds none; "
+                f"expected one that starts with a blank, such as ' Yes'"
+            )
+        return whole[len(before) :]
+
+    def _check_rows(self, rows: Sequence[Tokens]) -> None:
+        """Refuse rows that the model cannot read: longer than its context, or with tokens that it does not have."""
+        unknown = sum(max(row) >= self._vocabulary for row in rows if row)
+        if unknown:
+            raise ModelError(f"model {self._name!r} does not have all tokens of its tokenizer (prompts: {unknown}); expected another model")
+        longest = max(map(len, rows), default=0)
+        if self.context is not None and longest > self.context:
+            count = sum(len(row) > self.context for row in rows)
+            raise TooLongError(
+                f"a prompt has {longest} tokens, but model {self._name!r} reads at most {self.context} "
+                f"({count} distinct {'prompt is' if count == 1 else 'prompts are'} too long); "
+                f"expected fewer demonstrations or a model with a longer context"
+            )
+
+
+def _by_place(parts: Iterator[tuple[Places, torch.Tensor]]) -> Iterator[tuple[tuple[int, int], torch.Tensor]]:
+    for places, logits in parts:
+        yield from zip(places, logits.float(), strict=True)

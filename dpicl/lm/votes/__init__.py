@@ -1,0 +1,1 @@
+"""Texts that many prompts write together: votes in whole numbers."""

@@ -1,0 +1,76 @@
+"""From a voter's logits to a vote in whole numbers, for numpy and torch alike.
+
+Everything is computed per voter, from its own logits z at the candidates, in float64:
+
+    (1)  probability   v_j = floor(p_j S),                           p = softmax(z)
+    (2)  relative      v_j = floor(p_j / max p S)
+    (3)  logit         v_j = floor((1 - min(max z - z_j, c) / c) S)
+
+Whatever the arithmetic does, v_j is a whole number in 0..S, and of kind (1) their sum is at most S:
+numbers are clamped, and a vote whose sum is larger after all counts nothing. So one voter's vote that
+is exchanged for another, or for none, moves
+
+    (1)  the sums by an l2 norm of at most sqrt(2) S: |u - v|^2 = |u|^2 + |v|^2 - 2 uv <= 2 S^2
+    (2)  the difference of two candidates' sums by at most 2 S
+    (3)  the same
+
+and a voter that comes or goes moves the sums by an l2 norm of at most S in (1), every sum by 0..S and
+the difference of two by at most S in (2) and (3). A voter with a logit that is not finite votes 0 for all.
+
+Source  (1) and (2) arXiv 2309.11765, algorithm 1; (3) arXiv 2407.12108, clipped logits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpicl.lm.votes.voting import VoteRule
+
+_BELOW_ONE = 1 - 1e-9
+"""Rounding errors of a softmax over fewer than 2^22 candidates are smaller, so that no vote's sum exceeds S."""
+
+
+def candidates_of(logits: Any, known: Any, count: int | None, xp: Any) -> Any:
+    """The likeliest tokens after the public prompt, the likeliest first; of equal ones the lower id.
+
+    Args:
+        logits: shape (vocabulary,); tokens of -inf are no candidates.
+        known: ids that may be written, ascending.
+        count: how many; None: all.
+        xp: numpy or torch, whichever the arrays are of.
+
+    Returns:
+        Ids, shape (candidates,), of the kind of `known`.
+    """
+    told = logits[known]
+    possible = int((told > -float("inf")).sum())
+    return known[xp.argsort(-told, stable=True)[: min(count or possible, possible)]]
+
+
+def whole_votes(logits: Any, rule: VoteRule, xp: Any) -> Any:
+    """Every voter's vote by the equations above.
+
+    Args:
+        logits: at the candidates, shape (voters, candidates).
+        rule: kind, units and clip.
+        xp: numpy or torch, whichever the array is of.
+
+    Returns:
+        Shape (voters, candidates), int64.
+    """
+    told = xp.asarray(logits, dtype=xp.float64)
+    counted = xp.isfinite(told).all(axis=1, keepdims=True)
+    told = xp.where(counted, told, 0.0)
+    shares = _shares(told - xp.amax(told, axis=1, keepdims=True), rule, xp)
+    votes = xp.asarray(xp.clip(xp.floor(shares * rule.units), 0, rule.units), dtype=xp.int64)
+    if rule.kind == "probability":
+        counted = counted & (votes.sum(axis=1, keepdims=True) <= rule.units)
+    return xp.where(counted, votes, 0)
+
+
+def _shares(gaps: Any, rule: VoteRule, xp: Any) -> Any:
+    """Votes before they are cut into units; `gaps` are how far logits lie from the largest, from 0 downwards."""
+    if rule.clip is not None:
+        return 1 + xp.clip(gaps, -rule.clip, 0) / rule.clip
+    weights = xp.exp(gaps)
+    return weights if rule.kind == "relative" else weights / weights.sum(axis=1, keepdims=True) * _BELOW_ONE

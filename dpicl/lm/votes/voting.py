@@ -1,0 +1,221 @@
+"""A text that many prompts write together, token by token: who votes, how, and what comes out. No model needed.
+
+Every voter is a whole prompt that holds some private examples; all of a text are followed by what
+was written so far. `votes` says what a voter's vote is and how far one voter moves the sums, and
+`mechanisms.private_token` puts noise on them.
+
+Trust       Sums are private until noise is on them. Candidates follow from the public prompt and
+            what was written, and whether a ballot has voters at all must be public too.
+Not covered that voters are read together: one voter's prompt moves the votes of others by what
+            rounding does, in float32 by a few units of 2^20, in bfloat16 by far more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import numpy as np
+
+from dpicl.errors import ModelError, ParameterError
+from dpicl.lm.local.batching import Tokens
+from dpicl.lm.requests import ModelDescription
+
+_LARGEST_SUM = 1 << 62
+_MOST_UNITS = 1 << 40
+"""A vote is computed in float64, whose whole numbers are exact up to 2^53."""
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """One text that is being written: who votes on its next token.
+
+    Args:
+        public: the public prompt: instruction and header, no example.
+        voters: whole prompts, one per voter; without any, the public prompt votes alone.
+        written: what follows every one of them so far.
+    """
+
+    public: Tokens
+    voters: tuple[Tokens, ...]
+    written: Tokens
+
+
+@dataclass(frozen=True)
+class VoteRule:
+    """What a vote is; see `votes.whole_votes`.
+
+    Args:
+        candidates: K: so many of the public prompt's likeliest tokens; None: the whole vocabulary.
+        units: S: what a voter's vote is counted in, at most 2^40.
+        clip: c, of `logit` only: a candidate so many nats below the likeliest has no vote.
+
+    Raises:
+        ParameterError: a number is out of its range, or a clip stands with another kind than `logit`.
+    """
+
+    kind: Literal["probability", "relative", "logit"]
+    candidates: int | None
+    units: int
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.candidates is not None and self.candidates < 1:
+            raise ParameterError("candidates", self.candidates, "at least 1, or None for the whole vocabulary")
+        if not 1 <= self.units <= _MOST_UNITS:
+            raise ParameterError("units", self.units, "a whole number from 1 to 2^40")
+        if (self.clip is not None) != (self.kind == "logit"):
+            raise ParameterError("clip", self.clip, "a number for votes of kind logit, and none for others")
+        if self.clip is not None and not 0 < self.clip < float("inf"):
+            raise ParameterError("clip", self.clip, "a finite number of nats above 0")
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What the voters of one ballot said: two int64 arrays of shape (candidates,).
+
+    Args:
+        candidates: token ids, the likeliest in the public prompt first; of equal ones the lower id.
+        sums: over all voters, exact; a repeated voter counts as often as it stands there.
+    """
+
+    candidates: np.ndarray
+    sums: np.ndarray
+
+
+class VotingSession(Protocol):
+    """Texts whose voters stay the same from the first token to the last."""
+
+    def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
+        """Votes on the next token of every text that is not finished.
+
+        Args:
+            written: for every ballot, what to append to what was written before; None once it is
+                finished, in this call and in all that follow.
+
+        Raises:
+            ModelError: a public prompt with what was written is longer than the context.
+            ParameterError: not one entry for every ballot, or tokens for one that was finished.
+        """
+        ...
+
+
+class Writer(Protocol):
+    """A local model whose prompts can vote."""
+
+    @property
+    def description(self) -> ModelDescription:
+        """The model that writes."""
+        ...
+
+    @property
+    def leading(self) -> Tokens:
+        """What stands before every text, such as a start token; whoever makes a prompt puts it there."""
+        ...
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Tokens that end a text: the model's own, all that hold a line break, and " END" where it is one token."""
+        ...
+
+    @property
+    def context(self) -> int | None:
+        """Most tokens that the model reads, if it has such a limit."""
+        ...
+
+    def encode(self, text: str) -> Tokens:
+        """Tokens of a text, without `leading`."""
+        ...
+
+    def decode(self, tokens: Tokens) -> str:
+        """The text of tokens, without special ones."""
+        ...
+
+    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
+        """Votes on the next token of every ballot, in order.
+
+        A voter whose prompt with what was written is longer than the context votes for nobody, and
+        so does one after whom the model answers with numbers that are not finite: errors would tell.
+
+        Raises:
+            ModelError: a public prompt with what was written is longer than the context.
+            ParameterError: so many voters that their sum may not fit 64 bits.
+        """
+        ...
+
+    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> VotingSession:
+        """The same for voters that stay: what was read is not read again.
+
+        Raises:
+            ParameterError: as `vote`.
+        """
+        ...
+
+
+def check_sums(ballots: Sequence[Ballot], rule: VoteRule) -> None:
+    """Refuse more voters than exact sums can hold.
+
+    Raises:
+        ParameterError: so many voters of one ballot that their sum may not fit 64 bits.
+    """
+    most = max((len(ballot.voters) for ballot in ballots), default=0)
+    if most * rule.units >= _LARGEST_SUM:
+        raise ParameterError("voters", most, f"fewer than 2^62 / {rule.units} for each text")
+
+
+def fits(row: Tokens, context: int | None) -> bool:
+    """Whether a model with this context can read a row at all."""
+    return 0 < len(row) <= (context or len(row))
+
+
+def check_public(rows: Iterable[Tokens], *, name: str, context: int | None) -> None:
+    """Refuse public prompts, with what was written after them, that the model cannot read.
+
+    Raises:
+        ModelError: says how long the longest is.
+    """
+    wrong = [len(row) for row in rows if not fits(row, context)]
+    if wrong:
+        raise ModelError(
+            f"a public prompt with what was written after it has {max(wrong)} tokens, but model {name!r} reads at least 1 "
+            f"and at most {context} (texts: {len(wrong)}); expected fewer tokens or a model with a longer context"
+        )
+
+
+class OpenBallots:
+    """The ballots of a session that are not finished, as far as they are written."""
+
+    def __init__(self, ballots: Sequence[Ballot]) -> None:
+        self._count = len(ballots)
+        self.open = dict(enumerate(ballots))
+
+    def append(self, written: Sequence[Tokens | None]) -> None:
+        """See `VotingSession.vote`."""
+        if len(written) != self._count:
+            raise ParameterError("written", len(written), f"one entry for each of {self._count} texts")
+        finished = sum(tokens is not None and number not in self.open for number, tokens in enumerate(written))
+        if finished:
+            raise ParameterError("written", f"{finished} texts", "None for texts that were finished before")
+        self.open = {
+            number: replace(ballot, written=ballot.written + tokens)
+            for number, ballot in self.open.items()
+            if (tokens := written[number]) is not None
+        }
+
+    def in_order(self, votes: Mapping[int, Votes]) -> list[Votes | None]:
+        """Votes on the open ballots, with None in the place of finished ones."""
+        return [votes.get(number) for number in range(self._count)]
+
+
+class FreshSession:
+    """A session that keeps nothing but the texts."""
+
+    def __init__(self, ballots: Sequence[Ballot], vote: Callable[[Sequence[Ballot]], list[Votes]]) -> None:
+        self._ballots, self._vote = OpenBallots(ballots), vote
+
+    def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
+        """See `VotingSession.vote`."""
+        self._ballots.append(written)
+        votes = self._vote(list(self._ballots.open.values()))
+        return self._ballots.in_order(dict(zip(self._ballots.open, votes, strict=True)))

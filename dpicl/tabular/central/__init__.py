@@ -1,0 +1,1 @@
+"""What a curator counts: groups, noisy averages, noisy pairs of columns, and the model that explains them."""

@@ -1,0 +1,241 @@
+"""Noisy averages of every group: the released demonstrations of GDP-TabICL.
+
+Trust       Central: the curator reads the subsample; only noisy averages leave.
+Unit        One row.
+Neighbours  ADD_OR_REMOVE_ONE; a contract that asks for REPLACE_ONE is charged twice.
+Guarantee   epsilon-DP, delta = 0: columns of a group in sequence, groups in parallel
+            (their predicates are public). Subsampling amplifies it afterwards.
+Paper       DP-TabICL algorithm 2 and section V-E, mended (see the mechanisms).
+
+    (1)  epsilon_j = epsilon / C    C columns that are paid for in the group
+    (2)  category or label: argmax of a noisy histogram over the public categories
+    (3)  number: noisy mean on the contract's bounds, narrowed by the group's predicate
+
+    (4)  `shared-count`: one noisy count of the group, and (3) from a noisy sum over it; the count is one of the C
+
+Symbols     C leaves out what the predicate already says; `all-columns` is the paper's
+            split, which pays for those columns too.
+Not covered correlations between columns of a group; columns are averaged one by one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours, compose_parallel, compose_sequential
+from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.mechanisms import noisy_count, noisy_mean
+from dpicl.mechanisms.noisy_mean import Grid, Origin
+from dpicl.randomness import Stream
+from dpicl.tabular.central.group import Group
+from dpicl.tabular.central.sums import GroupSums, group_sums
+from dpicl.types import PrivateTable, ReleasedGroup, ReleasedGroups
+
+CITATIONS = ("carey2024dptabicl",)
+Allocation = Literal["paid-columns", "all-columns", "shared-count"]
+Way = TypeVar("Way")
+
+
+@dataclass(frozen=True)
+class AggregateOptions:
+    """Choices that cost the same epsilon: the paper's are `all-columns` and `lower`."""
+
+    allocation: Allocation = "paid-columns"
+    sum_origin: Origin = "centre"
+
+
+def guarantee(groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions) -> Guarantee:
+    """What `aggregate` costs before amplification, known before any row is read."""
+    total = noisy_count.exact_epsilon(epsilon)
+    return compose_parallel([_group_guarantee(group, contract, _share(group, contract, total, options), options) for group in groups])
+
+
+def _group_guarantee(group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions) -> Guarantee:
+    histograms = [name for name in _paid(group, contract) if isinstance(contract.columns[name], CategoryColumn)]
+    means = [name for name in _paid(group, contract) if name not in histograms]
+    shared = options.allocation == "shared-count"
+    of_mean = noisy_mean.sum_guarantee if shared else noisy_mean.guarantee
+    counts = (group.label is None) + (shared and bool(means))
+    costs = [
+        *[noisy_count.guarantee(share)] * len(histograms),
+        *[of_mean(_grid(name, group, contract, options), share) for name in means],
+        *[noisy_count.guarantee(share)] * counts,  # in this order they were always written down, and a release's price stands
+    ]
+    return compose_sequential(costs) if costs else Guarantee(0.0, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", Event("public-key"))
+
+
+def aggregate(
+    table: PrivateTable,
+    members: np.ndarray,
+    groups: tuple[Group, ...],
+    contract: Contract,
+    *,
+    epsilon: float,
+    options: AggregateOptions,
+    stream: Stream,
+) -> ReleasedGroups:
+    """Average every group; equations (1) to (3).
+
+    Args:
+        members: position in `groups` of each row, shape (rows,); rows of no group are -1.
+
+    Returns:
+        One released group per public key, empty groups included.
+    """
+    rows = np.flatnonzero(members >= 0)
+    sums = exact_sums(table, rows, members[rows], groups, contract, options=options)
+    return noised(sums, groups, contract, epsilon=epsilon, options=options, stream=stream)
+
+
+def exact_sums(
+    table: PrivateTable,
+    rows: np.ndarray,
+    members: np.ndarray,
+    groups: tuple[Group, ...],
+    contract: Contract,
+    *,
+    options: AggregateOptions,
+) -> GroupSums:
+    """What `noised` needs to know of the rows at these positions, each in the group that `members` says; private."""
+    numbers = [name for name in contract.features if not isinstance(contract.columns[name], CategoryColumn)]
+    grids = {name: [_open_grid(name, group, contract, options) for group in groups] for name in numbers}
+    return group_sums(table, rows, members, len(groups), contract, grids)
+
+
+def noised(
+    sums: GroupSums, groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions, stream: Stream
+) -> ReleasedGroups:
+    """Equations (1) to (3) on exact sums of whole groups: the only draw of noise."""
+    total = noisy_count.exact_epsilon(epsilon)
+    parts = [_Part(group, _share(group, contract, total, options)) for group in groups]
+    if options.allocation == "shared-count":
+        sums = replace(sums, rows=_noisy_rows(sums, parts, contract, stream))
+    columns = {name: _column(sums, name, parts, contract, options, stream) for name in contract.features}
+    labels = _labels(sums, parts, stream)
+    averages = [{name: column[i] for name, column in columns.items()} for i in range(len(parts))]
+    return ReleasedGroups(
+        tuple(ReleasedGroup(part.group.key, values, label) for part, values, label in zip(parts, averages, labels, strict=True))
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A group, and what each of its columns is paid."""
+
+    group: Group
+    share: Fraction | None
+
+
+def _noisy_rows(sums: GroupSums, parts: Sequence[_Part], contract: Contract, stream: Stream) -> np.ndarray:
+    """The count of equation (4), of every group that has a number to average; 0 for others: shape (groups,)."""
+    asked = [any(not isinstance(contract.columns[name], CategoryColumn) for name in _paid(part.group, contract)) for part in parts]
+    found = np.zeros(len(parts), dtype=np.int64)
+    for (_, share), places in _alike([True if one else None for one in asked], parts).items():
+        found[places] = noisy_count.noisy_counts([int(sums.rows[i]) for i in places], epsilon=share, stream=stream)
+    return found
+
+
+_Codes = tuple[int, ...]
+"""The categories that a group's predicate leaves open, as numbers."""
+
+
+def _column(
+    sums: GroupSums, name: str, parts: Sequence[_Part], contract: Contract, options: AggregateOptions, stream: Stream
+) -> list[float | str]:
+    """Equations (2) and (3), or what is known."""
+    known, declared = [_known(name, part.group, contract) for part in parts], contract.columns[name]
+    if not isinstance(declared, CategoryColumn):
+        grids = [_open_grid(name, part.group, contract, options) for part in parts]
+        means = _means(sums, name, grids, parts, stream, shared=options.allocation == "shared-count")
+        return [means[i] if value is None else value for i, value in enumerate(known)]
+    categories = declared.categories
+    open_codes = [
+        tuple(map(categories.index, _open_categories(name, part.group, contract))) if value is None else None
+        for value, part in zip(known, parts, strict=True)
+    ]
+    modes = _modes(sums.histograms[name], open_codes, parts, stream)
+    return [categories[modes[i]] if value is None else value for i, value in enumerate(known)]
+
+
+def _labels(sums: GroupSums, parts: Sequence[_Part], stream: Stream) -> list[int]:
+    modes = _modes(sums.labels, [(0, 1) if part.group.label is None else None for part in parts], parts, stream)
+    return [modes[i] if part.group.label is None else part.group.label for i, part in enumerate(parts)]
+
+
+def _means(
+    sums: GroupSums, name: str, grids: Sequence[Grid | None], parts: Sequence[_Part], stream: Stream, *, shared: bool
+) -> dict[int, float]:
+    """The noisy mean of every part that has a grid; over rows that are noisy already where the count is shared."""
+    averages = noisy_mean.means_over if shared else noisy_mean.noised_means
+    averaged: dict[int, float] = {}
+    for (grid, share), places in _alike(grids, parts).items():
+        totals, counts = [sums.total(name, i) for i in places], [int(sums.rows[i]) for i in places]
+        averaged |= zip(places, averages(totals, counts, grid, epsilon=share, stream=stream), strict=True)
+    return averaged
+
+
+def _modes(counts: np.ndarray, ways: Sequence[_Codes | None], parts: Sequence[_Part], stream: Stream) -> dict[int, int]:
+    """The noisy mode of every part that has open categories."""
+    elected: dict[int, int] = {}
+    for (codes, share), places in _alike(ways, parts).items():
+        histograms = [counts[i, list(codes)].tolist() for i in places]
+        modes = noisy_count.noisy_modes(histograms, epsilon=share, stream=stream)
+        elected |= zip(places, (codes[mode] for mode in modes), strict=True)
+    return elected
+
+
+def _alike(ways: Sequence[Way | None], parts: Sequence[_Part]) -> dict[tuple[Way, Fraction | None], list[int]]:
+    """Parts by how they are averaged and what they are paid: those that are treated alike draw their noise together."""
+    alike: dict[tuple[Way, Fraction | None], list[int]] = defaultdict(list)
+    for i, way in enumerate(ways):
+        if way is not None:
+            alike[way, parts[i].share].append(i)
+    return alike
+
+
+def _paid(group: Group, contract: Contract) -> list[str]:
+    """Columns that the group's predicate leaves open."""
+    return [name for name in contract.features if _known(name, group, contract) is None]
+
+
+def _share(group: Group, contract: Contract, total: Fraction | None, options: AggregateOptions) -> Fraction | None:
+    """Equation (1)."""
+    if options.allocation == "all-columns":
+        columns = len(contract.features) + 1
+    else:
+        paid = _paid(group, contract)
+        shared = options.allocation == "shared-count" and any(not isinstance(contract.columns[name], CategoryColumn) for name in paid)
+        columns = len(paid) + (group.label is None) + shared
+    return None if total is None else total / max(columns, 1)
+
+
+def _known(name: str, group: Group, contract: Contract) -> float | str | None:
+    """The one value of a column that the group's predicate allows; None where it allows several."""
+    declared = contract.columns[name]
+    if isinstance(declared, CategoryColumn):
+        categories = _open_categories(name, group, contract)
+        return categories[0] if len(categories) == 1 else None
+    low, high = group.bounds.get(name, declared.bounds)
+    return low if high - low < declared.step else None
+
+
+def _open_categories(name: str, group: Group, contract: Contract) -> tuple[str, ...]:
+    declared = contract.columns[name]
+    return group.categories.get(name, declared.categories) if isinstance(declared, CategoryColumn) else ()
+
+
+def _open_grid(name: str, group: Group, contract: Contract, options: AggregateOptions) -> Grid | None:
+    """How a number column is averaged in a group; None where the key says the number."""
+    return _grid(name, group, contract, options) if _known(name, group, contract) is None else None
+
+
+def _grid(name: str, group: Group, contract: Contract, options: AggregateOptions) -> Grid:
+    declared = contract.columns[name]
+    assert not isinstance(declared, CategoryColumn)
+    return Grid(*group.bounds.get(name, declared.bounds), step=declared.step, origin=options.sum_origin)

@@ -1,0 +1,116 @@
+"""What noisy averages are made of: exact counts, sums and histograms of every group; they add up over parts of a table.
+
+Trust       Central: exact and private; only `aggregate.noised` may make something of them that leaves.
+Guarantee   none spent. Whole numbers: the sums of two parts of the rows add up to the sums of both,
+            so that what is released does not depend on how the rows are parted.
+
+Sums of a grid's units are kept in two halves, of the units' upper and lower 32 bits: a sum that
+wraps round at 2^64 would have no bounded sensitivity, and halves of 2^31 rows do not wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from operator import add
+
+import numpy as np
+
+from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.mechanisms.noisy_mean import Grid
+from dpicl.tabular.reading.encode import label_codes
+from dpicl.types import PrivateTable
+
+_ROWS_PER_COMPARISON = 400
+"""Of at least so many rows for each category, comparing all with every category is the faster way to count."""
+
+
+@dataclass(frozen=True)
+class GroupSums:
+    """Of all groups: rows, of shape (groups,); per number column (groups, 2); per category column, and of the label, (groups, codes); int64."""
+
+    rows: np.ndarray
+    halves: Mapping[str, np.ndarray]
+    histograms: Mapping[str, np.ndarray]
+    labels: np.ndarray
+
+    def total(self, name: str, group: int) -> int:
+        """The sum of a number column's units in a group, exactly."""
+        high, low = self.halves[name][group].tolist()
+        return int((high << 32) + low)
+
+    def __add__(self, other: GroupSums) -> GroupSums:
+        return GroupSums(
+            self.rows + other.rows,
+            {name: halves + other.halves[name] for name, halves in self.halves.items()},
+            {name: counts + other.histograms[name] for name, counts in self.histograms.items()},
+            self.labels + other.labels,
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For a file."""
+        numbers = {f"sum {name}": halves for name, halves in self.halves.items()}
+        return {
+            "rows": self.rows,
+            "labels": self.labels,
+            **numbers,
+            **{f"count {name}": counts for name, counts in self.histograms.items()},
+        }
+
+    @staticmethod
+    def added(parts: Iterable[GroupSums]) -> GroupSums:
+        """Of all parts, at least one."""
+        return reduce(add, parts)
+
+    @staticmethod
+    def read(arrays: Mapping[str, np.ndarray]) -> GroupSums:
+        """The sums that `arrays` gave."""
+        halves = {name.removeprefix("sum "): values for name, values in arrays.items() if name.startswith("sum ")}
+        counts = {name.removeprefix("count "): values for name, values in arrays.items() if name.startswith("count ")}
+        return GroupSums(arrays["rows"], halves, counts, arrays["labels"])
+
+
+Grids = Mapping[str, Sequence[Grid | None]]
+"""Of every number column, a grid per group; None where the group's key says the number already."""
+
+
+def group_sums(table: PrivateTable, rows: np.ndarray, groups: np.ndarray, count: int, contract: Contract, grids: Grids) -> GroupSums:
+    """Sum the rows of every group; reads each column once, and copies only what it sums.
+
+    Args:
+        rows: positions of rows of the table, in any order.
+        groups: the group of each of them, 0..count-1, of the same shape.
+    """
+    short = groups.astype(np.int16)  # which numpy sorts by its digits
+    order = np.argsort(short, kind="stable")
+    bounds = np.searchsorted(short[order], np.arange(count + 1)).tolist()
+    taken = rows[order]
+    halves, histograms = {}, {}
+    for name in contract.features:
+        declared = contract.columns[name]
+        if isinstance(declared, CategoryColumn):
+            histograms[name] = _histograms(table.codes(name)[taken], bounds, len(declared.categories))
+        else:
+            halves[name] = _halves(table.numbers(name)[taken], bounds, grids[name])
+    labels = _histograms(label_codes(table, contract, taken), bounds, 2)
+    return GroupSums(np.diff(bounds), halves, histograms, labels)
+
+
+def _histograms(codes: np.ndarray, bounds: Sequence[int], size: int) -> np.ndarray:
+    counts = np.zeros((len(bounds) - 1, size), dtype=np.int64)
+    for group, (start, stop) in enumerate(pairwise(bounds)):
+        inside = codes[start:stop]
+        if len(inside) < _ROWS_PER_COMPARISON * size:
+            counts[group] = np.bincount(inside, minlength=size)
+            continue
+        for code in range(size - 1):
+            counts[group, code] = np.count_nonzero(inside == codes.dtype.type(code))
+        counts[group, -1] = len(inside) - counts[group].sum()
+    return counts
+
+
+def _halves(values: np.ndarray, bounds: Sequence[int], grids: Sequence[Grid | None]) -> np.ndarray:
+    totals = [0 if grid is None else grid.total(values[start:stop]) for grid, (start, stop) in zip(grids, pairwise(bounds), strict=True)]
+    return np.array([(total >> 32, total & 0xFFFFFFFF) for total in totals], dtype=np.int64).reshape(-1, 2)

@@ -1,0 +1,1 @@
+"""What clients report, and what a collector makes of it: questionnaires, tallies, reconstructions."""

@@ -1,0 +1,73 @@
+"""From what reports say to rows like the population's, by the estimator that a pipeline names.
+
+Guarantee   none spent: post-processing of epsilon-LDP reports.
+
+    simplex, clip, none    the inverse of the distortion, and the paper's way: `reconstruct`
+    log-linear, em, tree   a model of the population, from which rows are drawn
+
+Rows of a model are drawn by a public stream, as many as there are clients, no fewer than
+16,384, where a small sample of the model would add an error that no privacy asks for, and no
+more than a million, of which a larger one would take away next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log10, prod
+from typing import Literal
+
+import numpy as np
+
+from dpicl.errors import DataError, ParameterError
+from dpicl.randomness import Stream
+from dpicl.tabular.local.log_linear import log_linear
+from dpicl.tabular.local.maximum_likelihood import maximum_likelihood
+from dpicl.tabular.local.observed import Reported, observed_tally
+from dpicl.tabular.local.reconstruct import reconstruct
+from dpicl.tabular.local.tally import Tally
+from dpicl.tabular.local.tree import tree
+from dpicl.types import ReleasedRows
+
+LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 20
+Estimator = Literal["simplex", "clip", "none", "em", "log-linear", "tree"]
+MOST_CELLS = {"simplex": 1 << 26, "clip": 1 << 26, "log-linear": 1 << 20, "em": 1 << 20}
+"""Of what works on all cells at once; a tree takes any number of columns."""
+_WHOLE = {"log-linear": log_linear, "em": maximum_likelihood}
+
+
+def fits(estimator: Estimator, sizes: Sequence[int]) -> bool:
+    """Whether the estimator takes columns of these sizes."""
+    return estimator not in MOST_CELLS or prod(sizes) <= MOST_CELLS[estimator]
+
+
+def check_fits(estimator: Estimator, sizes: Sequence[int], where: str) -> None:
+    """Refuse more cells than the estimator takes.
+
+    Raises:
+        ParameterError: there are more.
+    """
+    if not fits(estimator, sizes):
+        raise ParameterError(
+            "estimator", estimator, f"tree for {where}: about 10^{sum(map(log10, sizes)):.0f} cells, at most {MOST_CELLS[estimator]}"
+        )
+
+
+def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: Stream) -> ReleasedRows:
+    """Rows of shape (rows, columns), uint8.
+
+    Raises:
+        DataError: there are no reports.
+        ParameterError: there are too many cells for this estimator.
+    """
+    if not collected.clients:
+        raise DataError("reconstruction", "no reports to reconstruct from", count=0)
+    if isinstance(collected, Reported) and estimator in ("simplex", "clip", "none"):
+        return reconstruct(collected.reports, collected.laws, estimator=estimator)
+    seen = collected if isinstance(collected, Reported) else observed_tally(collected)
+    count, generator = min(max(collected.clients, LEAST_ROWS), MOST_ROWS), chance.generator()
+    if estimator == "tree":
+        return ReleasedRows(tree(seen).rows(count, generator).astype(np.uint8))
+    check_fits(estimator, seen.sizes, "this table")
+    shares = _WHOLE[estimator](seen.on(tuple(range(len(seen.sizes)))))
+    cells = np.repeat(np.arange(shares.size), generator.multinomial(count, shares.reshape(-1)))
+    return ReleasedRows(np.stack(np.unravel_index(cells, seen.sizes), axis=1).astype(np.uint8))

@@ -1,0 +1,1 @@
+"""From released rows to the sentences of a prompt, and which of them demonstrate."""

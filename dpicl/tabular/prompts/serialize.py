@@ -1,0 +1,129 @@
+"""From released or public values to the sentences of a prompt.
+
+Guarantee   none spent: accepts released rows and groups (post-processing) and queries,
+            which are public as far as this system goes. A private table is a type error.
+Paper       DP-TabICL section IV-C, tables VIII and IX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from string import Formatter
+
+import numpy as np
+
+from dpicl.contract.models import CategoryColumn, Contract, Template
+from dpicl.tabular.reading.encode import UNKNOWN
+from dpicl.types import EncodedQueries, QueryTable, ReleasedGroups, ReleasedRows
+
+ANSWERS = ("No", "Yes")
+CUE = "Yes or No? Answer:"
+UNKNOWN_TEXT = "unknown"
+
+
+def _fill(template: Template, fields: Mapping[str, str], part_of: Callable[[str, str], int]) -> str:
+    """Template text with its fields and words; `part_of(word, field)` picks a word's text."""
+    words = {name: _put(word.texts[part_of(name, word.field)], fields) for name, word in template.words.items()}
+    return _put(template.text, {**fields, **words})
+
+
+def _put(text: str, fields: Mapping[str, str]) -> str:
+    """Text with its places filled; `format_map` would read the dot in a column's name as an attribute."""
+    return "".join(plain if name is None else plain + fields[name] for plain, name in _pieces(text))
+
+
+@cache
+def _pieces(text: str) -> tuple[tuple[str, str | None], ...]:
+    return tuple((plain, name) for plain, name, _, _ in Formatter().parse(text))
+
+
+def _with_question(body: str, contract: Contract, label: int | None) -> str:
+    answer = "" if label is None else f" {ANSWERS[label]}"
+    return f"{' '.join(body.split())} {contract.label.question} {CUE}{answer}"
+
+
+def _local_text(contract: Contract, levels: tuple[int, ...], label: int | None) -> str:
+    attributes = dict(zip([attribute.name for attribute in contract.local], levels, strict=True))
+    texts = {
+        attribute.name: UNKNOWN_TEXT if levels[i] == UNKNOWN else attribute.texts[levels[i]] for i, attribute in enumerate(contract.local)
+    }
+    # A word about an unknown level takes the wording of the first, which texts put most plainly.
+    body = _fill(contract.prompts.local, texts, lambda _, field: max(attributes[field], 0))
+    return _with_question(body, contract, label)
+
+
+def local_demonstrations(rows: ReleasedRows, decode: Callable[[np.ndarray], np.ndarray], contract: Contract) -> list[str]:
+    """One demonstration per released row, answer included.
+
+    Args:
+        decode: the encoding's map from reported answers to levels, label last.
+    """
+    text = cache(lambda levels: _local_text(contract, levels[:-1], levels[-1]))
+    return [text(tuple(levels)) for levels in decode(rows.codes).tolist()]
+
+
+def local_queries(queries: EncodedQueries, contract: Contract) -> list[str]:
+    """One query per held-out row, ending in the answer cue."""
+    text = cache(lambda levels: _local_text(contract, levels, None))
+    return [text(tuple(levels)) for levels in queries.codes[:, :-1].tolist()]
+
+
+def format_number(value: float, decimals: int) -> str:
+    """A number as a prompt prints it: rounded, without trailing zeros or a negative zero."""
+    text = f"{value + 0.0:.{decimals}f}"
+    text = text.rstrip("0").rstrip(".") if decimals else text
+    return "0" if text in ("-0", "") else text
+
+
+def _central_fields(values: Mapping[str, float | str], contract: Contract) -> dict[str, str]:
+    fields = {}
+    for name, value in values.items():
+        declared = contract.columns[name]
+        if isinstance(declared, CategoryColumn):
+            fields[name] = declared.texts.get(str(value), str(value))
+        else:
+            fields[name] = format_number(float(value), declared.decimals)
+    return fields
+
+
+def _central_text(values: Mapping[str, float | str], contract: Contract, label: int | None) -> str:
+    template = contract.prompts.central
+
+    def part_of(word: str, field: str) -> int:
+        return _part(contract, word, values[field])
+
+    return _with_question(_fill(template, _central_fields(values, contract), part_of), contract, label)
+
+
+def _part(contract: Contract, word: str, value: float | str) -> int:
+    rule = contract.prompts.central.words[word]
+    if isinstance(value, str):
+        return _category_part(rule.parts, value)
+    return int(np.searchsorted(rule.cuts, value, side="right"))
+
+
+@lru_cache(maxsize=4096)
+def _category_part(parts: tuple[tuple[str, ...] | str, ...], value: str) -> int:
+    named = [index for index, part in enumerate(parts) if part != "rest" and value in part]
+    return named[0] if named else parts.index("rest")
+
+
+def central_demonstrations(groups: ReleasedGroups, contract: Contract) -> list[str]:
+    """One demonstration per released group, in the partition's order, answer included."""
+    return [_central_text(group.values, contract, group.label) for group in groups.groups]
+
+
+def central_queries(queries: QueryTable, contract: Contract) -> list[str]:
+    """One query per held-out row, ending in the answer cue."""
+    columns = {name: _python_values(queries, name, contract) for name in contract.features}
+    rows = zip(*columns.values(), strict=True)
+    return [_central_text(dict(zip(columns, row, strict=True)), contract, None) for row in rows]
+
+
+def _python_values(queries: QueryTable, name: str, contract: Contract) -> list[float | str]:
+    declared = contract.columns[name]
+    if isinstance(declared, CategoryColumn):
+        return [declared.categories[code] for code in queries.codes(name)]
+    values: list[float | str] = queries.numbers(name).tolist()
+    return values

@@ -1,0 +1,1 @@
+"""From a source to typed, checked rows: files, folders, queries and repositories; batches; who is held out."""

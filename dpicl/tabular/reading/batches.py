@@ -1,0 +1,179 @@
+"""Tables in batches: each is checked, parted and added up on its own, and what is known of all is merged exactly.
+
+Guarantee   none spent: private rows stay private, what is merged are counts and hashes.
+
+The random part that is held out is chosen by the hash of a row, so that a row's place depends on no
+other row, on no order and on no cut; equal rows stand in one part. Of a benchmark the hash is public,
+of any other table it is keyed (`keyed_split`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from dpicl.checks import Rule, Violation
+from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.errors import DataError
+from dpicl.randomness import stream
+from dpicl.tabular.central.compact import compact
+from dpicl.tabular.reading.checks import rules_of, violations
+from dpicl.tabular.reading.encode import label_codes
+from dpicl.tabular.reading.multiset import added, multiset_digest, row_hashes
+from dpicl.tabular.reading.split import asked_of, check_sizes, fewer, holds_out, public_queries
+from dpicl.types import Table
+
+_BY_ROWS = ("row_count", "both_labels")
+"""Rules on counts that are met by all batches together."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Counts of one batch or of several: `broken` by a rule's place in `rules_of`, `labels` negative first; hashes, as uint64 (2,), of the rows
+    to protect and of all.
+    """
+
+    rows: int
+    train_rows: int
+    labels: tuple[int, int]
+    broken: Mapping[int, int]
+    hashes: tuple[int, int]
+    all_hashes: tuple[int, int]
+
+    @staticmethod
+    def added(parts: Iterable[Facts]) -> Facts:
+        """Of all parts."""
+        total = Facts(0, 0, (0, 0), {}, (0, 0), (0, 0))
+        for part in parts:
+            broken = {place: total.broken.get(place, 0) + part.broken.get(place, 0) for place in {*total.broken, *part.broken}}
+            labels = (total.labels[0] + part.labels[0], total.labels[1] + part.labels[1])
+            hashes, whole = _lanes(total.hashes, part.hashes), _lanes(total.all_hashes, part.all_hashes)
+            total = Facts(total.rows + part.rows, total.train_rows + part.train_rows, labels, broken, hashes, whole)
+        return total
+
+    def digest(self, contract: Contract) -> str:
+        """Of the rows to protect, as a multiset: 64 hexadecimal digits."""
+        return multiset_digest(np.array(self.hashes, dtype=np.uint64), self.train_rows, contract)
+
+    def whole_digest(self, contract: Contract) -> str:
+        """Of all rows, whichever way they were split: as `multiset.table_digest` of the table."""
+        return multiset_digest(np.array(self.all_hashes, dtype=np.uint64), self.rows, contract)
+
+
+def _lanes(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return (one[0] + other[0]) % 2**64, (one[1] + other[1]) % 2**64
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows to protect in short types, held-out rows, and what is known of both."""
+
+    train: pa.Table
+    test: pa.Table
+    facts: Facts
+
+
+def check_batchable(contract: Contract) -> None:
+    """Refuse what can only be known of a whole table.
+
+    Raises:
+        DataError: the contract checks for repeated rows or values, states a digest of sorted rows, or protects persons.
+    """
+    if contract.privacy.person:
+        raise DataError(contract.name, "protects persons, whose rows must be seen together; expected a table that is read whole")
+    if any(check.rule == "unique" for check in contract.checks):
+        raise DataError(
+            contract.name, "has a check `unique`, which needs all rows at once; expected none on a table that is read in batches"
+        )
+    if contract.source.content_sha256 is not None:
+        raise DataError(
+            contract.name, "states content_sha256, which needs all rows at once; expected none on a table that is read in batches"
+        )
+
+
+def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) -> Batch:
+    """Check and split one batch.
+
+    Args:
+        table: typed as `parse.typed_rows` returns it, shape (rows, columns).
+        key: as of `split_table`.
+
+    Raises:
+        PrivacyError: there is no key, and the table is no benchmark.
+    """
+    hashes = row_hashes(table, contract)
+    train, test = _sides(table, contract, hashes, key)
+    if not (contract.privacy.budget.benchmark or contract.evaluation == "charged"):
+        test = np.zeros_like(test)  # what nobody measures on is not kept
+    protected = np.flatnonzero(train)
+    places = {rule: place for place, rule in enumerate(rules_of(contract))}
+    broken = {places[one.rule]: one.count for one in violations(table, contract) if one.rule.rule not in _BY_ROWS}
+    negative, positive = np.bincount(label_codes(Table(table), contract), minlength=2).tolist()
+    lanes, whole = added(hashes[protected]).tolist(), added(hashes).tolist()
+    facts = Facts(table.num_rows, len(protected), (negative, positive), broken, (lanes[0], lanes[1]), (whole[0], whole[1]))
+    return Batch(compact(table.take(protected), contract), table.filter(pa.array(test)).combine_chunks(), facts)
+
+
+def _sides(table: pa.Table, contract: Contract, hashes: np.ndarray, key: bytes | None) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each row is to protect, and whether it is held out: bool, of shape (rows,) both."""
+    split = contract.split
+    if split is not None and split.column is not None:
+        declared = contract.columns[split.column]
+        assert isinstance(declared, CategoryColumn)
+        codes = Table(table).codes(split.column)
+        train, test = (codes == declared.categories.index(str(part)) for part in (split.train, split.test))
+        return train, test
+    if split is not None and contract.privacy.budget.benchmark:
+        held_out = hashes[:, 0] < np.uint64(int(Fraction(str(split.test_fraction)) * 2**64))
+    else:
+        held_out = holds_out(table, contract, key=key)
+    return ~held_out, held_out
+
+
+def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]:
+    """The broken rules of a whole table, in the order of `rules_of`."""
+    counted = [Violation(rule, _count(rule, place, facts)) for place, rule in enumerate(rules_of(contract))]
+    return tuple(violation for violation in counted if violation.count)
+
+
+def _count(rule: Rule, place: int, facts: Facts) -> int:
+    at_least = int(rule.at_least or 0)
+    if rule.rule == "row_count":
+        return max(0, at_least - facts.rows)
+    if rule.rule == "both_labels":
+        return sum(count < at_least for count in facts.labels)
+    return facts.broken.get(place, 0)
+
+
+def held_out(
+    parts: Sequence[pa.Table],
+    train_rows: int,
+    contract: Contract,
+    *,
+    key: bytes | None = None,
+    most: int | None = None,
+    queries: pa.Table | None = None,
+) -> tuple[pa.Table, np.ndarray]:
+    """The rows that may be asked, and the positions of those that are: held-out rows of all batches, or public ones; as of `split_table`.
+
+    Raises:
+        DataError: nothing is left to protect, or of a benchmark to ask.
+        PrivacyError: there is no key, and the table is no benchmark.
+    """
+    test = pa.concat_tables(parts).select(list(contract.columns)).combine_chunks()
+    if contract.privacy.budget.benchmark:
+        assert contract.split is not None
+        count = int(test.num_rows * Fraction(str(contract.split.query_fraction)))
+        order = stream(0, "split", contract.name, "batches").generator().permutation(test.num_rows)
+        asked = fewer(np.sort(order[:count]), most, contract.name)
+    elif contract.evaluation == "charged":
+        asked = asked_of(test, contract, key=key, most=most)
+    else:
+        test = public_queries(test, contract, queries).data
+        asked = fewer(np.arange(test.num_rows), most, contract.name)
+    check_sizes(contract, train_rows, len(asked))
+    return test, asked

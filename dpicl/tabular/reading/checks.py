@@ -1,0 +1,132 @@
+"""What a table must fulfil before it is used: rules from the contract, and counts of what breaks them.
+
+The same list of rules can be turned into the suite of a validation framework. Results are
+counts, never values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpicl.checks import Rule, RuleName, Violation
+from dpicl.contract.models import CategoryColumn, Check, Contract
+from dpicl.errors import DeclarationError
+from dpicl.tabular.reading.encode import label_codes
+from dpicl.types import Table
+
+
+def rules_of(contract: Contract) -> tuple[Rule, ...]:
+    """The rules that every table needs, overridden and extended by the contract's `checks`.
+
+    A check without a column stands for every column that its rule suits; `unique` without
+    one is about whole rows.
+
+    Raises:
+        DeclarationError: a check names a column that its rule does not suit, or gives
+            `at_least` to a rule that counts nothing.
+    """
+    defaults = [
+        *(Check(rule="no_missing", column=name) for name in contract.columns),
+        *(Check(rule="known_categories", column=name) for name in _suited("known_categories", contract)),
+        *(Check(rule="in_bounds", column=name, severity="warn") for name in _suited("in_bounds", contract)),
+        Check(rule="row_count", at_least=2),
+        Check(rule="both_labels", at_least=1),
+    ]
+    rules = {(check.rule, check.column): check for check in defaults}
+    for number, check in enumerate(contract.checks):
+        rules |= {(check.rule, column): check for column in _columns_of(check, f"checks.{number}", contract)}
+    return tuple(_rule(check, column, contract) for (_, column), check in rules.items())
+
+
+def violations(table: pa.Table, contract: Contract) -> tuple[Violation, ...]:
+    """The broken rules of a table, in the order of `rules_of`.
+
+    The table holds the contract's columns, typed as `read_table` returns them: shape (rows, columns).
+    """
+    counted = [Violation(rule, _COUNTERS[rule.rule](table, rule, contract)) for rule in rules_of(contract)]
+    return tuple(violation for violation in counted if violation.count)
+
+
+def _suited(rule: str, contract: Contract) -> list[str | None]:
+    """What a rule can be about: columns, or `None` for the table."""
+    categories: list[str | None] = [name for name, column in contract.columns.items() if isinstance(column, CategoryColumn)]
+    numbers: list[str | None] = [name for name in contract.columns if name not in categories]
+    every: list[str | None] = list(contract.columns)
+    by_rule = {"no_missing": every, "known_categories": categories, "in_bounds": numbers, "unique": [None, *every]}
+    return by_rule.get(rule, [None])
+
+
+def _columns_of(check: Check, key: str, contract: Contract) -> list[str | None]:
+    file, suited = f"{contract.name}.yaml", _suited(check.rule, contract)
+    if check.at_least is not None and check.rule not in ("row_count", "both_labels"):
+        raise DeclarationError(file, f"{key}.at_least", f"has no meaning for {check.rule}", "row_count or both_labels")
+    if check.column is not None and check.column not in suited:
+        expected = ", ".join(filter(None, suited)) or "no column: the rule is about the table"
+        raise DeclarationError(file, f"{key}.column", f"{check.column!r} does not suit {check.rule}", expected)
+    return [check.column] if check.column in suited else suited
+
+
+def _rule(check: Check, column: str | None, contract: Contract) -> Rule:
+    at_least = check.at_least or {"row_count": 2, "both_labels": 1}.get(check.rule)
+    declared = contract.columns.get(column or "")
+    bounds = "" if declared is None or isinstance(declared, CategoryColumn) else f"{declared.bounds[0]:g} and {declared.bounds[1]:g}"
+    description = {
+        "no_missing": f"{column} is never empty",
+        "known_categories": f"{column} holds only categories of the contract",
+        "in_bounds": f"{column} lies between {bounds}; values outside are clipped",
+        "row_count": f"the table has at least {at_least} rows",
+        "both_labels": f"each label has at least {at_least} {'row' if at_least == 1 else 'rows'}",
+        "unique": f"{column or 'a row'} never repeats",
+    }[check.rule]
+    return Rule(check.rule, column, check.severity, at_least, description)
+
+
+def _missing(table: pa.Table, rule: Rule, contract: Contract) -> int:
+    return int(table.column(rule.column).null_count)
+
+
+def _unknown(table: pa.Table, rule: Rule, contract: Contract) -> int:
+    declared = contract.columns[str(rule.column)]
+    assert isinstance(declared, CategoryColumn)
+    categories, count = pa.array(declared.categories), 0
+    for chunk in table.column(rule.column).chunks:  # every text of the dictionary is looked up once
+        known = pc.is_in(chunk.dictionary, categories).take(chunk.indices.drop_null())
+        count += len(known) - (pc.sum(known).as_py() or 0)
+    return int(count)
+
+
+def _outside(table: pa.Table, rule: Rule, contract: Contract) -> int:
+    declared = contract.columns[str(rule.column)]
+    assert not isinstance(declared, CategoryColumn)
+    values = table.column(rule.column)
+    outside = pc.or_(pc.less(values, declared.bounds[0]), pc.greater(values, declared.bounds[1]))
+    return int(pc.sum(outside).as_py() or 0)
+
+
+def _rows_short(table: pa.Table, rule: Rule, contract: Contract) -> int:
+    return max(0, int(rule.at_least or 0) - int(table.num_rows))
+
+
+def _labels_short(table: pa.Table, rule: Rule, contract: Contract) -> int:
+    labelled = table.filter(table.column(contract.label.column).is_valid())
+    counts = np.bincount(label_codes(Table(labelled), contract), minlength=2)
+    return int(np.sum(counts < int(rule.at_least or 0)))
+
+
+def _repeats(table: pa.Table, rule: Rule, contract: Contract) -> int:
+    columns = table.select([rule.column] if rule.column else table.column_names)
+    return int(table.num_rows - columns.group_by(columns.column_names).aggregate([]).num_rows)
+
+
+_COUNTERS: dict[RuleName, Callable[[pa.Table, Rule, Contract], int]] = {
+    "no_missing": _missing,
+    "known_categories": _unknown,
+    "in_bounds": _outside,
+    "row_count": _rows_short,
+    "both_labels": _labels_short,
+    "unique": _repeats,
+}

@@ -1,0 +1,128 @@
+"""Rows of a database: the contract's query, asked of an engine that cannot be written to, read batch by batch.
+
+The address with its password comes from the environment variable that the contract names and
+stands in no message; neither does anything that the database says, which may quote a value.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from dpicl.contract.models import Contract
+from dpicl.contract.sources import Query
+from dpicl.errors import DataError, SourceError
+from dpicl.tabular.reading.engines import ENGINES, SECONDS_VARIABLE, Answer, Deadline, Sqlite, query_seconds
+from dpicl.tabular.reading.parse import check_columns, typed_rows
+
+WHERE = "query"
+
+
+def check_address(query: Query, dataset: str) -> None:
+    """The address is set and of an engine that is let in, and so is the time that it may take; asks nobody.
+
+    Raises:
+        SourceError: it is not.
+        ParameterError: the time is none.
+    """
+    _address(query, dataset)
+    query_seconds()
+
+
+def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator[pa.Table]:
+    """The rows of the query, typed by the contract, in batches of `batch_rows`; the last may be smaller.
+
+    Raises:
+        SourceError: no database answers, or it refuses the query, or takes longer than DPICL_QUERY_SECONDS.
+        DataError: the rows break the contract.
+        ParameterError: DPICL_QUERY_SECONDS is no number of seconds.
+    """
+    with _asked(query, contract.name) as (names, answer):
+        check_columns(names, contract, WHERE)
+        held: list[Any] = []
+        for rows in answer:
+            held += rows
+            while len(held) >= batch_rows:
+                yield _typed(names, held[:batch_rows], contract)
+                held = held[batch_rows:]
+        if held:
+            yield _typed(names, held, contract)
+
+
+def _typed(names: Sequence[str], rows: Sequence[Any], contract: Contract) -> pa.Table:
+    columns = {name: _column(values, name) for name, values in zip(names, zip(*rows, strict=True), strict=True) if _wanted(name, contract)}
+    return typed_rows(pa.table(columns), contract, WHERE)
+
+
+def _wanted(name: str, contract: Contract) -> bool:
+    return name in contract.read_columns
+
+
+def _column(values: Sequence[Any], name: str) -> pa.Array:
+    try:
+        return pa.array(values, from_pandas=False)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        raise DataError(WHERE, "holds neither numbers nor text", column=name) from None
+
+
+@contextmanager
+def _asked(query: Query, dataset: str) -> Iterator[Answer]:
+    """The answer while the connection is open."""
+    address, deadline = _address(query, dataset), Deadline(query_seconds())
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        connection = ENGINES[address.drivername](address, deadline)
+    except (SQLAlchemyError, sqlite3.Error, ImportError, TypeError, ValueError) as error:
+        raise SourceError(f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)})") from None
+    try:
+        names, rows = connection.ask(query.sql)
+        yield Answer(names, _in_time(rows, deadline, dataset))
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        if deadline.has_passed():
+            raise _too_late(deadline, dataset) from None
+        raise SourceError(f"{dataset}: the database refuses the contract's query ({_kind(error)})") from None
+    finally:
+        connection.close()
+
+
+def _in_time(batches: Iterator[Sequence[Any]], deadline: Deadline, dataset: str) -> Iterator[Sequence[Any]]:
+    """A query without an end gives rows for ever, each of them quickly."""
+    for rows in batches:
+        if deadline.has_passed():
+            raise _too_late(deadline, dataset)
+        yield rows
+
+
+def _too_late(deadline: Deadline, dataset: str) -> SourceError:
+    expected = f"expected its rows by then, or a larger {SECONDS_VARIABLE}"
+    return SourceError(f"{dataset}: the contract's query takes longer than {deadline.seconds} seconds; {expected}")
+
+
+def _address(query: Query, dataset: str) -> Any:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    expected = "expected postgresql://USER:PASSWORD@HOST/DATABASE or sqlite:///FILE"
+    text = os.environ.get(query.url_env)
+    if not text:
+        raise SourceError(f"{dataset}: {query.url_env} is not set; {expected}")
+    try:
+        address = make_url(text)
+    except (ArgumentError, ValueError):
+        raise SourceError(f"{dataset}: {query.url_env} is no database address; {expected}") from None
+    if address.drivername not in ENGINES:
+        raise SourceError(f"{dataset}: {query.url_env} names a database that could be written to by a query; {expected}")
+    if ENGINES[address.drivername] is Sqlite and (address.database in (None, "", ":memory:") or address.query):
+        raise SourceError(f"{dataset}: {query.url_env} names no file alone; {expected}")
+    return address
+
+
+def _kind(error: Exception) -> str:
+    """What kind of error, in a word of the driver's: its message may quote a value or the address."""
+    return type(getattr(error, "orig", None) or error).__name__

@@ -1,0 +1,195 @@
+"""From columns of text to the types of a contract, or one sentence on what is wrong.
+
+Every source is turned into text first, so that CSV, Parquet and downloads obey one set of
+rules; values that have their type already are taken a quicker way to the same. Messages name
+columns of the contract and counts. A name that only the file has is told by its place: where a
+line break is lost, the header ends in a row of values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpicl.contract.models import CategoryColumn, Column, Contract, IntegerColumn
+from dpicl.errors import DataError
+from dpicl.tabular.reading.quick import quick_column
+
+_WHOLE = r"^-?\d+(\.0+)?$"
+_NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_LONGEST_TEXT = 1 << 16
+
+
+def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
+    """All columns of the contract once, and no others but those it ignores; any order.
+
+    Raises:
+        DataError: a column is missing, stands twice, or is unknown.
+    """
+    missing = [name for name in contract.read_columns if name not in names]
+    if missing:
+        rule = f"is not among the columns{_more(missing)}; expected all {len(contract.read_columns)} of the contract"
+        raise DataError(where, rule, column=missing[0])
+    check_distinct(names, where)
+    extra = [place for place, name in enumerate(names, 1) if name not in contract.read_columns and name not in contract.source.ignore]
+    if extra:
+        rule = f"is not in the contract{_more(extra)}; expected its columns and those under `ignore`"
+        raise DataError(where, f"column {extra[0]} of {len(names)} {rule}")
+
+
+def check_distinct(names: Sequence[str], where: str) -> None:
+    """No column name stands twice.
+
+    Raises:
+        DataError: one does.
+    """
+    counts = Counter(names)
+    twice = [place for place, name in enumerate(names, 1) if counts.pop(name, 1) > 1]
+    if twice:
+        rule = f"has a name that stands twice in the header{_more(twice)}; expected distinct names"
+        raise DataError(where, f"column {twice[0]} of {len(names)} {rule}")
+
+
+def _more(named: Sequence[object]) -> str:
+    return f" (and {len(named) - 1} more)" if len(named) > 1 else ""
+
+
+def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
+    """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash.
+
+    Rows that hold the contract's `missing` marker are dropped first. Values are taken as
+    they stand, blanks included. Numbers outside their bounds are let through: a check
+    counts them and the mechanisms clip them.
+
+    `columns` is of shape (rows, columns), of any types; those outside the contract are
+    unread. `where` is the file's name, for messages.
+
+    Raises:
+        DataError: the first broken rule, in the contract's order of columns.
+    """
+    typed = typed_rows(columns, contract, where)
+    refuse_no_rows(typed, where)
+    return typed
+
+
+def refuse_no_rows(table: pa.Table, where: str) -> None:
+    """Raises a DataError if there are none."""
+    if not table.num_rows:
+        raise DataError(where, "has no rows; expected at least one without a missing value")
+
+
+def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
+    """As `typed_table`, of a part of a source, which may have no rows.
+
+    Raises:
+        DataError: the first broken rule, in the contract's order of columns.
+    """
+    text = _without_missing(columns, contract, where) if contract.source.missing is not None else columns
+    typed = {name: typed_column(text.column(name), column, name, where) for name, column in contract.columns.items()}
+    if contract.privacy.person:
+        name = contract.privacy.person.id_column
+        typed[name] = _persons(as_text(text.column(name), name, where), name, where)
+    return pa.table(typed)
+
+
+def _without_missing(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
+    """The rows as text, but those with the marker."""
+    text = pa.table({name: as_text(columns.column(name), name, where) for name in contract.read_columns})
+    return text.filter(pc.invert(reduce(pc.or_, [pc.equal(column, contract.source.missing) for column in text.columns])))
+
+
+def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
+    """One column by its rule; without a way by text where the values have types that say the same.
+
+    Raises:
+        DataError: a value breaks the rule.
+    """
+    quick = quick_column(values, column, _LONGEST_TEXT)
+    return _parse(as_text(values, name, where), column, name, where) if quick is None else quick
+
+
+def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    """A column of any plain type as text, as CSV would hold it; nothing where there is no value.
+
+    Raises:
+        DataError: it holds neither numbers nor text, or a text of more than is read.
+    """
+    try:
+        if pa.types.is_dictionary(column.type):
+            for chunk in column.chunks:
+                _refuse_long(chunk.dictionary, name, where)
+            column = column.cast(column.type.value_type)
+        if pa.types.is_floating(column.type):
+            column = _plain_floats(column)
+        text = pc.fill_null(column.cast(pa.string()), "")
+    except pa.ArrowException:
+        raise DataError(where, "holds neither numbers nor text", column=name) from None
+    _refuse_long(text, name, where)
+    return text
+
+
+def _refuse_long(values: pa.Array, name: str, where: str) -> None:
+    """In a dictionary one long text may stand for a million rows."""
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type) or pa.types.is_large_string(values.type):
+        _refuse(pc.greater(pc.binary_length(values), _LONGEST_TEXT), f"has more than {_LONGEST_TEXT} bytes", name, where)
+
+
+def _plain_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Doubles, or integers where nothing is lost: text would write 1e+15 for the latter."""
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column.cast(pa.float64())
+
+
+def _parse(text: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
+    _refuse(pc.equal(text, ""), "is empty", name, where)
+    if isinstance(column, CategoryColumn):
+        return _categories(text, column, name, where)
+    return _integers(text, name, where) if isinstance(column, IntegerColumn) else _reals(text, name, where)
+
+
+def _refuse(broken: pa.ChunkedArray, rule: str, name: str, where: str) -> None:
+    count = pc.sum(broken).as_py()
+    if count:
+        raise DataError(where, rule, column=name, count=count)
+
+
+def _integers(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    _refuse(pc.invert(pc.match_substring_regex(text, _WHOLE)), "is not a whole number", name, where)
+    digits = pc.replace_substring_regex(text, r"\.0+$", "")
+    try:
+        return digits.cast(pa.int64())
+    except pa.ArrowInvalid:
+        long = digits.filter(pc.greater(pc.binary_length(digits), 18))
+        beyond = sum(not -(2**63) <= Decimal(value) < 2**63 for value in long.to_pylist())
+        raise DataError(where, "is beyond 64 bits", column=name, count=beyond) from None
+
+
+def _reals(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    rule = "is not a finite number"
+    _refuse(pc.invert(pc.match_substring_regex(text, _NUMBER)), rule, name, where)
+    values = text.cast(pa.float64())
+    _refuse(pc.invert(pc.is_finite(values)), rule, name, where)
+    return pc.add(values, 0.0)  # turns -0.0 into 0.0
+
+
+def _categories(text: pa.ChunkedArray, column: CategoryColumn, name: str, where: str) -> pa.ChunkedArray:
+    codes = pc.index_in(text, value_set=pa.array(column.categories)).combine_chunks()
+    _refuse(codes.is_null(), f"is not one of the {len(column.categories)} categories", name, where)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(column.categories))])
+
+
+def _persons(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    """Ids as 64-bit hashes: the same person has the same number in every source and order of rows."""
+    _refuse(pc.equal(text, ""), "is empty", name, where)
+    coded = text.combine_chunks().dictionary_encode()
+    hashes = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in coded.dictionary.to_pylist()]
+    return pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])

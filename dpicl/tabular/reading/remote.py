@@ -1,0 +1,192 @@
+"""Downloading one file from a server that may be slow, broken or lying.
+
+A download either ends as a complete, synced file or raises one sentence. It is bounded in
+time, size, attempts and redirects, and goes to public addresses only. What may pass by itself is tried again: no connection,
+no answer, a cut answer, 429 and 5xx. Everything else is final.
+
+Needs the extra `endpoint`, as the endpoint back end does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import logging
+import os
+import ssl
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from pathlib import Path
+
+import httpx
+import tenacity
+
+from dpicl import __version__
+from dpicl.errors import SourceError
+from dpicl.tabular.reading.addresses import guarded_transport, is_public
+from dpicl.tabular.reading.visit import FetchLimits, Visit, host_of
+
+logger = logging.getLogger(__name__)
+
+
+class _Transient(Exception):
+    """A failure that may pass by itself; `retry_after` is the wait that the server asks for."""
+
+    def __init__(self, problem: str, retry_after: float | None = None) -> None:
+        super().__init__(problem)
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True)
+class _Download:
+    """One download: shared by its attempts."""
+
+    url: str
+    target: Path
+    visit: Visit
+    deadline: float
+
+
+def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) -> None:
+    """Write what `url` holds to `target`.
+
+    Every request, redirected ones too, goes to https at a public address, or, when
+    `visit.base` is http on this machine, to the host and port of `visit.base`. `md5` is the digest that the content must have.
+
+    Raises:
+        SourceError: names the host and what happened; `target` may then hold a part.
+    """
+    limits = visit.limits
+    retrying = _retrying(limits)
+    job = _Download(url, target, visit, time.monotonic() + limits.deadline_seconds)
+    try:
+        digest = retrying(_attempt, job)
+    except _Transient as problem:
+        attempts = retrying.statistics["attempt_number"]
+        raise SourceError(f"{host_of(url)}: {problem}; gave up after {attempts} {'attempt' if attempts == 1 else 'attempts'}") from None
+    if md5 is not None and digest != md5.lower():
+        raise SourceError(f"{host_of(url)}: the file has md5 {digest[:12]}, expected {md5.lower()[:12]} as the host states")
+
+
+@cache
+def _trusted_roots() -> ssl.SSLContext:
+    """Loading the certificates takes a tenth of a second: once is enough."""
+    return httpx.create_ssl_context()
+
+
+def _retrying(limits: FetchLimits) -> tenacity.Retrying:
+    exponential = tenacity.wait_random_exponential(multiplier=limits.backoff_seconds, max=limits.backoff_cap_seconds)
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        problem = state.outcome.exception() if state.outcome else None
+        asked = problem.retry_after if isinstance(problem, _Transient) else None
+        seconds = exponential(state) if asked is None else min(asked, limits.backoff_cap_seconds)
+        logger.info("attempt %d failed, next one in %.1f s", state.attempt_number, seconds)
+        return float(seconds)
+
+    stop = tenacity.stop_any(tenacity.stop_after_attempt(limits.attempts), tenacity.stop_before_delay(limits.deadline_seconds))
+    return tenacity.Retrying(retry=tenacity.retry_if_exception_type(_Transient), stop=stop, wait=wait, reraise=True)
+
+
+def _client(url: str, job: _Download) -> httpx.Client:
+    """A client for one request: every hop of a redirect is connected to, and checked, anew."""
+    limits, base = job.visit.limits, httpx.URL(job.visit.base)
+    own = (base.host, base.port or 80) if base.scheme == "http" and _is_loopback(base.host) else None
+    transport = guarded_transport(httpx.URL(url), roots=_trusted_roots(), own=own, deadline=job.deadline)
+    timeout = httpx.Timeout(limits.read_seconds, connect=limits.connect_seconds)
+    headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity"}
+    return httpx.Client(transport=transport, timeout=timeout, headers=headers, follow_redirects=False)
+
+
+def _attempt(job: _Download) -> str:
+    """Follow redirects to a file and save it; returns its md5."""
+    url = job.url
+    try:
+        for _ in range(job.visit.limits.redirects + 1):
+            _refuse_address(url, job.visit.base)
+            with _client(url, job) as client, client.stream("GET", url) as response:
+                if not response.has_redirect_location:
+                    _refuse_status(response)
+                    return _save(response, job)
+                url = str(response.url.join(response.headers["location"]))
+    except httpx.TimeoutException:
+        if time.monotonic() >= job.deadline:
+            raise SourceError(f"{host_of(url)}: needs more than {job.visit.limits.deadline_seconds:g} seconds") from None
+        raise _Transient("did not answer in time") from None
+    except httpx.RemoteProtocolError:
+        raise _Transient("broke off or garbled its answer") from None
+    except httpx.TransportError:
+        raise _Transient("the connection failed") from None
+    except httpx.InvalidURL:
+        raise SourceError(f"{host_of(job.url)}: redirects to an invalid address") from None
+    raise SourceError(f"{host_of(job.url)}: redirects more than {job.visit.limits.redirects} times")
+
+
+def _refuse_address(url: str, origin: str) -> None:
+    try:
+        asked, trusted = httpx.URL(url), httpx.URL(origin)
+    except httpx.InvalidURL:
+        raise SourceError(f"{host_of(origin)}: leads to an invalid address") from None
+    if asked.scheme == "https" and asked.host:
+        if _is_literal(asked.host) and not is_public(asked.host):
+            raise SourceError(f"{host_of(origin)}: leads to {asked.host}, which is not public; expected a public repository")
+        return
+    if asked.scheme == "http" and _is_loopback(asked.host) and asked.netloc == trusted.netloc:
+        return
+    raise SourceError(f"{host_of(origin)}: leads to {asked.scheme or 'no scheme'} on {asked.host or 'no host'}; expected https")
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host).is_loopback if _is_literal(host) else host == "localhost"
+
+
+def _refuse_status(response: httpx.Response) -> None:
+    code = response.status_code
+    if code == 429 or code >= 500:
+        raise _Transient(f"answers with status {code}", _retry_after(response.headers.get("Retry-After", "")))
+    if code != 200:
+        raise SourceError(f"{response.url.host}: answers with status {code}, expected 200")
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise SourceError(f"{response.url.host}: sends a compressed answer, expected the file as it is")
+
+
+def _retry_after(header: str) -> float | None:
+    """Seconds of a Retry-After header, which holds a number or a date."""
+    if header.isascii() and header.isdigit():
+        return float(header[:9])
+    try:
+        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _save(response: httpx.Response, job: _Download) -> str:
+    host, limits = response.url.host, job.visit.limits
+    stated = response.headers.get("Content-Length", "")
+    total = int(stated) if stated.isascii() and stated.isdigit() else None
+    received, digest = 0, hashlib.md5(usedforsecurity=False)
+    with job.target.open("wb") as file:
+        for chunk in response.iter_raw():
+            received += len(chunk)
+            if max(received, total or 0) > limits.max_bytes:
+                raise SourceError(f"{host}: sends more than {limits.max_bytes} bytes")
+            digest.update(chunk)
+            file.write(chunk)
+            if job.visit.progress is not None:
+                job.visit.progress(received, total)
+        file.flush()
+        os.fsync(file.fileno())
+    if total is not None and received != total:
+        raise _Transient(f"sent {received} of {total} bytes")
+    return digest.hexdigest()

@@ -1,0 +1,215 @@
+"""Where the rows of a contract come from: bundled, a file or folder (local, or of an S3 store), a database, or a cached download.
+
+All ways give the same typed rows: where the contract states `content_sha256`, rows are
+checked against it and put in canonical order, so that one split fits every way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from dpicl.contract.models import Contract
+from dpicl.contract.sources import Query, Remote
+from dpicl.errors import DataError, SourceError
+from dpicl.files.objects import SCHEME, Stored, check_store
+from dpicl.files.place import below
+from dpicl.tabular.reading.convert import to_our_form
+from dpicl.tabular.reading.database import check_address, query_batches
+from dpicl.tabular.reading.parse import typed_table
+from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
+from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, folder_files, survey
+from dpicl.tabular.reading.visit import BaseUrls, FetchLimits, Progress, Visit
+
+_BUNDLED_COLUMN_COUNT = 10
+"""Scikit-learn's breast cancer set begins with the ten means, which are what we use."""
+
+
+def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> pa.Table:
+    """The rows of a contract, typed; goes to the network only for what the contract itself says is elsewhere: a query, an address `s3://…`.
+
+    Raises:
+        SourceError: no rows are at hand (the message says what to type), or they are not
+            those of `content_sha256`.
+        DataError: the rows break the contract.
+    """
+    path = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder)
+    if contract.source.query is not None:
+        return _verified(_in_one(list(query_batches(contract, contract.source.query, BATCH_ROWS))), contract, f"{contract.name}: query")
+    if contract.source.folder is not None:
+        found = survey(contract, data_folder)
+        assert found is not None
+        return _verified(found.whole(contract), contract, f"{contract.name}: {contract.source.folder}")
+    if (address := _address(contract)) is not None:
+        return _verified(read_table(Stored(address), contract), contract, f"{contract.name}: {address}")
+    if path is None:
+        return _verified(typed_table(_breast_cancer(), contract, "bundled rows"), contract, f"{contract.name}: bundled rows")
+    return _verified(read_table(path, contract), contract, f"{contract.name}: {path.name}")
+
+
+def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
+    """The rows of a query as `load_source` gives them; where they are too many to be read whole, batch by batch.
+
+    Raises:
+        SourceError: as `query_batches`.
+        DataError: as `query_batches`.
+    """
+    batches, held = query_batches(contract, query, BATCH_ROWS), []
+    for batch in batches:
+        held.append(batch)
+        if len(held) * BATCH_ROWS > WHOLE_ROWS and not contract.privacy.person:
+            return chain(held, batches)
+    return _verified(_in_one(held), contract, f"{contract.name}: query")
+
+
+def _in_one(batches: Sequence[pa.Table]) -> pa.Table:
+    """All batches of a query, in canonical order: a database gives rows in any order, and the split goes by it."""
+    if not any(batch.num_rows for batch in batches):
+        raise DataError("query", "has no rows; expected at least one without a missing value")
+    return canonical_order(pa.concat_tables(batches).combine_chunks())
+
+
+def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
+    """The file that holds the rows, unread; None where they come otherwise, and look as if they could.
+
+    Raises:
+        SourceError: no rows are at hand; the message says what to type.
+        DataError: a folder holds something else than Parquet files.
+    """
+    if contract.source.bundled is not None:
+        return None
+    if contract.source.query is not None:
+        check_address(contract.source.query, contract.name)
+        return None
+    if _address(contract) is not None:
+        check_store()
+        return None
+    if contract.source.folder is not None:
+        folder_files(contract, data_folder)
+        return None
+    path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
+    if path is None:
+        raise SourceError(f"{contract.name}: no rows at hand; {_advice(contract)}")
+    return path
+
+
+def _address(contract: Contract) -> str | None:
+    """Of what lies in a store; None for all that is looked up on this machine."""
+    named = contract.source.file or contract.source.folder
+    return named if named is not None and named.startswith(SCHEME) else None
+
+
+def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
+    """The local file, else the cached download, else nothing.
+
+    Raises:
+        SourceError: the file's path leads out of the data folder.
+    """
+    local = _local_file(contract, data_folder)
+    cached = cached_file(contract, cache_folder)
+    return next((path for path in (local, cached) if path is not None and path.exists()), None)
+
+
+def cached_file(contract: Contract, cache_folder: Path) -> Path:
+    """Where a download is kept; the name changes with what the contract says of its repository."""
+    described = contract.source.model_dump(mode="json", include={"openml", "uci", "missing"})
+    version = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
+    return cache_folder / f"{contract.name}-{version}.csv"
+
+
+def fetch(
+    contract: Contract,
+    cache_folder: Path,
+    *,
+    base_urls: BaseUrls = BaseUrls(),  # noqa: B008 - frozen
+    limits: FetchLimits = FetchLimits(),  # noqa: B008 - frozen
+    progress: Progress | None = None,
+) -> Path:
+    """Download the rows from OpenML, or else from UCI, into the cache, in our form.
+
+    The file appears only when it is complete, fits the contract and has its digest.
+
+    Raises:
+        SourceError: names every host that was asked and what happened there.
+    """
+    openml_table, uci_table = _repositories()
+    ways = [(openml_table, contract.source.openml, base_urls.openml), (uci_table, contract.source.uci, base_urls.uci)]
+    named = [(get, remote, base.rstrip("/")) for get, remote, base in ways if remote is not None]
+    if not named:
+        raise SourceError(f"{contract.name}: no public repository is named; expected `openml` or `uci` under `source`")
+    problems = []
+    for get, remote, base in named:
+        try:
+            cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".fetch-", dir=cache_folder) as scratch:
+                visit = Visit(base, Path(scratch), limits, progress)
+                return _publish(get(remote.id, visit), remote, visit, contract, cached_file(contract, cache_folder))
+        except SourceError as error:
+            problems.append(str(error))
+        except OSError as error:
+            raise SourceError(f"{contract.name}: the cache cannot be written ({error.strerror})") from None
+    raise SourceError(f"{contract.name}: " + "; ".join(problems))
+
+
+def _repositories() -> tuple[Callable[[int, Visit], pa.Table], Callable[[int, Visit], pa.Table]]:
+    """OpenML and UCI; imported late because reading local files needs no HTTP client."""
+    try:
+        from dpicl.tabular.reading.repository import openml_table, uci_table
+    except ModuleNotFoundError as error:
+        raise SourceError(f"fetching needs {error.name}; type `pip install 'dpicl[endpoint]'`") from None
+    return openml_table, uci_table
+
+
+def _publish(theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract, final: Path) -> Path:
+    """Write a downloaded table in our form, check it, and only then let it appear."""
+    draft = visit.scratch / final.name
+    try:
+        pa_csv.write_csv(to_our_form(theirs, remote, contract.source.missing, visit.host), draft)
+        _verified(read_table(draft, contract), contract, visit.host)
+    except DataError as error:
+        raise SourceError(f"{visit.host}: the download does not fit the contract: {error}") from None
+    draft.chmod(0o600)  # what a repository gives away may still be rows that somebody's contract protects
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    draft.replace(final)
+    return final
+
+
+def _local_file(contract: Contract, data_folder: Path | None) -> Path | None:
+    if contract.source.file is None or data_folder is None or _address(contract) is not None:
+        return None
+    return below(data_folder, contract.source.file, contract.name)
+
+
+def _advice(contract: Contract) -> str:
+    fetching = f"type `dpicl data fetch {contract.name}`" if contract.source.openml or contract.source.uci else ""
+    setting = f"set DPICL_DATA to the folder that holds {contract.source.file}" if contract.source.file else ""
+    return ", or ".join(filter(None, (fetching, setting)))
+
+
+def _breast_cancer() -> pa.Table:
+    from sklearn.datasets import load_breast_cancer
+
+    bundle = load_breast_cancer()
+    names = [str(name).replace(" ", "_") for name in bundle.feature_names[:_BUNDLED_COLUMN_COUNT]]
+    columns = {name: bundle.data[:, position] for position, name in enumerate(names)}
+    return pa.table({**columns, "diagnosis": np.asarray(bundle.target_names)[bundle.target]})
+
+
+def _verified(table: pa.Table, contract: Contract, where: str) -> pa.Table:
+    expected = contract.source.content_sha256
+    if expected is None:
+        return table
+    actual = rows_digest(table)
+    if actual != expected:
+        raise SourceError(f"{where}: the rows have content_sha256 {actual[:12]}, expected {expected[:12]}")
+    return canonical_order(table)

@@ -1,0 +1,142 @@
+"""Tables that are read in batches: Parquet files, one after another in the order of their names.
+
+A batch is a range of so many rows of all files together, so that it is the same however the
+rows are cut into files and row groups. Up to `WHOLE_ROWS` rows are one table instead, as any
+other source gives it, and so are all rows of a contract that protects persons: whose rows
+belong together is known only of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dpicl.contract.models import Contract
+from dpicl.errors import DataError, SourceError
+from dpicl.files.objects import SCHEME, Stored, names_below
+from dpicl.files.place import below
+from dpicl.files.row_groups import Footer, read_footer, read_rows
+from dpicl.tabular.reading.parse import check_columns, refuse_no_rows, typed_rows
+
+BATCH_ROWS, WHOLE_ROWS = 1 << 17, 1 << 19
+_SUFFIX = ".parquet"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Parquet files below the data folder, or objects of a store by their addresses, as they were found, in the order of their names."""
+
+    folder: Path
+    files: tuple[tuple[str, Footer], ...]
+
+    @property
+    def rows(self) -> int:
+        """Of all files."""
+        return sum(footer.rows for _, footer in self.files)
+
+    def batches(self, contract: Contract) -> int:
+        """How many batches the rows come in; 0 for a table that is read whole."""
+        return 0 if self.rows <= WHOLE_ROWS or contract.privacy.person else -(-self.rows // BATCH_ROWS)
+
+    def batch(self, number: int, contract: Contract) -> pa.Table:
+        """The rows of one batch, typed by the contract as `parse.typed_table` types them; perhaps none.
+
+        Raises:
+            DataError: a file breaks a rule, or was changed since the survey.
+        """
+        return self._read(number * BATCH_ROWS, min((number + 1) * BATCH_ROWS, self.rows), contract)
+
+    def whole(self, contract: Contract) -> pa.Table:
+        """All rows in memory.
+
+        Raises:
+            DataError: a file breaks a rule, or there are no rows.
+        """
+        table = self._read(0, self.rows, contract)
+        refuse_no_rows(table, contract.source.folder or contract.name)
+        return table.combine_chunks()
+
+    def _read(self, start: int, stop: int, contract: Contract) -> pa.Table:
+        pieces = [
+            typed_rows(
+                read_rows(_place(self.folder, name, contract), footer, list(contract.read_columns), first, last, name), contract, name
+            )
+            for name, footer, first, last in self._pieces(start, stop)
+        ]
+        return pa.concat_tables(pieces)
+
+    def _pieces(self, start: int, stop: int) -> Iterator[tuple[str, Footer, int, int]]:
+        """Every file's part of a range of rows; of the first file nothing where the range is empty."""
+        at = 0
+        for name, footer in self.files:
+            first, last = max(start - at, 0), min(stop - at, footer.rows)
+            if first < last or (start == stop == at == 0):
+                yield name, footer, first, max(first, last)
+            at += footer.rows
+
+    def as_json(self) -> list[Any]:
+        """For a file; the folder is left out."""
+        return [{"name": name, **asdict(footer)} for name, footer in self.files]
+
+    @staticmethod
+    def read(content: list[Any], folder: Path) -> Survey:
+        """The survey that `as_json` gave."""
+        return Survey(
+            folder,
+            tuple((one["name"], Footer(one["size"], one["modified_ns"], tuple(one["groups"]), one.get("version", ""))) for one in content),
+        )
+
+
+def survey(contract: Contract, data_folder: Path | None) -> Survey | None:
+    """What the contract's folder of Parquet files holds, by the footers; None where the rows come otherwise: a file is read whole.
+
+    Raises:
+        SourceError: the folder is not there, or holds no Parquet file.
+        DataError: a file is no Parquet file, or has other columns than the contract.
+    """
+    named = contract.source.folder
+    if named is None or (data_folder is None and not named.startswith(SCHEME)):
+        return None
+    names, folder = folder_files(contract, data_folder), data_folder or Path()
+    return Survey(folder, tuple((name, _footer(_place(folder, name, contract), contract, name)) for name in names))
+
+
+def _place(folder: Path, name: str, contract: Contract) -> Path | Stored:
+    return Stored(name) if name.startswith(SCHEME) else below(folder, name, contract.name)
+
+
+def _footer(path: Path | Stored, contract: Contract, name: str) -> Footer:
+    return read_footer(path, lambda names: check_columns(names, contract, name), name)
+
+
+def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
+    """The files of the contract's folder, below the data folder or by their addresses, in the order of their names; opens none.
+
+    Names that begin with a dot or an underscore are of those who write such folders, and are left alone.
+
+    Raises:
+        SourceError: the folder is not at hand, empty, or cannot be read.
+        DataError: something in it is not called as a Parquet file is.
+    """
+    named = str(contract.source.folder).rstrip("/")
+    found = names_below(named) if named.startswith(SCHEME) else _names_in(named, contract, data_folder)
+    names = sorted(name for name in found if not name.startswith((".", "_")))
+    others = sum(not name.endswith(_SUFFIX) for name in names)
+    if others:
+        raise DataError(f"{named}/", f"holds {others} other than Parquet files; expected only names that end in {_SUFFIX}")
+    if not names:
+        raise SourceError(f"{contract.name}: folder {named} holds no file; expected names that end in {_SUFFIX}")
+    return [f"{named}/{name}" for name in names]
+
+
+def _names_in(named: str, contract: Contract, data_folder: Path | None) -> list[str]:
+    if data_folder is None or not (folder := below(data_folder, named, contract.name)).is_dir():
+        raise SourceError(f"{contract.name}: no rows at hand; set DPICL_DATA to the folder that holds {named}/")
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError as error:
+        raise SourceError(f"{contract.name}: folder {named} cannot be read ({error.strerror})") from None

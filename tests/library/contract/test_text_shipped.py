@@ -1,0 +1,53 @@
+"""The shipped contracts over texts fit the published files: least rows, labels, lengths and digests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpicl.contract import TextContract
+from dpicl.text.checks import text_violations
+from dpicl.text.read import load_texts
+from dpicl.text.split import split_texts
+
+from ..text_contracts import TEXT_CONTRACTS
+
+PRIVATE_ROWS = {
+    "agnews": 41_310,
+    "amazon": 3_969,
+    "dbpedia": 10_517,
+    "mit_director": 1_561,
+    "mit_genre": 2_953,
+    "samsum": 14_731,
+    "sroie": 498,
+    "sst2": 67_349,
+    "trec": 5_452,
+}
+HELD_OUT = {
+    "agnews": 7_600,
+    "amazon": 6_065,
+    "dbpedia": 2_100,
+    "mit_director": 415,
+    "mit_genre": 780,
+    "samsum": 819,
+    "sroie": 125,
+    "sst2": 872,
+    "trec": 500,
+}
+
+
+@pytest.mark.parametrize("contract", [TEXT_CONTRACTS[name] for name in PRIVATE_ROWS], ids=PRIVATE_ROWS)
+def test_a_contract_fits_the_published_files(contract: TextContract, data_folder: Path) -> None:
+    table = load_texts(contract, data_folder=data_folder)
+    assert [one.rule.rule for one in text_violations(table, contract) if one.rule.severity == "fail"] == []
+    split = split_texts(table, contract)
+    assert (split.train.row_count, split.test.row_count) == (PRIVATE_ROWS[contract.name], HELD_OUT[contract.name])
+    assert len(split.asked) == contract.query_count
+    cut = sum(one.count for one in text_violations(table, contract))
+    assert cut < table.num_rows / (500 if contract.name == "samsum" else 1000), "almost no text is cut"
+    assert contract.ensemble.delta * split.train.row_count < 1
+
+
+def test_every_contract_over_files_is_among_them() -> None:
+    assert set(PRIVATE_ROWS) == set(HELD_OUT) == {name for name, contract in TEXT_CONTRACTS.items() if contract.source.train}

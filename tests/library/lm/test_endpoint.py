@@ -1,0 +1,243 @@
+"""A served model's scores are what its log-probabilities say, whichever of them the server gives."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpicl.errors import ModelError
+from dpicl.evaluation import answers
+from dpicl.lm.endpoint.protocol import GarbledError, read_reply
+from dpicl.lm.endpoint.scorer import EndpointScorer
+from dpicl.lm.models import ModelSpec
+from dpicl.lm.requests import HashScorer, Tallying
+from dpicl.methods.ensemble_voting import Placement, Voters
+from tests.library.endpoint_server import LABELS, WORDS, EndpointServer, Habits, serving, truth
+from tests.library.methods.test_dp_icl import ALONE, KEY, contract, table
+
+PROMPTS = [f"Row {number}. Cold? Answer:" for number in (3, 1, 2, 1)]
+BLANKED = [" " + label for label in LABELS]
+
+
+def opened(server: EndpointServer, **more: object) -> EndpointScorer:
+    """A scorer for a running server."""
+    return EndpointScorer(ModelSpec.model_validate({"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}))
+
+
+@pytest.mark.parametrize("habits", [Habits(), Habits(logprobs="content"), Habits(blanks=False), Habits(calls_itself="m-2")])
+def test_an_echo_gives_exactly_the_sum_over_the_label_s_tokens(habits: Habits) -> None:
+    with serving(habits) as server:
+        scorer = opened(server)
+        assert scorer.description.mode == "completions echo"
+        assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 500, 501])
+def test_a_server_without_a_list_of_models_is_asked_all_the_same(status: int) -> None:
+    with serving(Habits(lists=status)) as server:
+        assert opened(server).description.mode == "completions echo"
+
+
+def test_a_label_of_several_tokens_is_summed_over_all_of_them() -> None:
+    with serving(Habits()) as server:
+        scores = opened(server).score(PROMPTS[:1], [" Yes it is", " No"])
+    steps = [(PROMPTS[0], " Yes"), (PROMPTS[0] + " Yes", " it"), (PROMPTS[0] + " Yes it", " is")]
+    assert scores.tolist() == [[pytest.approx(sum(truth(*step) for step in steps)), truth(PROMPTS[0], " No")]]
+
+
+@pytest.mark.parametrize("echo", ["ignores", "refuses", "breaks"])
+@pytest.mark.parametrize("shape", ["lists", "content"])
+def test_without_an_echo_the_listed_first_tokens_are_scored(echo: str, shape: str) -> None:
+    with serving(Habits(echo=echo, logprobs=shape)) as server:
+        scorer = opened(server)
+        assert scorer.description.mode == "completions top-20 logprobs"
+        assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
+
+
+@pytest.mark.parametrize("more", [{}, {"api": "chat"}])
+def test_a_chat_s_tokens_have_no_blank(more: dict[str, str]) -> None:
+    with serving(Habits(apis=("chat",))) as server:
+        scorer = opened(server, **more)
+        assert scorer.description.mode == "chat top-20 logprobs"
+        assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, LABELS))
+        assert all("No or Yes" in asked["messages"][0]["content"] for asked in server.requests if "messages" in asked)
+
+
+def test_a_label_that_is_not_listed_gets_no_more_than_any_listed_one() -> None:
+    prompts = [f"Row {number}. Cold? Answer:" for number in range(60)]
+    with serving(Habits(apis=("completions",), echo="ignores", most_top=5)) as server:
+        scorer = opened(server, allow_fallback=True)
+        assert scorer.description.mode == "completions top-5 logprobs"
+        scores, counts = scorer.score(prompts, BLANKED), scorer.tally(prompts, BLANKED)
+    whole, seen = HashScorer().score(prompts, BLANKED), []
+    for prompt, row, true in zip(prompts, scores, whole, strict=True):
+        fifth = sorted((truth(prompt, " " + word) for word in (*LABELS, *WORDS)), reverse=True)[4]
+        listed = true >= fifth
+        seen.append(int(listed.sum()))
+        assert np.array_equal(row[listed], true[listed]) or not listed.any()
+        assert (row[~listed] <= fifth).all() if listed.any() else row[0] == row[1]
+    assert [counts.get(name, 0) for name in ("no-label", "one-label", "scored")] == [seen.count(number) for number in (0, 1, 2)]
+    assert min(seen.count(number) for number in (0, 1)) > 0
+
+
+def test_what_lists_no_label_gets_the_fixed_answer_and_is_counted() -> None:
+    prompts = ["SILENT one. Answer:", *PROMPTS]
+    with serving(Habits(echo="ignores")) as server:
+        scorer = opened(server)
+        scores = scorer.score(prompts, BLANKED)
+        counts = scorer.tally(prompts, BLANKED)
+    assert scores[0].tolist() == [-math.log(2)] * 2 and answers(scores)[0] == 1
+    assert (counts["no-label"], counts["scored"]) == (1, 4)
+
+
+def test_text_is_parsed_only_where_the_entry_allows_it() -> None:
+    with serving(Habits(logprobs="none")) as server:
+        with pytest.raises(ModelError) as refused:
+            opened(server)
+        scorer = opened(server, allow_fallback=True)
+        assert scorer.description.mode == "completions generated"
+        assert scorer.score(PROMPTS, BLANKED).tolist() == [[-1.0, 0.0]] * 4
+        assert scorer.tally(PROMPTS, BLANKED)["parsed"] == 4
+    assert str(refused.value) == (
+        "model 'far' cannot score No and Yes (completions echo: the reply has no log-probabilities; "
+        "completions top-20 logprobs: the reply has no log-probabilities; completions top-5 logprobs: the reply has no log-probabilities; "
+        "chat top-20 logprobs: the reply has no log-probabilities; chat top-5 logprobs: the reply has no log-probabilities); "
+        "expected a server that gives log-probabilities, or `allow_fallback: true` to parse its text"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "label"), [("**No.**", 0), (" yes", 1), ("\n\nYes, it is", 1), ("Nothing", None), ("Maybe no", None), ("", None)]
+)
+def test_an_answer_is_the_label_that_the_text_starts_with(text: str, label: int | None) -> None:
+    with serving(Habits(apis=("chat",), logprobs="none", text=text)) as server:
+        if label is None:
+            with pytest.raises(ModelError, match="chat generated: the text starts with no label"):
+                opened(server, allow_fallback=True)
+        else:
+            assert opened(server, allow_fallback=True).score(PROMPTS, BLANKED).argmax(1).tolist() == [label] * 4
+
+
+@pytest.mark.parametrize(
+    ("api", "counts"),
+    [("completions", {"filtered": 1, "rejected": 1, "scored": 5}), ("chat", {"filtered": 1, "rejected": 1, "refused": 1, "scored": 4})],
+)
+def test_what_a_server_will_not_answer_gets_the_fixed_answer_at_the_first_try(api: str, counts: dict[str, int]) -> None:
+    prompts = [f"{word}. Answer:" for word in ("FILTERED", "REFUSED", "REJECTED")] + PROMPTS
+    with serving(Habits(echo="ignores")) as server:
+        scorer = opened(server, api=api)
+        before, _ = len(server.requests), scorer.tally([], BLANKED)
+        scores, tally = scorer.score(prompts, BLANKED), scorer.tally(prompts, BLANKED)
+        assert len(server.requests) - before == len(set(prompts))
+    assert {name: tally[name] for name in counts} == counts and tally["repeated_calls"] == 0
+    fixed = (scores == -math.log(2)).all(1)
+    assert fixed.sum() == len(prompts) - counts["scored"] and (answers(scores)[fixed] == 1).all()
+
+
+def test_a_server_that_rejects_everything_stops_the_run() -> None:
+    with serving(Habits()) as server:
+        scorer = opened(server)
+        server.habits = Habits(rejects=("model",))
+        with pytest.raises(
+            ModelError, match=r"rejects a public question too \(status 400\); expected a server that still answers completions"
+        ):
+            scorer.score([f"Row {number}. Answer:" for number in range(60)], BLANKED)
+
+
+@pytest.mark.parametrize("word", ["REJECTED", "FILTERED"])
+def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered(word: str) -> None:
+    prompts = [*[f"{word} {number}. Answer:" for number in range(120)], *PROMPTS]
+    with serving(Habits()) as server:
+        scorer = opened(server)
+        scores, before = scorer.score(prompts, BLANKED), len(server.requests)
+        tally = scorer.tally(prompts, BLANKED)
+    assert np.array_equal(scores[120:], HashScorer().score(PROMPTS, BLANKED)) and (scores[:120] == -math.log(2)).all()
+    assert (tally[word.lower()], tally["scored"]) == (120, 4) and before < 120 + 40
+
+
+@pytest.mark.parametrize("word", ["REJECTED", "FILTERED", "REFUSED", "SILENT"])
+def test_sixty_rows_that_a_server_does_not_answer_for_stop_no_ensemble_and_vote_for_nobody(word: str) -> None:
+    rows, more = [f"letter {number}" for number in range(20)], [f"{word} {number}" for number in range(60)]
+    with serving(Habits(apis=("chat",))) as server:
+        voters = Voters(contract(), opened(server, trust="local"))
+        without, found = (voters.votes(Placement(table(some), KEY, Fraction(1), ALONE), [(0, "?")]) for some in (rows, [*rows, *more]))
+    assert without == found
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"logprobs": {"tokens": [" No"], "token_logprobs": [900.0], "top_logprobs": [{" No": 900.0, " Yes": -1.0}]}},
+        {"logprobs": {"tokens": [" No"], "token_logprobs": [-1.0], "top_logprobs": [{" No": -1.0, " Yes": 900.0}]}},
+        {"usage": {"prompt_tokens": -5}},
+        {"usage": {"prompt_tokens": 10**4000}},
+        {"usage": {"completion_tokens": 1e300}},
+    ],
+)
+def test_numbers_that_cannot_be_are_no_answer(spoilt: dict[str, Any]) -> None:
+    fine = {"tokens": [" No"], "token_logprobs": [1e-6], "top_logprobs": [{" No": 1e-6, " Yes": -1.0}]}
+    content = {
+        "choices": [{"text": " No", "finish_reason": "length", "logprobs": spoilt.get("logprobs", fine)}],
+        "usage": spoilt.get("usage"),
+    }
+    with pytest.raises(GarbledError):
+        read_reply(content)
+    assert read_reply({"choices": [{"text": " No", "logprobs": fine}]}).top == ((" No", 0.0), (" Yes", -1.0))
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_prompt_that_is_too_long_stops_the_run_and_is_not_quoted(stated: bool) -> None:
+    long = "secret " * 40 + "Answer:"
+    with serving(Habits(context=30, states_context=stated)) as server:
+        scorer = opened(server)
+        assert (("context 30 tokens" if stated else "context length not stated") + "; repeats agree") == scorer.description.note
+        with pytest.raises(ModelError) as refused:
+            scorer.score([*PROMPTS, long], BLANKED)
+    assert str(refused.value) == (
+        "model 'far': a prompt does not fit its context of 30 tokens (status 400): it has 287 characters; "
+        "expected fewer demonstrations or a longer context"
+    )
+
+
+def test_a_reply_to_a_prompt_that_fills_the_context_is_not_believed() -> None:
+    with serving(Habits(context=30, echo="ignores")) as server, pytest.raises(ModelError, match="fills its context of 30 tokens"):
+        opened(server).score(["word " * 29 + "Answer:"], BLANKED)
+
+
+def test_an_answer_is_asked_for_once_in_a_process() -> None:
+    with serving(Habits()) as server:
+        scorer, seen = opened(server), []
+        first = scorer.score(PROMPTS, BLANKED, progress=seen.append)
+        asked = len(server.requests)
+        again = scorer.score(PROMPTS[::-1], BLANKED, progress=seen.append)
+        assert np.array_equal(again, first[::-1]) and len(server.requests) == asked
+    assert sorted(seen) == seen and seen[-1] == 4 and len(seen) == 3
+
+
+def test_what_was_spent_is_told_once_and_priced() -> None:
+    with serving(Habits()) as server:
+        scorer = opened(server, price_per_million_tokens=2.0)
+        assert isinstance(scorer, Tallying)
+        scorer.score(PROMPTS, BLANKED)
+        first, second = scorer.tally(PROMPTS, BLANKED), scorer.tally(PROMPTS, BLANKED)
+        assert first["calls"] == len(server.requests) + 1  # and the list of models
+    assert first["cost"] == pytest.approx((first["prompt_tokens"] + first["completion_tokens"]) * 2e-6) and first["prompt_tokens"] > 0
+    assert (second["scored"], second["calls"], second["cost"]) == (4, 0, 0)
+
+
+def test_repeats_that_differ_and_another_name_are_told() -> None:
+    with serving(Habits(echo="ignores", drifts=True, calls_itself="other-model", usage=False)) as server:
+        scorer = opened(server)
+    assert scorer.description.note == "context length not stated; repeats differ by up to 0.0002 nats; the server calls it other-model"
+    assert (scorer.description.revision, scorer.description.trust, scorer.description.kind) == ("f1", "remote", "endpoint")
+
+
+def test_nothing_to_score_asks_nothing() -> None:
+    with serving(Habits()) as server:
+        scorer = opened(server)
+        asked = len(server.requests)
+        assert scorer.score([], BLANKED).shape == (0, 2) and len(server.requests) == asked

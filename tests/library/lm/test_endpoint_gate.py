@@ -1,0 +1,80 @@
+"""The number of calls at once follows what a server bears, and a dead server is told from a busy one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl.lm.endpoint.adaptive_limiter import ROUNDS, Gate
+
+
+def test_it_doubles_a_round_until_the_first_congestion_and_then_grows_by_one() -> None:
+    gate, limits = Gate(64, 2), []
+    for _ in range(4):
+        for _ in range(int(gate.limit)):
+            gate.succeeded()
+        limits.append(gate.limit)
+    assert limits == [4, 8, 16, 32]
+    gate.failed(gate.era, congested=True, alive=True)
+    for _ in range(16):
+        gate.succeeded()
+    assert 16.9 < gate.limit < 17
+
+
+def test_calls_that_were_congested_together_halve_it_once() -> None:
+    gate = Gate(64, 32)
+    era = gate.era
+    for _ in range(20):
+        gate.failed(era, congested=True, alive=True)
+    assert gate.limit == 16
+    gate.failed(gate.era, congested=True, alive=True)
+    assert gate.limit == 8
+
+
+@given(st.lists(st.sampled_from(["good", "bad", "congested", "late"]), max_size=200), st.integers(1, 64), st.floats(0.1, 100))
+def test_it_stays_between_one_and_the_most(events: list[str], most: int, start: float) -> None:
+    gate = Gate(most, start)
+    for event in events:
+        if event == "good":
+            gate.succeeded()
+        else:
+            gate.failed(gate.era - (event == "late"), congested=event != "bad", alive=False)
+        assert 1 <= gate.limit <= most
+
+
+@pytest.mark.parametrize(("alive", "down"), [(False, True), (True, False)])
+def test_a_server_is_down_after_rounds_of_failures_of_all_calls_under_way(alive: bool, down: bool) -> None:
+    async def failures(calls: int) -> list[bool]:
+        gate = Gate(calls, calls)
+        for _ in range(calls):
+            await gate.__aenter__()
+        return [gate.failed(0, congested=False, alive=alive) for _ in range(calls * ROUNDS)]
+
+    told = asyncio.run(failures(5))
+    assert told == [False] * (5 * ROUNDS - 1) + [down]
+
+
+@given(st.integers(1, 5), st.integers(1, 40))
+def test_everybody_gets_through_and_never_more_at_once_than_the_limit(limit: int, calls: int) -> None:
+    most: list[int] = []
+
+    async def through() -> None:
+        gate, inside = Gate(limit, limit), 0
+
+        async def call(number: int) -> None:
+            nonlocal inside
+            async with gate:
+                inside += 1
+                most.append(inside)
+                for _ in range(number % 3):
+                    await asyncio.sleep(0)
+                inside -= 1
+
+        async with asyncio.timeout(10):
+            await asyncio.gather(*map(call, range(calls)))
+
+    asyncio.run(through())
+    assert len(most) == calls and max(most) <= limit

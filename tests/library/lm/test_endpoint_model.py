@@ -1,0 +1,153 @@
+"""A real model behind a server scores as it does in this process; and a server that others wrote."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from dpicl.errors import ModelError
+from dpicl.lm.endpoint.scorer import EndpointScorer
+from dpicl.lm.layout import CONTINUATIONS
+from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.models import ModelSpec
+from tests.library.endpoint_server import Habits, Pairs, serving
+
+LESSON = "Answer: Yes\nAnswer: No\nAnswer: Yes"
+PROMPTS = [f"Row {number} is cold. Is it? Yes or No? Answer:" for number in range(12)] + ["Cold? Answer: ", "One word, Answer:"]
+SERVED = all(importlib.util.find_spec(name) for name in ("openai", "accelerate", "fastapi", "uvicorn"))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_model(tmp_path_factory.mktemp("models"), [LESSON, *PROMPTS])
+
+
+@pytest.fixture(scope="module")
+def taught(tiny: Path) -> Path:
+    """The tiny model after a lesson: it knows what an answer is."""
+    local, folder = Local(tiny), tiny.parent / "taught"
+    torch.manual_seed(0)
+    steps = torch.optim.AdamW(local.model.parameters(), lr=3e-3)
+    texts = [local.tokenizer(text, return_tensors="pt").input_ids for text in (LESSON, *(prompt + " Yes" for prompt in PROMPTS[:12]))]
+    for step in range(130):
+        local.model(input_ids=texts[step % 13], labels=texts[step % 13]).loss.backward()
+        steps.step()
+        steps.zero_grad()
+    for part in (local.model, local.tokenizer):
+        part.save_pretrained(folder)
+    return folder
+
+
+class Local:
+    """Says what a model on disk says, with its start token, if it has one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        self.model: Any = AutoModelForCausalLM.from_pretrained(folder).eval()
+
+    @torch.inference_mode()
+    def _logprobs(self, text: str) -> tuple[Any, torch.Tensor]:
+        cut = self.tokenizer(text, return_offsets_mapping=True, return_tensors="pt")
+        return cut, self.model(input_ids=cut.input_ids).logits[0].double().log_softmax(-1)
+
+    def read(self, text: str) -> Pairs:
+        cut, logprobs = self._logprobs(text)
+        tokens = cut.input_ids[0].tolist()
+        shown = [text[start:end] or "<s>" for start, end in cut.offset_mapping[0].tolist()]
+        return [(shown[0], None), *((shown[place], float(logprobs[place - 1, tokens[place]])) for place in range(1, len(tokens)))]
+
+    def next(self, text: str, blank: str) -> Pairs:
+        last = self._logprobs(text)[1][-1]
+        return [(self.tokenizer.decode([token]), float(last[token])) for token in range(len(last))]
+
+
+def test_an_echoing_server_scores_as_the_same_model_does_in_this_process(tiny: Path) -> None:
+    with serving(Habits(), speaker=Local(tiny)) as server:
+        scorer = EndpointScorer(ModelSpec(name="far", kind="endpoint", id="m", url=server.url))
+        assert scorer.description.mode == "completions echo"
+        for labels in (CONTINUATIONS, (" Maybe so, or not", " Yes")):
+            far, near = scorer.score(PROMPTS, labels), TransformersScorer(str(tiny), device="cpu").score(PROMPTS, labels)
+            assert np.abs(far - near).max() < 1e-4 < near.std()
+
+
+def test_listed_first_tokens_are_those_of_the_same_model_in_this_process(taught: Path) -> None:
+    prompts = PROMPTS[:12]
+    with serving(Habits(echo="ignores"), speaker=Local(taught)) as server:
+        scorer = EndpointScorer(ModelSpec(name="far", kind="endpoint", id="m", url=server.url))
+        assert scorer.description.mode == "completions top-20 logprobs"
+        scores, counts = scorer.score(prompts, CONTINUATIONS), scorer.tally(prompts, CONTINUATIONS)
+        near = TransformersScorer(str(taught), device="cpu").score(prompts, CONTINUATIONS)
+    assert counts["scored"] == len(prompts) and np.abs(scores - near).max() < 1e-4
+
+
+@pytest.fixture(scope="module")
+def transformers_serve(taught: Path) -> Iterator[tuple[str, str]]:
+    """`transformers serve` with the taught model: its address and the model's name."""
+    if not SERVED:
+        pytest.skip("transformers serve needs the packages of transformers[serving]")
+    model = str(taught)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [
+        sys.executable,
+        "-m",
+        "transformers.cli.transformers",
+        "serve",
+        model,
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--device",
+        "cpu",
+    ]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, **quiet) as process:  # type: ignore[call-overload]
+        try:
+            _until_healthy(f"http://127.0.0.1:{port}/health", process)
+            yield f"http://127.0.0.1:{port}/v1", model
+        finally:
+            process.kill()
+
+
+def _until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+            return
+        except OSError:
+            assert process.poll() is None
+            time.sleep(0.2)
+    raise AssertionError("the server does not start")
+
+
+def test_a_real_server_that_ignores_what_it_is_asked_is_seen_through(transformers_serve: tuple[str, str]) -> None:
+    url, model = transformers_serve
+    with pytest.raises(ModelError) as refused:
+        EndpointScorer(ModelSpec(name="far", kind="endpoint", id=model, url=url))
+    assert (
+        "completions echo: the reply does not repeat what was asked; completions top-20 logprobs: the reply has no log-probabilities"
+        in str(refused.value)
+    )
+
+
+def test_a_real_server_s_text_is_parsed_where_that_is_allowed(transformers_serve: tuple[str, str]) -> None:
+    url, model = transformers_serve
+    scorer = EndpointScorer(ModelSpec(name="far", kind="endpoint", id=model, url=url, allow_fallback=True, api="completions"))
+    assert scorer.description.mode == "completions generated"
+    scores, counts = scorer.score(PROMPTS[:3], CONTINUATIONS), scorer.tally(PROMPTS[:3], CONTINUATIONS)
+    assert scores.argmax(1).tolist() == [1] * 3 and counts["parsed"] == 3 and counts["completion_tokens"] > 0

@@ -1,0 +1,82 @@
+"""Claims about rows, batches and padding; no model needed."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl.lm.local.batching import Row, pad_left, plan_batches, rows_of
+
+unhurried = settings(deadline=None)
+lengths_strategy = st.lists(st.integers(1, 50), max_size=60)
+budgets = st.integers(1, 300)
+tokens_strategy = st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple)
+
+
+@unhurried
+@given(lengths_strategy, budgets)
+def test_every_item_is_in_exactly_one_batch(lengths: list[int], budget: int) -> None:
+    assert sorted(index for batch in plan_batches(lengths, budget) for index in batch) == list(range(len(lengths)))
+
+
+@unhurried
+@given(lengths_strategy, budgets)
+def test_no_batch_exceeds_the_budget_unless_one_item_does(lengths: list[int], budget: int) -> None:
+    for batch in plan_batches(lengths, budget):
+        assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= budget
+
+
+@unhurried
+@given(lengths_strategy, budgets)
+def test_a_batch_is_closed_only_when_the_next_item_does_not_fit(lengths: list[int], budget: int) -> None:
+    batches = plan_batches(lengths, budget)
+    for batch in batches[:-1]:
+        assert (len(batch) + 1) * lengths[batch[0]] > budget
+
+
+@unhurried
+@given(lengths_strategy, budgets, st.randoms())
+def test_batches_have_the_same_lengths_in_any_order(lengths: list[int], budget: int, random: object) -> None:
+    shuffled = list(lengths)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    planned = [[lengths[index] for index in batch] for batch in plan_batches(lengths, budget)]
+    assert planned == [[shuffled[index] for index in batch] for batch in plan_batches(shuffled, budget)]
+
+
+def test_longest_first_and_equal_lengths_keep_their_order() -> None:
+    assert plan_batches([2, 5, 2, 5, 9], token_budget=10) == [[4], [1, 3], [0, 2]]
+
+
+def test_answers_of_one_token_share_the_row_of_their_prompt() -> None:
+    assert rows_of(7, (1, 2), [(5,), (6,)]) == [Row(7, (1, 2), {1: ((0, 5), (1, 6))})]
+
+
+def test_longer_answers_get_a_row_for_each_forced_beginning() -> None:
+    rows = rows_of(0, (1,), [(5, 6), (5, 7), (8,)])
+    assert rows == [Row(0, (1, 5), {0: ((0, 5), (1, 5)), 1: ((0, 6), (1, 7))}), Row(0, (1,), {0: ((2, 8),)})]
+
+
+@unhurried
+@given(tokens_strategy, st.lists(tokens_strategy, min_size=1, max_size=3))
+def test_every_step_predicts_the_token_that_follows_its_position(prompt: tuple[int, ...], answers: list[tuple[int, ...]]) -> None:
+    seen: dict[int, list[int]] = {}
+    for row in rows_of(0, prompt, answers):
+        for position in sorted(row.asked):
+            for answer, token in row.asked[position]:
+                told = seen.setdefault(answer, [])
+                assert row.tokens[: position + 1] == (*prompt, *told)
+                told.append(token)
+    assert seen == {number: list(answer) for number, answer in enumerate(answers)}
+
+
+@unhurried
+@given(st.lists(tokens_strategy, min_size=1, max_size=6))
+def test_padding_is_masked_and_positions_count_from_the_first_token(texts: list[tuple[int, ...]]) -> None:
+    batch = pad_left(texts)
+    for line, tokens in enumerate(texts):
+        real = batch.mask[line] == 1
+        assert batch.tokens[line][real].tolist() == list(tokens)
+        assert batch.positions[line][real].tolist() == list(range(len(tokens)))
+        assert real[-1]
+        assert np.array_equal(np.sort(batch.mask[line]), batch.mask[line])

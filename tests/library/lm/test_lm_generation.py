@@ -1,0 +1,84 @@
+"""Claims about generated texts and next-token distributions, checked against plain forward passes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from dpicl.errors import ModelError
+from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.lm.local.transformers_backend import TransformersScorer
+
+torch.set_num_threads(1)
+
+PROMPTS = ["\n".join(["A row. Yes or No? Answer: Yes"] * (line % 3) + [f"Row {line}. Yes or No? Answer:"]) for line in range(8)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_model(tmp_path_factory.mktemp("models"), PROMPTS)
+
+
+@pytest.fixture(scope="module")
+def scorer(folder: Path) -> TransformersScorer:
+    return TransformersScorer(str(folder), device="cpu", token_budget=400)
+
+
+def greedy(folder: Path, prompt: str, new_tokens: int) -> str:
+    """One plain forward pass for every token."""
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    ids = tokenizer(prompt).input_ids
+    start = len(ids)
+    for _ in range(new_tokens):
+        with torch.inference_mode():
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+        if ids[-1] == model.generation_config.eos_token_id:
+            break
+    return str(tokenizer.decode(ids[start:], skip_special_tokens=True))
+
+
+def test_greedy_text_is_the_likeliest_token_again_and_again(scorer: TransformersScorer, folder: Path) -> None:
+    assert scorer.generate(PROMPTS[:3], new_tokens=6) == [greedy(folder, prompt, 6) for prompt in PROMPTS[:3]]
+
+
+def test_a_text_ends_before_its_first_stop_string(scorer: TransformersScorer) -> None:
+    whole = scorer.generate(PROMPTS[:1], new_tokens=12)[0]
+    mark = whole[4:6]
+    assert scorer.generate(PROMPTS[:1], new_tokens=12, stop=[mark, "never seen"]) == [whole[: whole.find(mark)]]
+
+
+def test_samples_depend_on_the_seed_and_on_no_batch(scorer: TransformersScorer, folder: Path) -> None:
+    drawn = scorer.generate(PROMPTS, new_tokens=5, temperature=1.0, seed=3)
+    single = TransformersScorer(str(folder), device="cpu", token_budget=1)
+    assert single.generate(PROMPTS, new_tokens=5, temperature=1.0, seed=3) == drawn
+    assert scorer.generate(PROMPTS, new_tokens=5, temperature=1.0, seed=4) != drawn
+
+
+def test_samples_follow_the_softmax(scorer: TransformersScorer, folder: Path) -> None:
+    """The first token of many samples of one prompt, at a low temperature, where few tokens have all the weight."""
+    temperature, count = 0.05, 400
+    weights = np.exp(scorer.next_tokens(PROMPTS[:1])[0].astype(float) / temperature)
+    weights /= weights.sum()
+    likeliest = int(weights.argmax())
+    text = AutoTokenizer.from_pretrained(folder).decode([likeliest])
+    seen = Counter(scorer.generate(PROMPTS[:1] * count, new_tokens=1, temperature=temperature))[text] / count
+    assert abs(seen - weights[likeliest]) < 5 * np.sqrt(0.25 / count)
+
+
+def test_next_tokens_are_a_distribution_and_agree_with_scores(scorer: TransformersScorer, folder: Path) -> None:
+    told = scorer.next_tokens([*PROMPTS, PROMPTS[0]])
+    assert told.shape == (9, len(AutoTokenizer.from_pretrained(folder))) and np.array_equal(told[0], told[8])
+    assert np.abs(np.exp(told).sum(axis=1) - 1).max() < 1e-4
+    token = AutoTokenizer.from_pretrained(folder)(" Yes", add_special_tokens=False).input_ids
+    if len(token) == 1:
+        assert np.abs(told[:8, token[0]] - scorer.score(PROMPTS, [" Yes"])[:, 0]).max() < 1e-4
+
+
+def test_prompt_and_text_must_fit_the_context_together(scorer: TransformersScorer) -> None:
+    with pytest.raises(ModelError, match="reads at most 8192"):
+        scorer.generate(PROMPTS[:1], new_tokens=8190)

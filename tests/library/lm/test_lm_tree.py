@@ -1,0 +1,157 @@
+"""Claims about shared beginnings: the tree holds every row, and reading it gives what plain rows give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    Gemma2Config,
+    GPT2Config,
+    LlamaConfig,
+    MistralConfig,
+    PreTrainedConfig,
+)
+
+from dpicl.lm.local.padded_reader import read_padded
+from dpicl.lm.local.prefix_tree import ROOT, grow_tree, plan_batches
+from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.local.tree_attention import NAME
+from dpicl.lm.local.tree_reader import read_shared
+
+torch.set_num_threads(1)  # small batches on a busy machine
+
+CPU = torch.device("cpu")
+Rows = list[tuple[int, ...]]
+unhurried = settings(deadline=None, max_examples=25)
+bits = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=9).map(tuple), min_size=1, max_size=14)
+
+
+@given(bits, st.sampled_from([0, 1, 2, 5, 100]))
+def test_every_row_is_a_path(rows: Rows, least_saving: int) -> None:
+    tree = grow_tree(rows, least_saving=least_saving)
+    for row, tokens in enumerate(rows):
+        path = tree.path(tree.leaves[row])
+        assert tuple(token for index in path for token in tree.segments[index].tokens) == tokens
+        for position in range(len(tokens)):
+            segment = tree.segments[tree.holder(row, position)]
+            assert segment.tokens[position - segment.start] == tokens[position]
+    assert all(segment.tokens and segment.parent < index for index, segment in enumerate(tree.segments))
+
+
+@given(bits)
+def test_a_tree_that_shares_all_reads_every_beginning_once(rows: Rows) -> None:
+    beginnings = {row[:length] for row in rows for length in range(1, len(row) + 1)}
+    assert grow_tree(rows, least_saving=0).token_count == len(beginnings)
+
+
+@given(bits, st.integers(0, 30))
+def test_sharing_never_reads_more_than_not_sharing(rows: Rows, least_saving: int) -> None:
+    distinct = sorted(set(rows))
+    assert grow_tree(distinct, least_saving=0).token_count <= grow_tree(distinct, least_saving=least_saving).token_count
+    assert grow_tree(distinct, least_saving=least_saving).token_count <= sum(map(len, distinct))
+
+
+@given(bits, st.integers(1, 20), st.integers(1, 9))
+def test_batches_keep_the_order_and_the_budget(rows: Rows, budget: int, trunk: int) -> None:
+    tree = grow_tree(rows, least_saving=1)
+    batches = plan_batches(tree, token_budget=budget, trunk=trunk)
+    assert [index for batch in batches for index in batch] == list(range(len(tree.segments)))
+    followed = {segment.parent for segment in tree.segments} - {ROOT}
+    for batch in batches:
+        lengths = [len(tree.segments[index].tokens) for index in batch]
+        assert len(batch) == 1 or sum(lengths) <= budget
+        assert not any(length >= trunk and index in followed for index, length in zip(batch[:-1], lengths, strict=False))
+
+
+def model_of(config: PreTrainedConfig) -> Any:
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(config, attn_implementation=NAME).eval()
+
+
+SMALL: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 50}
+MODELS = {
+    "llama": LlamaConfig(**SMALL),
+    "grouped queries": LlamaConfig(**SMALL, num_key_value_heads=2),
+    "absolute positions": GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=50, n_positions=400),
+    "a window that is never full": MistralConfig(**SMALL, num_key_value_heads=2, sliding_window=400),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request: pytest.FixtureRequest) -> Any:
+    return model_of(MODELS[request.param])
+
+
+@unhurried
+@given(st.integers(0, 10_000), st.sampled_from([0, 30, 90]), st.sampled_from([20, 150, 5000]))
+def test_a_tree_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
+    rng = np.random.default_rng(seed)
+    base = rng.integers(0, 50, shared).tolist()
+    rows = [
+        tuple(base[: rng.choice([shared, shared // 2])] + rng.integers(0, 3, rng.integers(1, 25)).tolist())
+        for _ in range(rng.integers(1, 14))
+    ]
+    wanted = [tuple({len(row) - 1, int(rng.integers(len(row)))}) for row in rows]
+    found = {
+        place: logits
+        for places, part in read_shared(model, rows, wanted, device=CPU, token_budget=budget)
+        for place, logits in zip(places, part, strict=True)
+    }
+    assert found.keys() == {(row, position) for row, positions in enumerate(wanted) for position in positions}
+    for row, tokens in enumerate(rows):
+        with torch.inference_mode():
+            plain = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
+        for position in wanted[row]:
+            assert torch.allclose(found[row, position], plain[position], atol=1e-4)
+
+
+@unhurried
+@given(bits, st.sampled_from([5, 40]))
+def test_padded_batches_give_what_plain_rows_give(model: Any, rows: Rows, budget: int) -> None:
+    wanted = [tuple(range(len(row))) for row in rows]
+    with torch.inference_mode():
+        plain = [model(input_ids=torch.tensor([row]), use_cache=False).logits[0] for row in rows]
+    for places, part in read_padded(model, rows, wanted, device=CPU, token_budget=budget):
+        for (row, position), logits in zip(places, part, strict=True):
+            assert torch.allclose(logits, plain[row][position], atol=1e-4)
+
+
+PROMPTS = ["\n".join(["One row that all share. Yes or No? Answer: Yes"] * 4 + [f"Row {line}. Yes or No? Answer:"]) for line in range(12)]
+UNSHARED = {
+    "a window": MistralConfig(**{**SMALL, "vocab_size": 400}, num_key_value_heads=2, sliding_window=8),
+    "soft caps": Gemma2Config(**{**SMALL, "vocab_size": 400}, num_key_value_heads=2, head_dim=8),
+}
+
+
+@pytest.mark.parametrize("config", UNSHARED.values(), ids=UNSHARED)
+def test_a_model_that_cannot_share_is_read_row_by_row(config: PreTrainedConfig, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(build_tiny_model(tmp_path / "models", PROMPTS))
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "m")
+    tokenizer.save_pretrained(tmp_path / "m")
+    scorer = TransformersScorer(str(tmp_path / "m"), device="cpu")
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "m").eval()
+    scores = scorer.score(PROMPTS, [" No", " Yes"])
+    for prompt, told in zip(PROMPTS[:3], scores, strict=False):
+        with torch.inference_mode():
+            logits = plain(input_ids=torch.tensor([tokenizer(prompt).input_ids])).logits[0, -1].log_softmax(-1)
+        expected = [float(logits[tokenizer(answer, add_special_tokens=False).input_ids[0]]) for answer in (" No", " Yes")]
+        assert np.abs(told - expected).max() < 1e-3
+
+
+def test_prompts_that_share_a_beginning_read_it_once(tmp_path: Path) -> None:
+    scorer = TransformersScorer(str(build_tiny_model(tmp_path, PROMPTS)), device="cpu")
+    read: list[int] = []
+    scorer._model.register_forward_pre_hook(lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True)
+    scorer.score(PROMPTS, [" No", " Yes"])
+    rows = [scorer.encode(prompt) for prompt in PROMPTS]
+    assert scorer.shares and sum(read) < sum(map(len, rows)) / 4

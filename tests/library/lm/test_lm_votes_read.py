@@ -1,0 +1,218 @@
+"""Claims about reading votes with a local model, checked against one plain forward pass for every voter."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config
+
+from dpicl.errors import ModelError
+from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.votes.voting import Ballot, VoteRule
+from tests.library.vote_models import (
+    EXAMPLES,
+    MODELS,
+    RULE,
+    RULES,
+    UNITS,
+    assert_alike,
+    ballots_of,
+    equal,
+    made,
+    model_named,
+    opened,
+    prompt,
+    tiny_model,
+    tokens_read,
+)
+
+torch.set_num_threads(1)  # small batches on a busy machine
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def tiny(folder: Path) -> TransformersScorer:
+    return opened(folder)
+
+
+@pytest.fixture(scope="module", params=["tiny", *MODELS])
+def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one model after another."""
+    return model_named(request.param, tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def writer(home: Path) -> TransformersScorer:
+    return opened(home)
+
+
+@lru_cache
+def loaded(home: Path) -> tuple[Any, Any]:
+    return AutoTokenizer.from_pretrained(home), AutoModelForCausalLM.from_pretrained(home).eval()
+
+
+def plain(home: Path, ballot: Ballot, rule: VoteRule) -> tuple[list[int], np.ndarray]:
+    """Candidates and sums as fractions of units: a loop over the subsets."""
+    tokenizer, model = loaded(home)
+    with torch.inference_mode():
+        public, *voters = (
+            model(torch.tensor([row + ballot.written])).logits[0, -1].double().numpy() for row in (ballot.public, *ballot.voters)
+        )
+    candidates = np.argsort(-public[: len(tokenizer)], kind="stable")[: rule.candidates]
+    sums = np.zeros(len(candidates))
+    for logits in voters or [public]:
+        told = logits[candidates] - logits[candidates].max()
+        sums += {
+            "probability": np.exp(told) / np.exp(told).sum(),
+            "relative": np.exp(told),
+            "logit": 1 + told.clip(-(rule.clip or 1), 0) / (rule.clip or 1),
+        }[rule.kind]
+    return candidates.tolist(), sums
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
+def test_votes_equal_a_plain_loop_over_the_subsets(home: Path, writer: TransformersScorer, rule: VoteRule) -> None:
+    ballots = ballots_of(writer)
+    for ballot, votes in zip(ballots, writer.vote(ballots, rule), strict=True):
+        candidates, sums = plain(home, ballot, rule)
+        assert votes.candidates.dtype == votes.sums.dtype == np.int64
+        assert sorted(votes.candidates.tolist()) == sorted(candidates)
+        place = {token: line for line, token in enumerate(votes.candidates.tolist())}
+        assert votes.sums[[place[token] for token in candidates]] / UNITS == pytest.approx(sums, abs=1e-4)
+
+
+def test_fresh_voters_that_are_equal_are_read_once(tiny: TransformersScorer) -> None:
+    ballot = Ballot(prompt(tiny), (prompt(tiny, EXAMPLES[0]),), ())
+    with tokens_read(tiny) as read:
+        once = tiny.vote([ballot], RULE)
+        tokens = sum(read)
+        often = tiny.vote([replace(ballot, voters=ballot.voters * 5)] * 3, RULE)
+    assert sum(read) == 2 * tokens
+    assert all(np.array_equal(votes.sums, 5 * once[0].sums) for votes in often)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_texts_and_voters_changes_no_bit(tiny: TransformersScorer, seed: int) -> None:
+    writer, rng = tiny, np.random.default_rng(seed)
+    ballots = ballots_of(writer)
+    order = rng.permutation(len(ballots))
+    moved = [replace(ballots[line], voters=tuple(rng.permutation(np.array(ballots[line].voters, dtype=object)))) for line in order]
+    expected = writer.vote(ballots, RULE)
+    assert equal(writer.vote(moved, RULE), [expected[line] for line in order])
+    at_once = writer.session(ballots, RULE).vote([()] * 3), writer.session(moved, RULE).vote([()] * 3)
+    assert_alike([at_once[0][line] for line in order], at_once[1], units=8)
+
+
+def test_candidates_are_those_of_the_public_prompt_whoever_votes(tiny: TransformersScorer) -> None:
+    writer = tiny
+    few, many, alone = ballots_of(writer)
+    ballots = [replace(few, written=()), replace(many, written=()), replace(alone, written=())]
+    told = [*writer.vote(ballots, RULE), *writer.vote(ballots[:1], RULE), *writer.session(ballots, RULE).vote([()] * 3)]
+    assert all(votes is not None and np.array_equal(votes.candidates, told[0].candidates) for votes in told)
+    assert told[0].sums[np.argmax(told[2].sums)] != told[0].sums.max()  # though voters like others best
+
+
+def test_a_voter_moves_the_votes_of_others_by_rounding_alone(tiny: TransformersScorer) -> None:
+    ballot = ballots_of(tiny)[0]
+    for parted in (1, 3):
+        whole, one, rest = tiny.vote(
+            [replace(ballot, voters=some) for some in (ballot.voters, ballot.voters[:parted], ballot.voters[parted:])], RULE
+        )
+        apart = [tiny.vote([replace(ballot, voters=some)], RULE)[0] for some in (ballot.voters[:parted], ballot.voters[parted:])]
+        assert np.array_equal(whole.sums, one.sums + rest.sums)
+        assert np.abs(whole.sums - apart[0].sums - apart[1].sums).max() <= 8
+
+
+def test_no_texts_have_no_votes(tiny: TransformersScorer) -> None:
+    assert tiny.vote([], RULE) == [] == tiny.session([], RULE).vote([])
+
+
+def test_a_voter_that_is_longer_than_the_context_votes_for_nobody(folder: Path, tmp_path: Path) -> None:
+    writer = opened(made(folder, tmp_path, lambda size: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140)))
+    assert writer.context == 140
+    public, short, long = prompt(writer), prompt(writer, EXAMPLES[0]), prompt(writer, *EXAMPLES[:9])
+    assert len(short) < 136 and len(long) > 140
+    both, one = Ballot(public, (long, short), ()), Ballot(public, (short,), ())
+    assert equal(writer.vote([both], RULE), writer.vote([one], RULE))
+    none = writer.vote([Ballot(public, (long,), ())], RULE)[0]
+    assert len(none.candidates) == 30 and not none.sums.any()
+
+
+@pytest.mark.parametrize("way", ["vote", "session"])
+def test_a_public_prompt_that_is_longer_than_the_context_is_refused(tiny: TransformersScorer, folder: Path, way: str) -> None:
+    writer = tiny
+    long = Ballot((5,) * 8000, ((6,),), (7,) * 193)
+    with pytest.raises(ModelError) as error:
+        writer.vote([long], RULE) if way == "vote" else writer.session([long], RULE).vote([()])
+    assert str(error.value) == (
+        f"a public prompt with what was written after it has 8193 tokens, but model {folder.name!r} reads at least 1 and at most 8192 "
+        "(texts: 1); expected fewer tokens or a model with a longer context"
+    )
+
+
+@pytest.fixture
+def spoilt(folder: Path, tmp_path: Path) -> TransformersScorer:
+    """The tiny model, whose numbers are not finite after a "~"."""
+    home = Path(shutil.copytree(folder, tmp_path / "copy"))
+    weights = load_file(home / "model.safetensors")
+    weights["model.embed_tokens.weight"][AutoTokenizer.from_pretrained(home)("~", add_special_tokens=False).input_ids[0]] = float("nan")
+    save_file(weights, home / "model.safetensors", metadata={"format": "pt"})
+    return opened(home)
+
+
+def test_a_voter_after_whom_numbers_are_not_finite_votes_for_nobody(spoilt: TransformersScorer) -> None:
+    ballot = ballots_of(spoilt)[0]
+    sick = prompt(spoilt, EXAMPLES[0], "News Type: World\nText: Oh~\n\n")
+    alone = spoilt.vote([ballot], RULE)
+    assert alone[0].sums.sum() > 5.9 * UNITS
+    together = replace(ballot, voters=(*ballot.voters, sick))
+    assert_alike(spoilt.vote([together], RULE), alone)
+    reading = spoilt.session([together], RULE)
+    assert_alike(reading.vote([()]), alone)
+    assert_alike(reading.vote([(9,)]), spoilt.vote([replace(ballot, written=(9,))], RULE))
+
+
+def test_a_public_prompt_after_which_numbers_are_not_finite_is_an_error(spoilt: TransformersScorer) -> None:
+    with pytest.raises(ModelError, match="answered with numbers that are not finite"):
+        spoilt.vote([replace(ballots_of(spoilt)[0], written=spoilt.encode("~"))], RULE)
+
+
+def test_texts_end_with_the_models_end_a_line_break_or_a_mark(tiny: TransformersScorer, tmp_path: Path) -> None:
+    home = build_tiny_model(tmp_path, ["A text. END\n\nA text. END\n\n" * 40])
+    writer = opened(home)
+    tokenizer = AutoTokenizer.from_pretrained(home)
+    known = range(len(tokenizer))
+    mark = writer.encode(" END")
+    assert len(mark) == 1 and len(writer.encode("\n\n")) == 1
+    assert writer.ends == {tokenizer.eos_token_id, *mark, *(token for token in known if "\n" in tokenizer.decode([token]))}
+    assert writer.encode("\n")[0] in writer.ends and writer.encode("\n\n")[0] in writer.ends and writer.encode(" A")[0] not in writer.ends
+    assert len(tiny.encode(" END")) > 1 and not tiny.ends & set(tiny.encode(" END"))
+
+
+def test_a_tokenizer_without_an_end_will_do(folder: Path, tmp_path: Path) -> None:
+    home = Path(shutil.copytree(folder, tmp_path / "copy"))
+    for name in ("config.json", "tokenizer_config.json"):
+        settings = json.loads((home / name).read_text())
+        (home / name).write_text(json.dumps({key: value for key, value in settings.items() if not key.startswith("eos_token")}))
+    writer = opened(home)
+    assert writer.ends == {*writer.encode("\n"), *writer.encode("\n\n")}
+
+
+def test_a_text_survives_the_writer(tiny: TransformersScorer) -> None:
+    text = " Zürich: 日本, 5 % – said so."
+    assert tiny.decode(tiny.encode(text)) == text
+    assert tiny.decode((*tiny.leading, *tiny.encode(text))) == text

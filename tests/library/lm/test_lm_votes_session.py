@@ -1,0 +1,183 @@
+"""Claims about voters that stay: what is kept gives what fresh reading gives, also where memory ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import FalconConfig, GPT2Config, Lfm2Config
+
+from dpicl.lm.local import growing_rows
+from dpicl.lm.local.batching import Tokens
+from dpicl.lm.local.preallocated_cache import ROOM
+from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.votes.voting import Ballot, Votes, VotingSession
+from tests.library.vote_models import (
+    EXAMPLES,
+    MODELS,
+    RULE,
+    SMALL,
+    UNITS,
+    assert_alike,
+    ballots_of,
+    made,
+    model_named,
+    opened,
+    prompt,
+    tiny_model,
+    tokens_read,
+)
+
+torch.set_num_threads(1)  # small batches on a busy machine
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def tiny(folder: Path) -> TransformersScorer:
+    return opened(folder)
+
+
+@pytest.fixture(scope="module", params=["tiny", *MODELS])
+def writer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TransformersScorer:
+    """One model after another."""
+    return opened(model_named(request.param, tmp_path_factory.mktemp("models")))
+
+
+def test_a_session_gives_what_fresh_reading_gives(writer: TransformersScorer) -> None:
+    """Texts of different lengths that end at different times, and grow alike, unlike and not at all."""
+    ballots = ballots_of(writer)
+    reading = writer.session(ballots, RULE)
+    steps: list[list[Tokens | None]] = [[(), (), ()], [(), (), ()]]
+    steps += [[(token,), (token + 1,), (token + 2,)] for token in (40, 50, 60)]
+    steps += [[tuple(range(40, 40 + ROOM))] * 3, [(70,)] * 3]
+    steps += [[(41, 42), (43,), (44,)], [(), (45,), (46, 47)], [(48,), None, (49,)], [(50,), None, None], [None, None, None]]
+    for written in steps:
+        ballots = [replace(ballot, written=ballot.written + (new or ())) for ballot, new in zip(ballots, written, strict=True)]
+        open_ones = [ballot for ballot, new in zip(ballots, written, strict=True) if new is not None]
+        fresh = iter(writer.vote(open_ones, RULE))
+        assert_alike(reading.vote(written), [None if new is None else next(fresh) for new in written])
+
+
+def test_a_session_reads_every_prompt_once_and_then_a_token_of_each_row(writer: TransformersScorer) -> None:
+    reading = writer.session(ballots_of(writer), RULE)
+    reading.vote([(), (), ()])
+    steps: list[list[Tokens | None]] = [[(40,), (41,), (42,)], [(43,), (44,), (45,)], [(46,), None, (47,)]]
+    rows = [6 + 3 + 3, 6 + 3 + 3, 6 + 2]  # two of the second text's voters are equal; its public prompt is read too
+    for count, written in zip(rows, steps, strict=True):
+        with tokens_read(writer) as read:
+            reading.vote(written)
+        assert sum(read) == count
+
+
+class Tight:
+    """A model on a device whose memory holds so many tokens of caches and inputs."""
+
+    def __init__(self, model: Any, kept: int) -> None:
+        self.model, self.kept = model, kept
+        self.config, self.dtype = model.config, model.dtype
+        self.refused = 0
+        self.held: list[int] = []
+        """Of every forward pass with a cache."""
+        self.anew = 0
+        """Forward passes without one."""
+
+    def __call__(self, **inputs: Any) -> Any:
+        cache = inputs.get("past_key_values")
+        if cache is None:
+            self.anew += 1
+            return self.model(**inputs)
+        held = inputs["input_ids"].numel() + cache.get_seq_length() * len(inputs["input_ids"])
+        if held > self.kept:
+            self.refused += 1
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        self.held.append(held)
+        return self.model(**inputs)
+
+
+def follow(reading: VotingSession, steps: int = 4) -> list[list[Votes | None]]:
+    return [reading.vote([(), (), ()]), *(reading.vote([(40 + step,), (50 + step,), (60 + step,)]) for step in range(steps))]
+
+
+def with_memory(writer: TransformersScorer, kept: int) -> tuple[Tight, list[list[Votes | None]]]:
+    model = writer._model
+    tight = writer._model = Tight(model, kept)
+    told = follow(writer.session(ballots_of(writer), RULE))
+    writer._model = model
+    return tight, told
+
+
+def test_a_session_without_memory_for_what_it_read_reads_anew(tiny: TransformersScorer) -> None:
+    plenty, expected = with_memory(tiny, 1 << 40)
+    whole = max(plenty.held)
+    probe = plenty.held[1]
+    for kept, refusals, anew in (
+        (probe - 1, 1, True),  # nothing can be kept
+        (probe, 2, True),  # nor the shortest row
+        (whole - 1, 1, True),  # at the last step it is too much
+        (whole * 2 // 3, 1, False),  # in smaller pieces everything fits
+    ):
+        tight, told = with_memory(tiny, kept)
+        assert tight.refused >= refusals and (tight.anew > plenty.anew) == anew, (kept, tight.refused, tight.anew)
+        for found, right in zip(told, expected, strict=True):
+            assert_alike(found, right)
+
+
+def test_a_session_keeps_what_fits_a_cpus_memory_and_reads_the_rest_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = opened(folder, token_budget=100)
+    ballots = ballots_of(writer)
+    expected = follow(writer.session(ballots, RULE), 3)
+    monkeypatch.setattr(growing_rows, "CPU_BYTES", 700 * 1024)
+    reading = writer.session(ballots, RULE)
+    for found, told in zip(follow(reading, 3), expected, strict=True):
+        assert_alike(found, told)
+    with tokens_read(writer) as read:
+        reading.vote([(1,), (2,), (3,)])
+    whole = sum(len(voter) for ballot in ballots for voter in set(ballot.voters))
+    assert 12 < sum(read) < whole
+
+
+def test_a_voter_that_grows_beyond_the_context_stops_voting(folder: Path, tmp_path: Path) -> None:
+    """Positions beyond the context are an error of the model: whoever reads them is noticed."""
+    writer = opened(made(folder, tmp_path, lambda size: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140)))
+    public, examples = prompt(writer), [prompt(writer, EXAMPLES[0]), prompt(writer, *EXAMPLES[:2])]
+    voters = tuple((voter * 4)[: 138 - line] for line, voter in enumerate(examples))
+    ballot, reading = Ballot(public, voters, ()), writer.session([Ballot(public, voters, ())], RULE)
+    shares = []
+    for written in [(), (5,), (6,), (7,), (8,)]:
+        ballot = replace(ballot, written=ballot.written + written)
+        votes = reading.vote([written])
+        assert_alike(votes, writer.vote([ballot], RULE))
+        assert votes[0] is not None
+        shares.append(round(votes[0].sums.sum() / UNITS, 2))
+    assert shares == [2, 2, 2, 1, 0]
+
+
+def test_a_hybrid_model_s_voters_are_read_anew_at_every_token(folder: Path, tmp_path: Path) -> None:
+    """Layers that keep something else than keys and values fail in a way of their own where they are read in steps."""
+    layers = ["conv", "full_attention"]
+    hybrid = opened(made(folder, tmp_path, lambda size: Lfm2Config(**SMALL, num_key_value_heads=2, layer_types=layers, vocab_size=size)))
+    ballots = ballots_of(hybrid)
+    session = hybrid.session(ballots, RULE)
+    assert_alike(session.vote([(), (), ()]), hybrid.vote(ballots, RULE))
+    assert_alike(
+        session.vote([(40,), (50,), None])[:2],
+        hybrid.vote([replace(one, written=(*one.written, token)) for one, token in zip(ballots[:2], (40, 50), strict=True)], RULE),
+    )
+
+
+def test_a_model_that_attends_in_its_own_way_only_is_loaded_and_reads_padded_rows(folder: Path, tmp_path: Path) -> None:
+    own = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    falcon, prompts = (
+        opened(made(folder, tmp_path, lambda size: FalconConfig(**own, vocab_size=size))),
+        ["News", "A number of it was seen again"],
+    )
+    alone = [falcon.score([one], [" No", " Yes"])[0] for one in prompts]
+    assert not falcon.shares and falcon.score(prompts, [" No", " Yes"]) == pytest.approx(np.array(alone), abs=1e-4)

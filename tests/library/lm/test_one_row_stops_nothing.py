@@ -1,0 +1,275 @@
+"""Whatever a model does with one row's prompt, there is an answer, and one voter moves no sum by more than is stated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from dpicl.errors import DpiclError, ModelError, PrivacyError, TooLongError
+from dpicl.lm.apart import answers_apart, votes_apart
+from dpicl.lm.local.batching import Tokens
+from dpicl.lm.local.embedding import HashEmbedder
+from dpicl.lm.requests import HashScorer
+from dpicl.lm.votes.echo import EchoWriter
+from dpicl.lm.votes.voting import Ballot, FreshSession, VoteRule, Votes, VotingSession
+from dpicl.mechanisms.noisy_embedding import SCALE, whole_vectors
+from dpicl.mechanisms.private_token import UNITS
+from dpicl.methods import Options, few_shot_generation, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.methods.dp_icl import answer, consult
+from dpicl.methods.ensemble_answers import RADIUS, Public, words_of
+from dpicl.methods.ensemble_voting import Placement, Voters, hard_votes, soft_votes
+from dpicl.methods.few_shot_generation import job_of
+from dpicl.methods.memory import MemoryJournal
+from dpicl.methods.options import FewShotOptions
+from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, job, table, unit
+from tests.library.text_contracts import text_contract
+
+MARK = "zebra"
+FAILURES: list[Exception] = [
+    ModelError("answered with numbers that are not finite"), TooLongError("too long"), DpiclError(MARK), RuntimeError(MARK),
+    IndexError(MARK), KeyError(MARK), MemoryError(), UnicodeEncodeError("utf-8", MARK, 0, 1, MARK), ZeroDivisionError(),
+    PrivacyError(MARK), StopIteration(), AssertionError(MARK), RecursionError(),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Marked(HashScorer):
+    """Answers as hashes do, but for what a marked prompt does to it."""
+
+    failure: Any = ()
+    dead: bool = False
+    asked: list[int] = field(default_factory=list)
+
+    def _meet(self, prompts: Sequence[str]) -> None:
+        self.asked.append(len(prompts))
+        if self.dead:
+            raise ModelError("the server is gone")
+        if isinstance(self.failure, Exception) and any(MARK in prompt for prompt in prompts):
+            raise self.failure
+
+    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None) -> np.ndarray:
+        self._meet(prompts)
+        scores = super().score(prompts, continuations)
+        if isinstance(self.failure, float):
+            scores[[MARK in prompt for prompt in prompts]] = self.failure
+        return scores
+
+    def generate(self, prompts: Sequence[str], **options: Any) -> list[str]:
+        self._meet(prompts)
+        return super().generate(prompts, **options)
+
+
+ROWS = [f"a letter {number}" for number in range(12)]
+QUERIES = [(number, f"query {number}") for number in range(3)]
+
+
+@pytest.mark.parametrize("failure", [*FAILURES, float("nan"), float("inf"), -float("inf"), 1e308])
+@pytest.mark.parametrize("aggregation", ["votes", "soft-votes", "embedding"])
+def test_a_row_that_a_model_fails_on_leaves_an_answer_and_every_other_vote(failure: Any, aggregation: str) -> None:
+    declared = contract(free=aggregation == "embedding")
+    shape = {"votes": SHAPE, "soft-votes": ALONE, "embedding": replace(SHAPE, aggregation="embedding")}[aggregation]
+    placed = [Placement(table(rows), KEY, Fraction(1), shape) for rows in (ROWS, [*ROWS, MARK])]
+    without, failing = (Voters(declared, Marked(failure=failure)).votes(placement, QUERIES) for placement in placed)
+    for before, after in zip(without, failing, strict=True):
+        if aggregation == "soft-votes":
+            assert before == after
+        elif aggregation == "votes":
+            assert sum(abs(int(one) - int(other)) for one, other in zip(before, after, strict=True)) <= 2 * UNITS
+        else:
+            assert sum(one != other for one, other in zip(before, after, strict=True)) <= 1
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_the_method_answers_with_the_row_as_without_it(failure: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    declared, asked = contract(), unit(3.0, soft={"aggregation": "soft-votes"})
+    seen = []
+    for rows in (ROWS, [*ROWS, *[MARK] * 9]):
+        one = job(declared, asked)
+        votes = consult(table(rows), QUERIES, Marked(failure=failure), one)
+        answers = answer(one, votes, QUERIES, Public({}, None))
+        seen.append({cell: len(found) for cell, found in answers.items()})
+    assert seen[0] == seen[1] and set(seen[0].values()) == {len(QUERIES)} and not caplog.records
+
+
+def test_a_model_that_is_gone_stops_whatever_the_rows_are() -> None:
+    for rows in (ROWS, [*ROWS, MARK]):
+        with pytest.raises(ModelError, match="^the server is gone$"):
+            consult(table(rows), QUERIES, Marked(dead=True), job(contract(), unit(3.0)))
+
+
+def test_a_model_that_may_not_see_rows_is_refused_and_no_vote_is_lost() -> None:
+    with pytest.raises(PrivacyError, match="may not be told PrivatePrompts"):
+        consult(table(ROWS), QUERIES, Marked(trust="remote"), job(contract(), unit(3.0)))
+
+
+def test_sixty_failures_in_a_row_cost_no_more_calls_than_halving_does() -> None:
+    model = Marked(failure=ModelError("rejected"))
+    rows = [*ROWS, *[f"{MARK} {number}" for number in range(60)]]
+    Voters(contract(), model).votes(Placement(table(rows), KEY, Fraction(1), ALONE), QUERIES[:1])
+    assert len(model.asked) <= 3 * 2 * 73
+
+
+def test_what_fails_publicly_is_told_by_kind_and_nothing_of_a_prompt() -> None:
+    class Broken(Marked):
+        def _meet(self, prompts: Sequence[str]) -> None:
+            raise IndexError(prompts[0])
+
+    with pytest.raises(ModelError) as told:
+        consult(table([MARK]), QUERIES, Broken(), job(contract(), unit(3.0)))
+    assert str(told.value) == "model 'fake' fails on a public question (IndexError); expected a model that answers it"
+    assert told.value.__cause__ is None and told.value.__context__ is None
+
+
+def test_a_server_s_wrong_number_of_answers_is_the_prompt_s_failure() -> None:
+    class Short(Marked):
+        def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None) -> np.ndarray:
+            return super().score([prompt for prompt in prompts if MARK not in prompt], continuations)
+
+    placed = [Placement(table(rows), KEY, Fraction(1), ALONE) for rows in (ROWS, [*ROWS, MARK])]
+    assert Voters(contract(), Short()).votes(placed[0], QUERIES) == Voters(contract(), Short()).votes(placed[1], QUERIES)
+
+
+def test_an_embedding_that_fails_is_nowhere_and_the_others_are_where_they_were() -> None:
+    class Fussy(HashEmbedder):
+        def embed(self, texts: Sequence[str]) -> np.ndarray:
+            if MARK in texts:
+                raise TypeError(MARK)
+            return super().embed(texts)
+
+    public, plain = Public({}, Fussy()), Public({}, HashEmbedder())
+    texts = ["one", MARK, "", "two"]
+    points = public.points(texts)
+    assert np.isnan(points[[1, 2]]).all() and np.array_equal(points[[0, 3]], plain.points(texts)[[0, 3]])
+    assert public.points([MARK, MARK]).shape[0] == 2 and np.isnan(public.points([MARK, MARK])).all()
+
+
+NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
+SCORES = arrays.arrays(np.float64, st.tuples(st.integers(1, 6), st.just(3)), elements=NUMBERS)
+ONE = arrays.arrays(np.float64, (1, 3), elements=NUMBERS)
+
+
+@given(SCORES, ONE, st.floats(0.1, 100))
+def test_one_voter_more_moves_votes_by_what_is_stated(scores: np.ndarray, new: np.ndarray, clip: float) -> None:
+    for count, most in ((hard_votes, 1), (soft_votes, 3)):
+        moved = np.array(count(np.vstack([scores, new]), clip)) - np.array(count(scores, clip))
+        assert moved.min() >= 0 and moved.max() <= UNITS and moved.sum() <= most * UNITS
+        if not np.isfinite(new).all():
+            assert not moved.any()
+
+
+@given(arrays.arrays(np.float64, st.tuples(st.integers(1, 5), st.just(4)), elements=NUMBERS))
+def test_one_embedding_is_no_longer_than_stated(points: np.ndarray) -> None:
+    whole = whole_vectors(points, centre=np.full(4, 0.1), radius=RADIUS)
+    assert all(sum(int(value) ** 2 for value in vector) <= SCALE**2 for vector in whole)
+
+
+@given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=40))
+def test_one_text_moves_every_word_s_count_by_one_at_most(texts: list[str], new: str) -> None:
+    before, after = (Counter(word for text in some for word in set(words_of(text))) for some in (texts, [*texts, new]))
+    assert all(0 <= count - before[word] <= 1 for word, count in after.items()) and not set(before) - set(after)
+
+
+@dataclass(frozen=True)
+class MarkedWriter(EchoWriter):
+    """An echo that fails on marked voters, in sessions or everywhere."""
+
+    failure: Exception = field(default_factory=lambda: IndexError(MARK))
+    in_sessions_only: bool = False
+    dead: bool = False
+
+    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
+        if self.dead:
+            raise IndexError("gone")
+        if not self.in_sessions_only:
+            self._meet(ballots)
+        return super().vote(ballots, rule)
+
+    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> VotingSession:
+        def vote(some: Sequence[Ballot]) -> list[Votes]:
+            self._meet(some)
+            return self.vote(some, rule)
+
+        return FreshSession(ballots, vote)
+
+    def encode(self, text: str) -> Tokens:
+        if "unspeakable" in text:
+            raise self.failure
+        return super().encode(text)
+
+    def _meet(self, ballots: Sequence[Ballot]) -> None:
+        if any(MARK.encode() in bytes(voter) for ballot in ballots for voter in ballot.voters):
+            raise self.failure
+
+
+RULE = VoteRule("probability", 20, UNITS)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_voter_that_a_writer_fails_on_votes_for_nobody(failure: Exception) -> None:
+    def ballots(*voters: str) -> list[Ballot]:
+        one = Ballot(tuple(b"Text:"), tuple(tuple(f"Text: {voter}\nText:".encode()) for voter in voters), ())
+        return [one, Ballot(tuple(b"Text: a\nText:"), (), ()), replace(one, voters=one.voters[:1])]
+
+    writer = MarkedWriter(failure=failure)
+    for voters in (["x", "y", "x"], ["x"], ["y"] * 7):
+        without, found = (votes_apart(writer, ballots(*some), RULE) for some in (voters, [*voters, MARK]))
+        for one, other in zip(without, found, strict=True):
+            assert np.array_equal(one.candidates, other.candidates) and np.array_equal(one.sums, other.sums)
+    (alone, *_) = votes_apart(writer, ballots(MARK), RULE)
+    assert not alone.sums.any()
+
+
+@pytest.mark.parametrize("batches", ["fresh", "fixed"])
+@pytest.mark.parametrize("writer", [MarkedWriter(), MarkedWriter(in_sessions_only=True)])
+@pytest.mark.parametrize("mark", [MARK, "unspeakable"])
+def test_texts_are_written_whatever_the_writer_does_with_a_row(batches: Any, writer: MarkedWriter, mark: str) -> None:
+    options = Options(few_shot_generation=FewShotOptions(batches=batches, mechanism="gaussian"))
+    asked = unit_of("few_shot_generation", "mail", 0, (5.0,), (2,), (), False, options)
+    declared = text_contract()
+    for rows in (ROWS, [*ROWS, mark]):
+        journal = MemoryJournal(draws_for(declared, 0))
+        (written,) = few_shot_generation.write(table(rows), declared, writer, [job_of(declared, asked, journal)])
+        assert [len(texts) for texts in written.values()] == [2]
+
+
+def test_a_writer_that_is_gone_stops() -> None:
+    with pytest.raises(ModelError, match="fails on a public question"):
+        votes_apart(MarkedWriter(dead=True), [Ballot(tuple(b"Text:"), (tuple(b"Text:"),), ())], RULE)
+
+
+def test_the_net_catches_a_narrow_except() -> None:
+    """A mutant that lets but one kind of failure be a prompt's own."""
+
+    def narrow(answer: Any, prompts: Sequence[str], nothing: Any, public: Any) -> Any:
+        try:
+            return answer(prompts)
+        except TooLongError:
+            return [nothing] * len(prompts)
+
+    model, voters = Marked(failure=ModelError(MARK)), []
+    for scheme in (answers_apart, narrow):
+        try:
+            voters.append(list(scheme(lambda some: list(model.score(some, [" a"])), [MARK, "x"], None, lambda: None)))
+        except ModelError:
+            voters.append([])
+    assert len(voters[0]) == 2 and voters[1] == []
+
+
+def test_equal_scores_are_no_vote() -> None:
+    assert hard_votes(np.array([[-0.7, -0.7], [-1.0, -0.1]]), 5.0) == [0, UNITS]
+
+
+def test_where_every_prompt_fails_noise_is_added_to_zeros() -> None:
+    votes = Voters(contract(), Marked(failure=ModelError("no"))).votes(Placement(table([MARK] * 30), KEY, Fraction(1), SHAPE), QUERIES)
+    assert votes == [[0, 0]] * len(QUERIES)

@@ -1,0 +1,1 @@
+"""Mechanisms, samplers, filters, guarantees."""

@@ -1,0 +1,1 @@
+"""Methods, their plans, baselines and published numbers."""

@@ -1,0 +1,145 @@
+"""Baselines: what the same budget buys, from public bounds only."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from diffprivlib.models import GaussianNB as PrivateNB
+from diffprivlib.models import LogisticRegression as PrivateLR
+from diffprivlib.utils import PrivacyLeakWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from dpicl.baselines import _fit, central_baselines, central_design, local_baselines, local_design
+from dpicl.contract import Contract
+from dpicl.evaluation import measure
+from dpicl.mechanisms.randomised_response import randomise, response
+from dpicl.randomness import stream, system_stream
+from dpicl.tabular.reading.encode import LocalEncoding, encode_clients, encode_queries, label_codes
+from dpicl.types import EncodedQueries, PrivateTable, QueryTable, ReleasedRows
+from tests.library.examples import every_contract, random_table, small_contract
+
+CONTRACT = small_contract()
+ENCODING = LocalEncoding.of(CONTRACT, "k-ary")
+SYSTEMS = ("lr", "gnb", "lr-naive", "gnb-naive")
+
+
+def _rows(row_count: int, seed: int = 0) -> np.ndarray:
+    """Released rows whose label leans on two attributes."""
+    rng = np.random.default_rng(seed)
+    codes = encode_clients(PrivateTable(random_table(CONTRACT, row_count, seed)), CONTRACT, ENCODING).codes.copy()
+    codes[:, -1] = rng.random(row_count) < 0.2 + 0.5 * codes[:, 0] + 0.1 * (codes[:, 1] == 2)
+    return codes
+
+
+def test_weighted_cells_teach_what_the_rows_teach() -> None:
+    rows = _rows(3000)
+    distinct, weights = np.unique(rows, axis=0, return_counts=True)
+    assert len(distinct) < 40
+    tight: dict[str, Any] = {"max_iter": 1000, "tol": 1e-10}
+    by_row = LogisticRegression(**tight).fit(local_design(rows, ENCODING), rows[:, -1])
+    by_cell = LogisticRegression(**tight).fit(local_design(distinct, ENCODING), distinct[:, -1], sample_weight=weights)
+    assert np.abs(by_row.coef_ - by_cell.coef_).max() < 1e-6 and abs(by_row.intercept_ - by_cell.intercept_).max() < 1e-6
+    naive = [
+        GaussianNB().fit(local_design(rows, ENCODING), rows[:, -1]),
+        GaussianNB().fit(local_design(distinct, ENCODING), distinct[:, -1], sample_weight=weights),
+    ]
+    assert np.abs(naive[0].theta_ - naive[1].theta_).max() < 1e-6
+
+
+def test_local_baselines_answer_as_models_fitted_on_every_row() -> None:
+    rows, test = _rows(3000), _rows(500, seed=1).astype(np.int64)
+    measured = local_baselines(ReleasedRows(rows), ENCODING, EncodedQueries(test))
+    features, asked, truth = local_design(rows, ENCODING), local_design(test, ENCODING), test[:, -1]
+    for name, model in (("lr", LogisticRegression(max_iter=1000)), ("gnb", GaussianNB())):
+        fitted = model.fit(features, rows[:, -1])
+        expected = measure(truth, fitted.predict(asked), fitted.predict_proba(asked)[:, 1])
+        assert measured[name].accuracy == expected.accuracy > 0.6
+        assert measured[name].auc == pytest.approx(expected.auc, abs=1e-3)
+
+
+def test_local_baselines_take_one_hot_reports_with_unknown_levels() -> None:
+    encoding = LocalEncoding.of(CONTRACT, "one-hot")
+    table = random_table(CONTRACT, 300, 0)
+    codes = encode_clients(PrivateTable(table), CONTRACT, encoding).codes
+    law, draws = response(epsilon=1.0, categories=2), stream(0, "test", "", "")
+    reports = np.stack([randomise(codes[:, i], law, draws) for i in range(codes.shape[1])], axis=1)
+    measured = local_baselines(ReleasedRows(reports), encoding, encode_queries(QueryTable(table), CONTRACT))
+    assert all(0 <= metrics.accuracy <= 1 and metrics.query_count == 300 for metrics in measured.values())
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_one_class_alone_teaches_only_that_class(label: int) -> None:
+    rows, test = _rows(200), _rows(100, seed=1).astype(np.int64)
+    rows[:, -1] = label
+    for metrics in local_baselines(ReleasedRows(rows), ENCODING, EncodedQueries(test)).values():
+        assert metrics.accuracy == np.mean(test[:, -1] == label) and metrics.auc == 0.5
+
+
+def _central(epsilon: float, *, seed: int | None = 0, rows: int = 400, beyond: float = 0.0) -> dict[str, Any]:
+    train, test = (random_table(CONTRACT, rows, number, beyond=beyond) for number in (0, 1))
+    draws = system_stream() if seed is None else stream(seed, "baselines", "", "")
+    sampled = PrivateTable(train.slice(0, rows // 2))
+    return central_baselines(PrivateTable(train), sampled, QueryTable(test), CONTRACT, epsilon=epsilon, stream=draws)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("beyond", [0.0, 3.0])
+def test_diffprivlib_gets_public_bounds_whatever_the_rows(epsilon: float, beyond: float) -> None:
+    """A bound that is read from the rows raises PrivacyLeakWarning, which `_fit` makes an error."""
+    measured = _central(epsilon, beyond=beyond)
+    assert tuple(measured) == SYSTEMS
+    assert all(metrics.query_count == 400 and 0 <= metrics.accuracy <= 1 for metrics in measured.values())
+
+
+@pytest.mark.parametrize("model", [PrivateLR(epsilon=1.0), PrivateNB(epsilon=1.0)], ids=["lr", "gnb"])
+def test_a_model_without_public_bounds_is_an_error(model: Any) -> None:
+    with pytest.raises(PrivacyLeakWarning):
+        _fit(model, np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2)
+
+
+def test_without_noise_the_baselines_are_scikit_learn_s() -> None:
+    train, test = (random_table(CONTRACT, 400, number) for number in (0, 1))
+    design = [central_design(QueryTable(part), CONTRACT, one_hot=True).scaled(len(CONTRACT.features)) for part in (train, test)]
+    model = LogisticRegression(max_iter=1000).fit(design[0].matrix, label_codes(PrivateTable(train), CONTRACT))
+    expected = measure(label_codes(QueryTable(test), CONTRACT), model.predict(design[1].matrix))
+    assert _central(math.inf)["lr"].accuracy == expected.accuracy
+
+
+def test_simulated_noise_repeats_and_real_noise_does_not() -> None:
+    assert _central(1.0) == _central(1.0)
+    assert _central(1.0) != _central(1.0, seed=1)
+    assert len({str(_central(0.5, seed=None)) for _ in range(4)}) > 1
+
+
+@every_contract
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_scaled_features_stay_within_their_stated_bounds_and_norm(contract: Contract, one_hot: bool) -> None:
+    """diffprivlib calibrates its noise to this norm and these bounds."""
+    table = PrivateTable(random_table(contract, 200, 0, beyond=1.0))
+    plain = central_design(table, contract, one_hot=one_hot)
+    scaled = plain.scaled(len(contract.features))
+    assert (scaled.matrix >= scaled.low).all() and (scaled.matrix <= scaled.high).all()
+    assert np.linalg.norm(scaled.matrix, axis=1).max() <= scaled.norm * (1 + 1e-12)
+    within = np.clip(plain.matrix, plain.low, plain.high)
+    assert np.linalg.norm(within, axis=1).max() <= plain.norm * (1 + 1e-12)
+
+
+def test_design_bounds_do_not_depend_on_the_rows() -> None:
+    few, many = (central_design(PrivateTable(random_table(CONTRACT, rows, 0)), CONTRACT, one_hot=True) for rows in (1, 500))
+    assert (few.low == many.low).all() and (few.high == many.high).all() and few.norm == many.norm
+
+
+def test_a_subsample_without_rows_or_with_one_class_is_answered_by_a_constant() -> None:
+    table = random_table(CONTRACT, 60, 0)
+    negative = table.filter(pa.array([text == "no" for text in table.column("bought").to_pylist()]))
+    for sampled in (table.slice(0, 0), negative):
+        measured = central_baselines(
+            PrivateTable(table), PrivateTable(sampled), QueryTable(table), CONTRACT, epsilon=1.0, stream=stream(0, "baselines", "", "")
+        )
+        truth = label_codes(QueryTable(table), CONTRACT)
+        assert measured["lr-naive"].accuracy == measured["gnb-naive"].accuracy == np.mean(truth == 0)

@@ -1,0 +1,249 @@
+"""DP-ICL: one record changes one prompt, votes are kept and stand, and what leaves is what the noise elected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl.contract import TextContract
+from dpicl.errors import ModelError, PrivacyError, TooLongError
+from dpicl.lm.local.embedding import HashEmbedder
+from dpicl.lm.requests import HashScorer, ModelDescription
+from dpicl.mechanisms.private_token import UNITS
+from dpicl.methods import Options, unit_of
+from dpicl.methods.common import ZERO_SHOT, draws_for
+from dpicl.methods.dp_icl import Job, answer, consult, real_rows, said_of, serialise
+from dpicl.methods.ensemble_answers import Public, words_of
+from dpicl.methods.ensemble_plan import Shape, plans
+from dpicl.methods.ensemble_voting import Placement, Voters
+from dpicl.methods.in_process import run_texts
+from dpicl.methods.memory import Memory
+from dpicl.methods.options import EnsembleOptions, EnsembleVariant
+from dpicl.pipeline import Cell, Unit
+from dpicl.types import PrivateTable, QueryTable, SplitTable
+from tests.library.text_contracts import as_ensemble, as_extraction, as_free_text, text_contract
+
+SHAPE = Shape("votes", True, 3, 2, 5.0, 2, 3)
+ALONE = Shape("soft-votes", False, 3, 2, 5.0, 2, 3)
+KEY = bytes(range(32))
+ICL = Cell("icl", math.inf, 1)
+TEXTS = st.lists(st.text("abc ", min_size=1, max_size=6), min_size=1, max_size=25)
+
+
+def table(texts: Sequence[str], label: str = "good") -> PrivateTable:
+    return PrivateTable(pa.table({"label": pa.array([label] * len(texts), pa.string()), "text": pa.array(list(texts), pa.string())}))
+
+
+def contract(*, free: bool = False, private: bool = False) -> TextContract:
+    def change(content: dict[str, Any]) -> None:
+        (as_free_text if free else as_ensemble)(content)
+        if free:
+            content["task"]["rows"] = 40
+        if private:
+            content["privacy"] = {"budget": {"epsilon": 1000, "delta": 0.5}}
+
+    return text_contract(change)
+
+
+def unit(*epsilons: float, **also: dict[str, Any]) -> Unit:
+    options = EnsembleOptions(also={name: EnsembleVariant(**chosen) for name, chosen in also.items()})
+    return unit_of("dp_icl", "mail", 0, epsilons, (1,), (), False, Options(dp_icl=options))
+
+
+@dataclass
+class Reader:
+    """Answers with the text of a prompt's first example; cannot read prompts beyond a length."""
+
+    longest: int = 10_000
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def description(self) -> ModelDescription:
+        return ModelDescription("reader", "fake", "1", "", False, "local")
+
+    def _read(self, prompts: Sequence[str]) -> list[str]:
+        if max(map(len, prompts), default=0) > self.longest:
+            raise TooLongError("too long")
+        self.asked += prompts
+        return [prompt.split("Letter: ")[1].split("\n")[0] for prompt in prompts]
+
+    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None) -> np.ndarray:
+        """The second label after a text that holds `b`."""
+        return np.array([[0.0, -1.0] if "b" not in text else [-1.0, 0.0] for text in self._read(prompts)])
+
+    def generate(self, prompts: Sequence[str], *, new_tokens: int, stop: Any = (), temperature: float = 0.0, seed: int = 0) -> list[str]:
+        return self._read(prompts)
+
+
+def job(declared: TextContract, asked: Unit, memory: Memory | None = None) -> Job:
+    draws = draws_for(declared, asked.seed)
+    memory = memory or Memory(draws)
+    return Job(declared, plans(declared, asked), draws, memory, memory)
+
+
+@given(TEXTS, st.text("abc ", min_size=1, max_size=6), st.integers(0, 25), st.sampled_from([SHAPE, ALONE]), st.integers(0, 3))
+def test_one_record_changes_one_prompt_of_a_query_wherever_it_stands(
+    texts: list[str], new: str, place: int, shape: Shape, query: int
+) -> None:
+    voters, rate = Voters(contract(), Reader()), Fraction(3, 4)
+    more = [*texts[:place], new, *texts[place:]]
+    prompts = [voters.prompts(Placement(table(rows), KEY, rate, shape), query, "?") for rows in (texts, more)]
+    if shape.alone:
+        assert len(prompts[1]) - len(prompts[0]) in (0, 1)
+        assert not set(prompts[0]) - set(prompts[1])
+    else:
+        assert len(prompts[0]) == len(prompts[1]) == shape.subsets
+        assert sum(one != other for one, other in zip(*prompts, strict=True)) <= 1
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("pqrs"), st.text("abc ", min_size=1, max_size=6)), max_size=25), st.integers(1, 5), st.integers(0, 3)
+)
+def test_all_rows_of_a_person_change_one_prompt_and_are_no_more_than_the_contract_says(
+    others: list[tuple[str, str]], count: int, query: int
+) -> None:
+    voters, prompts = Voters(contract(), Reader()), []
+    for rows in (others, [*others[:3], *[("own", f"own {number}") for number in range(count)], *others[3:]]):
+        people, texts = [person for person, _ in rows], [text for _, text in rows]
+        held = PrivateTable(table(texts).data.append_column("person", pa.array(people, pa.string())))
+        prompts.append(voters.prompts(Placement(held, KEY, Fraction(3, 4), SHAPE, most_rows=2), query, "?"))
+    changed = [other for one, other in zip(*prompts, strict=True) if one != other]
+    assert len(changed) <= 1 and all(prompt.count("Letter: own") <= 2 for prompt in prompts[1])
+
+
+def test_a_person_who_writes_what_another_wrote_moves_nobody_else() -> None:
+    voters, rows = Voters(contract(), Reader()), [(name, text) for name in "pqrst" for text in ("same", "same", f"own {name}")]
+    for query in range(20):
+        prompts = []
+        for held in (rows, [("new", "same"), ("new", "same"), *rows]):
+            people, texts = [person for person, _ in held], [text for _, text in held]
+            private = PrivateTable(table(texts).data.append_column("person", pa.array(people, pa.string())))
+            prompts.append(voters.prompts(Placement(private, KEY, Fraction(3, 4), SHAPE, most_rows=2), query, "?"))
+        assert sum(one != other for one, other in zip(*prompts, strict=True)) <= 1
+
+
+@given(TEXTS, st.randoms())
+def test_the_order_of_the_rows_changes_nothing(texts: list[str], dice: Any) -> None:
+    voters, shuffled = Voters(contract(), Reader()), texts.copy()
+    dice.shuffle(shuffled)
+    prompts = [voters.prompts(Placement(table(rows), KEY, Fraction(1), SHAPE), 0, "?") for rows in (texts, shuffled)]
+    assert prompts[0] == prompts[1]
+
+
+def test_a_prompt_holds_no_more_than_twice_its_rows() -> None:
+    groups = Placement(table([f"{number}" for number in range(500)]), KEY, Fraction(1), SHAPE).groups(0)
+    assert [len(group) for group in groups] == [4, 4, 4]
+
+
+def test_a_prompt_that_is_too_long_votes_for_nothing_and_leaves_the_others_alone() -> None:
+    rows = table(["a", "b" * 200, "c"])
+    shape = Shape("soft-votes", False, 2, 1, 5.0, 1, 3)
+    placement = Placement(rows, KEY, Fraction(1), shape)
+    (all_fit,), (one_not,) = (Voters(contract(), Reader(longest)).votes(placement, [(0, "?")]) for longest in (10_000, 150))
+    assert all_fit == [3 * UNITS + int(0.8 * UNITS), UNITS + 3 * int(0.8 * UNITS)] and one_not == [3 * UNITS, 3 * int(0.8 * UNITS)]
+
+
+def test_hard_votes_are_whole_and_one_per_prompt() -> None:
+    voters = Voters(contract(), Reader())
+    (votes,) = voters.votes(Placement(table(["b"] * 30), KEY, Fraction(1), SHAPE), [(0, "?")])
+    assert votes == [0, 3 * UNITS]
+
+
+def test_votes_that_are_kept_are_not_cast_again_and_the_first_stand() -> None:
+    declared, asked, rows = contract(), unit(math.inf), table(["a", "b", "bb", "c"])
+    memory, first, second = Memory(draws_for(contract(), 0)), Reader(), Reader()
+    one = consult(rows, [(0, "x"), (1, "y")], first, job(declared, asked, memory))
+    two = consult(table(["b"]), [(0, "x"), (1, "y"), (2, "z")], second, job(declared, asked, memory))
+    assert two[ICL][:2] == one[ICL] and len(first.asked) == 4
+    assert len(second.asked) == 2 and all(prompt.endswith("z\nKind:") for prompt in second.asked)
+
+
+def test_epsilons_of_a_benchmark_share_their_votes_and_those_of_private_rows_do_not() -> None:
+    rows, reader, private = table(["a", "b", "bb", "c"]), Reader(), Reader()
+    consult(rows, [(0, "x")], reader, job(contract(), unit(5.0, 20.0)))
+    consult(rows, [(0, "x")], private, job(contract(private=True), unit(5.0, 20.0)))
+    assert (len(reader.asked), len(private.asked)) == (2, 4)
+
+
+def test_without_noise_the_answer_is_the_most_frequent_one() -> None:
+    declared, asked = contract(), unit(math.inf, soft={"aggregation": "soft-votes"})
+    one, queries = job(declared, asked), [(0, "x"), (1, "y")]
+    found = answer(one, consult(table(["b"] * 200), queries, Reader(), one), queries, Public({}, None))
+    assert found == {ICL: ["bad", "bad"], Cell("icl-soft", math.inf, 1): ["bad", "bad"]}
+    assert said_of(found, declared)[ICL].tolist() == [1, 1]
+
+
+def test_phrases_are_answered_with_texts_too() -> None:
+    def change(content: dict[str, Any]) -> None:
+        as_extraction(content)
+        as_ensemble(content)
+
+    cell = Cell("icl", 5.0, 1)
+    assert said_of({cell: ["ann", "of bob"]}, text_contract(change))[cell].tolist() == ["ann", "of bob"]
+
+
+def test_without_noise_texts_become_the_nearest_candidate_or_their_words() -> None:
+    declared = contract(free=True)
+    asked = unit(math.inf, ptr={"aggregation": "keywords-ptr", "subsets": 20}, joint={"aggregation": "keywords-joint"})
+    one, queries = job(declared, asked), [(0, "zebra quick lion")]
+    rows = table(["zebra quick"] * 600, "ann")
+    candidates = {"zebra quick lion": ["left", "zebra quick", "right", "up"]}
+    found = answer(one, consult(rows, queries, Reader(), one), queries, Public(candidates, HashEmbedder()))
+    assert found[ICL] == ["zebra quick"]
+    assert found[Cell("icl-ptr", math.inf, 1)] == [["quick", "zebra"]]
+    assert found[Cell("icl-joint", math.inf, 1)] == [["zebra", "quick", "lion"]]
+
+
+def test_released_keywords_are_asked_with_and_answers_are_not() -> None:
+    declared, asked = contract(free=True), unit(5.0)
+    queries = QueryTable(pa.table({"label": ["ann"], "text": ["who"]}))
+    released = {Cell("icl", 5.0, 1): ["ann"], Cell("icl-ptr", 5.0, 1): [["zebra"]], Cell("icl-joint", 5.0, 1): [[]]}
+    prompts = serialise(released, table(["secret"]), queries, declared, asked)
+    assert prompts == {
+        ZERO_SHOT: ["Letter: who\nHead:"],
+        Cell("icl-ptr", 5.0, 1): ["Letter: who\nUse these words: zebra\nHead:"],
+        Cell("icl-joint", 5.0, 1): ["Letter: who\nHead:"],
+    }
+
+
+def test_real_rows_are_shown_where_no_privacy_is_asked_for_only() -> None:
+    rows = table(["secret"])
+    assert real_rows(rows, contract(), unit(5.0)) == {}
+    ((cell, (shown,)),) = real_rows(rows, contract(), unit(math.inf)).items()
+    assert (cell.system, shown.text) == ("few-shot", "secret")
+
+
+def test_words_are_small_distinct_and_say_something() -> None:
+    assert words_of("The Zebra and the zebra of 12 hats") == ["zebra", "12", "hats"]
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_the_whole_method_repeats_itself_on_a_benchmark(free: bool) -> None:
+    declared = contract(free=free)
+    also = {"ptr": {"aggregation": "keywords-ptr"}} if free else {"soft": {"aggregation": "soft-votes"}}
+    queries = pa.table({"label": ["good", "bad", "good"], "text": ["one", "two", "three"]})
+    split = SplitTable(table([f"text {number}" for number in range(30)]), QueryTable(queries), np.array([0, 2]))
+    asked = unit(3.0, math.inf, **also)
+    results = [run_texts(split, declared, asked, HashScorer(), HashScorer(), HashEmbedder()) for _ in range(2)]
+    assert results[0] == results[1]
+    systems = {(result.system, result.epsilon) for result in results[0]}
+    assert {("icl", 3.0), ("icl", math.inf), (f"icl-{next(iter(also))}", 3.0), ("few-shot", math.inf), ("zero-shot", None)} <= systems
+    assert all(result.query_count == 2 for result in results[0])
+
+
+def test_what_cannot_be_answered_is_refused() -> None:
+    with pytest.raises(PrivacyError, match="mail: epsilon=inf"):
+        run_texts(SplitTable(table([]), QueryTable(pa.table({"label": [], "text": []})), np.array([], int)), contract(private=True), unit(math.inf),
+            HashScorer(), HashScorer(), None)  # fmt: skip
+    scorer_only = type("ScorerOnly", (), {"description": Reader().description, "score": Reader.score})()
+    with pytest.raises(ModelError, match="writes no text"):
+        consult(table(["a"]), [(0, "x")], scorer_only, job(contract(free=True), unit(math.inf)))

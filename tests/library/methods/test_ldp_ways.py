@@ -1,0 +1,81 @@
+"""Ways beside each other in one run share what clients sent where they can; wide tables run from contract to answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpicl.contract import Contract, parse_contract
+from dpicl.errors import ParameterError
+from dpicl.lm import HashScorer
+from dpicl.methods import METHODS, Options, ldp_tabicl, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.methods.in_process import run as run_method
+from dpicl.methods.options import LdpOptions, LdpVariant
+from dpicl.pipeline import Cell, Unit
+from dpicl.tabular.reading.split import split_table
+from dpicl.types import PrivateTable
+from tests.library.examples import private_contract, random_table
+
+WIDE = 34
+"""Columns beside the label: 2^35 cells, which no vector holds."""
+
+
+def _unit(name: str, options: LdpOptions) -> Unit:
+    return unit_of("ldp_tabicl", name, 0, (2.0,), (2,), (), True, Options(ldp_tabicl=options))
+
+
+def wide_contract() -> Contract:
+    names = [f"column_{number}" for number in range(WIDE)]
+    yes_or_no = {"type": "category", "categories": ["no", "yes"]}
+    return parse_contract(
+        {
+            "version": 1,
+            "name": "wide",
+            "description": "Many columns.",
+            "source": {"title": "t", "licence": "l", "citation": "c", "file": "wide.csv"},
+            "privacy": {"budget": {"benchmark": True}},
+            "split": {"test_fraction": 0.2},
+            "columns": dict.fromkeys([*names, "y"], yes_or_no),
+            "label": {"column": "y", "parts": [["no"], ["yes"]], "question": "Yes?"},
+            "groups": {2: ["label"]},
+            "local": [{"name": name, "column": name, "parts": [["no"], ["yes"]], "texts": ["no", "yes"]} for name in names],
+            "prompts": {
+                "local": {"text": " ".join(f"{{{name}}}" for name in names)},
+                "central": {"text": "{column_0}"},
+            },
+            "checks": [],
+        },
+        "wide.yaml",
+    )
+
+
+@pytest.mark.parametrize("design", ["subset", "pairs"])
+def test_a_table_with_more_columns_than_cells_can_be_counted_for_is_collected_modelled_and_asked_about(design: Any) -> None:
+    contract = wide_contract()
+    split = split_table(random_table(contract, 800, 0), contract)
+    results = run_method(split, contract, _unit("wide", LdpOptions(design=design, estimator="tree")), HashScorer())
+    found = {result.system: result for result in results}
+    assert {"icl", "lr", "gnb", "zero-shot"} <= set(found)
+    assert found["icl"].accuracy is not None and found["lr"].epsilon == 2.0
+
+
+def test_an_estimator_over_all_cells_is_refused_for_a_wide_table_before_anything_is_read() -> None:
+    options = LdpOptions(design="subset", estimator="log-linear")
+    with pytest.raises(ParameterError, match=r"expected tree for wide: about 10\^11 cells"):
+        METHODS["ldp_tabicl"].releases(wide_contract(), _unit("wide", options))
+
+
+def test_ways_that_differ_in_the_estimator_alone_are_made_of_one_collection() -> None:
+    contract = private_contract()
+    options = LdpOptions(
+        estimator="log-linear", also={"em": LdpVariant(estimator="em"), "asked": LdpVariant(design="pairs", estimator="em")}
+    )
+    unit = _unit(contract.name, options)
+    found = ldp_tabicl.collect(PrivateTable(random_table(contract, 300, 0)), contract, unit, draws_for(contract, 0))
+    one, same, other = (found[Cell(name, 2.0)] for name in ("reports", "reports-em", "reports-asked"))
+    assert same is one and other.stored.shape != one.stored.shape
+    again = ldp_tabicl.collect(PrivateTable(random_table(contract, 300, 0)), contract, unit, draws_for(contract, 0))
+    assert not np.array_equal(again[Cell("reports", 2.0)].stored, one.stored)

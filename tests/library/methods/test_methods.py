@@ -1,0 +1,275 @@
+"""Methods: a benchmark run repeats bit for bit, a real one never does, and what cannot be guaranteed is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpicl.contract import Contract
+from dpicl.errors import DataError, PrivacyError
+from dpicl.evaluation import Result
+from dpicl.lm import HashScorer
+from dpicl.methods import METHODS, Options, gdp_tabicl, ldp_tabicl, unit_of
+from dpicl.methods.common import ZERO_SHOT, draws_for
+from dpicl.methods.in_process import check_free, run
+from dpicl.methods.ldp_collection import encoding_of
+from dpicl.methods.options import GdpOptions, LdpOptions
+from dpicl.methods.tabular_answers import with_content_free
+from dpicl.pipeline import Cell, Unit
+from dpicl.tabular.prompts.serialize import local_demonstrations
+from dpicl.tabular.prompts.shots import SHARED_SETS
+from dpicl.tabular.reading.encode import label_codes
+from dpicl.tabular.reading.split import SplitTable
+from tests.library.examples import private_contract, small_contract
+
+CONTRACT, PRIVATE = small_contract(), private_contract()
+every_method = pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
+Splitter = Callable[..., SplitTable]
+
+
+def _unit(method: str, **changes: Any) -> Unit:
+    known: dict[str, Any] = {
+        "seed": 0, "epsilons": (1.0, math.inf), "shots": (1, 2, 4), "sampling_rates": (), "baselines": True, "options": Options(), **changes,
+    }  # fmt: skip
+    return unit_of(method, "shop", **known)  # type: ignore[arg-type]
+
+
+def _run(method: str, split: SplitTable, contract: Contract = CONTRACT, **changes: Any) -> list[Result]:
+    return run(split, contract, _unit(method, **changes), HashScorer())
+
+
+@every_method
+def test_a_benchmark_run_repeats_bit_for_bit(method: str, small_split: Splitter) -> None:
+    assert _run(method, small_split()) == _run(method, small_split())
+
+
+@every_method
+def test_another_seed_gives_another_run(method: str, small_split: Splitter) -> None:
+    one, other = (
+        [replace(result, seed=0) for result in _run(method, small_split(), seed=seed, baselines=False) if result.system == "icl"]
+        for seed in (0, 1)
+    )
+    assert one != other
+
+
+@every_method
+def test_cells_do_not_depend_on_which_others_are_run(method: str, small_split: Splitter) -> None:
+    every = _run(method, small_split())
+    for epsilons, shots in (((math.inf,), (2,)), ((1.0,), (4, 1))):
+        few = _run(method, small_split(), epsilons=epsilons, shots=shots)
+        assert all(result in every for result in few)
+
+
+@every_method
+def test_every_cell_and_what_it_is_compared_with_has_a_result(method: str, small_split: Splitter) -> None:
+    results = _run(method, small_split())
+    systems = {(result.system, result.epsilon, result.shots) for result in results}
+    assert len(systems) == len(results)
+    expected = {("icl", epsilon, shots) for epsilon in (1.0, math.inf) for shots in (1, 2, 4)} | {
+        ("zero-shot", None, 0),
+        ("majority", None, None),
+    }
+    names = {"ldp_tabicl": ("lr", "gnb"), "gdp_tabicl": ("lr", "gnb", "lr-naive", "gnb-naive")}[method]
+    expected |= {(name, epsilon, None) for name in names for epsilon in (1.0, math.inf)}
+    if method == "ldp_tabicl":
+        expected |= {("raw-rows", 1.0, shots) for shots in (1, 2, 4)}
+    assert systems == expected
+    assert all(0 <= result.accuracy <= 1 and result.method == method for result in results)
+
+
+@every_method
+def test_answers_are_those_of_the_scorer_on_the_asked_queries(method: str, small_split: Splitter) -> None:
+    split = small_split()
+    zero_shot = next(result for result in _run(method, split, baselines=False) if result.system == "zero-shot")
+    assert zero_shot.query_count == split.queries.row_count == 40
+    share = label_codes(split.queries, CONTRACT).mean()
+    majority = next(result for result in _run(method, split, baselines=False) if result.system == "majority")
+    assert majority.accuracy == pytest.approx(max(share, 1 - share))
+
+
+def test_central_cells_state_both_epsilons(small_split: Splitter) -> None:
+    for result in _run("gdp_tabicl", small_split(), baselines=False):
+        amplified = None if result.system != "icl" else math.log1p(math.expm1(1) / 2) if result.epsilon == 1 else math.inf
+        assert result.amplified_epsilon == (None if amplified is None else pytest.approx(amplified))
+    assert all(result.amplified_epsilon is None for result in _run("ldp_tabicl", small_split(), baselines=False))
+
+
+@every_method
+def test_no_noise_is_refused_where_something_is_at_stake(method: str, small_split: Splitter) -> None:
+    with pytest.raises(
+        PrivacyError, match="shop: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it"
+    ):
+        _run(method, small_split(), PRIVATE, baselines=False)
+
+
+def test_central_baselines_are_refused_where_something_is_at_stake(small_split: Splitter) -> None:
+    with pytest.raises(PrivacyError, match="run with baselines off"):
+        _run("gdp_tabicl", small_split(), PRIVATE, epsilons=(1.0,))
+    METHODS["ldp_tabicl"].check(PRIVATE, _unit("ldp_tabicl", epsilons=(1.0,)))  # fitted on what is released already
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str) -> None:
+    """Before a row is looked at: there is none here."""
+    unit = _unit(method, epsilons=(1.0,), baselines=False)
+    with pytest.raises(
+        PrivacyError, match=r"shop: `run` charges no ledger.*; expected a contract with `benchmark: true`, or `dpicl protect`"
+    ):
+        check_free(PRIVATE, unit)
+
+
+def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
+    unit = _unit("ldp_tabicl", epsilons=(1.0,))
+    return ldp_tabicl.collect(split.train, contract, unit, draws_for(contract, 0))[Cell("reports", 1.0)].stored
+
+
+def _averages(contract: Contract, split: SplitTable) -> tuple[Any, Any]:
+    unit, draws = _unit("gdp_tabicl", epsilons=(1.0,)), draws_for(contract, 0)
+    members = gdp_tabicl.subsample_and_group(split.train, contract, unit, draws)
+    return gdp_tabicl.aggregate(split.train, members, contract, unit, draws), {cell.key: rows.tolist() for cell, rows in members.items()}
+
+
+def test_real_releases_draw_fresh_noise_every_time(small_split: Splitter) -> None:
+    split = small_split()
+    assert (_reports(CONTRACT, split) == _reports(CONTRACT, split)).all()
+    assert (_reports(PRIVATE, split) != _reports(PRIVATE, split)).any()
+    assert _averages(CONTRACT, split) == _averages(CONTRACT, split)
+    one, other = _averages(PRIVATE, split), _averages(PRIVATE, split)
+    assert one[0] != other[0] and one[1] != other[1]
+
+
+def test_cells_draw_independent_subsamples(small_split: Splitter) -> None:
+    _, members = _averages(CONTRACT, small_split())
+    kept = {key: tuple(number >= 0 for number in rows) for key, rows in members.items()}
+    assert len(set(kept.values())) == len(kept) == 3
+    assert all(0.3 < np.mean(rows) < 0.7 for rows in kept.values())
+
+
+@pytest.mark.parametrize("options", [LdpOptions(), LdpOptions(encoding="one-hot", estimator="clip"), LdpOptions(estimator="none")])
+def test_every_way_to_reconstruct_runs(options: LdpOptions, small_split: Splitter) -> None:
+    assert _run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [GdpOptions(), GdpOptions(allocation="all-columns", sum_origin="lower"), GdpOptions(allocation="shared-count", spent="in-all")],
+)
+def test_every_way_to_aggregate_runs(options: GdpOptions, small_split: Splitter) -> None:
+    assert _run("gdp_tabicl", small_split(), options=Options(gdp_tabicl=options), sampling_rates=(Fraction(1, 3),))
+
+
+@pytest.mark.parametrize("encoding", ["k-ary", "one-hot"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 50.0])
+def test_all_reports_of_a_client_cost_no_more_than_epsilon(encoding: Any, epsilon: float) -> None:
+    unit = _unit("ldp_tabicl", epsilons=(epsilon,), options=Options(ldp_tabicl=LdpOptions(encoding=encoding)))
+    for cost in METHODS["ldp_tabicl"].costs(CONTRACT, unit).values():
+        assert 0.9 * epsilon < cost.nominal.epsilon <= epsilon and cost.amplified is None
+        assert cost.nominal.unit == "client"
+
+
+def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Splitter) -> None:
+    split, unit = small_split(), _unit("ldp_tabicl")
+    draws = draws_for(CONTRACT, 0)
+    collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
+    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit, draws), collections, split.queries, CONTRACT, unit, draws)
+    asked = next(texts for cell, texts in prompts.items() if cell.system == "zero-shot")
+    for cell, texts in prompts.items():
+        lines = [text.split("\n") for text in texts]
+        assert [prompt[-1] for prompt in lines] == asked
+        assert {len(prompt) for prompt in lines} == {(cell.shots or 0) + 1}
+        assert all(line.endswith((" Yes", " No")) for prompt in lines for line in prompt[:-1])
+        if cell.shots == 4 and cell.epsilon == math.inf:
+            assert len({tuple(prompt[:-1]) for prompt in lines}) > 30
+
+
+def test_local_rows_are_drawn_without_replacement_in_any_order(small_split: Splitter) -> None:
+    """With as many shots as rows and no noise, every prompt holds every row once."""
+    split, unit, draws = small_split(row_count=10), _unit("ldp_tabicl", epsilons=(math.inf,), shots=(8,)), draws_for(CONTRACT, 0)
+    collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
+    rows = ldp_tabicl.reconstruct(collections, unit, draws)
+    every = local_demonstrations(rows[Cell("reports", math.inf)], encoding_of(CONTRACT, unit.options.ldp_tabicl).decode, CONTRACT)
+    (cell,) = unit.cells("icl")
+    prompts = ldp_tabicl.serialise(rows, collections, split.queries, CONTRACT, unit, draws)[cell]
+    shown = [text.split("\n")[:-1] for text in prompts]
+    assert all(sorted(texts) == sorted(every) for texts in shown) and shown[0] != shown[1]
+
+
+def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) -> None:
+    split, unit, draws = small_split(), _unit("gdp_tabicl"), draws_for(CONTRACT, 0)
+    released = gdp_tabicl.aggregate(split.train, gdp_tabicl.subsample_and_group(split.train, CONTRACT, unit, draws), CONTRACT, unit, draws)
+    for cell, texts in gdp_tabicl.serialise(released, split.queries, CONTRACT).items():
+        heads = {text.rpartition("\n")[0] for text in texts}
+        assert len(heads) == 1 and len(heads.pop().splitlines()) == cell.shots
+
+
+def test_fewer_rows_than_shots_are_refused(small_split: Splitter) -> None:
+    with pytest.raises(DataError, match=r"demonstrations: too few rows to draw 16 shots from \(8 values\)"):
+        _run("ldp_tabicl", small_split(row_count=10), shots=(16,))
+
+
+def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str]]]:
+    """The demonstrations of every query, by number of shots."""
+    split, draws = small_split(row_count=400), draws_for(CONTRACT, 0)
+    unit = _unit("ldp_tabicl", epsilons=(5.0,), options=Options(ldp_tabicl=LdpOptions(also_sampled=("nested", "shared"))))
+    collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
+    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit, draws), collections, split.queries, CONTRACT, unit, draws)
+    return {cell.shots or 0: [text.split("\n")[:-1] for text in texts] for cell, texts in prompts.items() if cell.system == system}
+
+
+def test_nested_shots_begin_with_the_fewer_ones(small_split: Splitter) -> None:
+    nested = _demonstrated("icl-nested", small_split)
+    for few, many in ((1, 2), (2, 4)):
+        assert nested[few] == [demonstrations[:few] for demonstrations in nested[many]]
+    assert len({tuple(demonstrations) for demonstrations in nested[4]}) > SHARED_SETS
+
+
+def test_shared_shots_are_few_draws_taken_in_turn(small_split: Splitter) -> None:
+    shared = _demonstrated("icl-shared", small_split)
+    for shots, texts in shared.items():
+        assert texts[SHARED_SETS:] == texts[: len(texts) - SHARED_SETS] and {len(demonstrations) for demonstrations in texts} == {shots}
+    assert len({tuple(demonstrations) for demonstrations in shared[4]}) > SHARED_SETS / 2
+
+
+def test_other_ways_to_draw_shots_leave_the_papers_alone_and_cost_nothing(small_split: Splitter) -> None:
+    plain, more = LdpOptions(), LdpOptions(also_sampled=("nested", "shared"))
+    one, other = (_run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options)) for options in (plain, more))
+    assert [result for result in other if result.system in {result.system for result in one}] == one
+    assert {result.system for result in other} - {result.system for result in one} == {"icl-nested", "icl-shared"}
+    assert len(METHODS["ldp_tabicl"].releases(CONTRACT, _unit("ldp_tabicl", options=Options(ldp_tabicl=more)))) == 2
+
+
+class Biased:
+    """A model that likes one answer more the longer the prompt before the query is, whatever the query says."""
+
+    description = HashScorer().description
+
+    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None) -> np.ndarray:
+        shown, asked = zip(*(prompt.rpartition("\n")[::2] for prompt in prompts), strict=True)
+        return HashScorer().score(asked, continuations) + np.array([[0.0, 0.01 * len(text)] for text in shown])
+
+
+@every_method
+def test_calibration_takes_off_what_a_model_says_without_content(method: str, small_split: Splitter) -> None:
+    """The demonstrations' bias is gone: what remains answers as without demonstrations, but for one constant."""
+    contract_unit = _unit(method, epsilons=(5.0,), baselines=False, options=Options(calibrate=True))
+    results = run(small_split(), CONTRACT, contract_unit, Biased())
+    found = {(result.system, result.shots): result for result in results}
+    for shots in (1, 2, 4):
+        assert found["icl-calibrated", shots].auc == pytest.approx(found["zero-shot", 0].auc, abs=5e-3)  # ties break by rounding
+        assert found["icl-calibrated", shots].amplified_epsilon == found["icl", shots].amplified_epsilon
+    plain = run(small_split(), CONTRACT, _unit(method, epsilons=(5.0,), baselines=False), Biased())
+    assert [result for result in results if result.system != "icl-calibrated"] == plain
+
+
+@every_method
+def test_a_content_free_prompt_has_the_same_demonstrations(method: str, small_split: Splitter) -> None:
+    cell = Cell("icl", 1.0, 2)
+    prompts = with_content_free({cell: ["one\ntwo\nasked"], ZERO_SHOT: ["asked"]}, CONTRACT, _unit(method, options=Options(calibrate=True)))
+    assert prompts[replace(cell, system="content-free")] == ["one\ntwo\nN/A. Did they buy? Yes or No? Answer:"]
+    assert len(prompts) == 3

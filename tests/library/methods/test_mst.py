@@ -1,0 +1,187 @@
+"""MST-TabICL: what one row moves, what every path costs, and models that find the population again."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl.accounting.accountant import compose, price
+from dpicl.accounting.events import gaussian
+from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.errors import ParameterError
+from dpicl.lm import HashScorer
+from dpicl.mechanisms import noisy_count, noisy_max
+from dpicl.methods import METHODS, Options, mst_tabicl, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.methods.in_process import run as run_method
+from dpicl.methods.options import MstOptions
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import stream
+from dpicl.tabular.central.graphical_model import graphical_model
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, _rest, _Table, added, check_counts, guarantee, measure
+from dpicl.tabular.reading.split import split_table
+from dpicl.types import PrivateCodes, PrivateTable
+from tests.library.examples import private_contract, random_table, small_contract
+
+SIZES = (2, 3, 2, 4, 2)
+EPSILONS = st.sampled_from([0.05, 1.0, 7.5])
+
+
+def population(count: int, seed: int = 0) -> np.ndarray:
+    """Columns that lean towards the label, the second also towards the first: shape (count, columns), uint8."""
+    rng = np.random.default_rng(seed)
+    label = rng.random(count) < 0.4
+    columns: list[np.ndarray] = []
+    for size in SIZES[:-1]:
+        leaning = columns[-1] % size if len(columns) == 1 else label * (size - 1)
+        columns.append(np.where(rng.random(count) < 0.7, leaning, rng.integers(size, size=count)))
+    return np.stack([*columns, label], axis=1).astype(np.uint8)
+
+
+def counts(rows: np.ndarray) -> ExactCounts:
+    return ExactCounts.of(PrivateCodes(rows), SIZES)
+
+
+@given(st.integers(0, 50), st.integers(0, 50))
+@settings(max_examples=20, deadline=None)
+def test_counts_of_parts_add_up_and_survive_a_file(count: int, first: int) -> None:
+    rows = population(count)
+    both, read = counts(rows[:first]) + counts(rows[first:]), ExactCounts.read(counts(rows).arrays())
+    assert both.sizes == read.sizes == SIZES
+    assert all(np.array_equal(both.tables[columns], read.tables[columns]) for columns in counts(rows).tables)
+
+
+@given(st.integers(0, 40), st.integers(0, 999))
+@settings(max_examples=60, deadline=None)
+def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = np.stack([rng.integers(size, size=count + 1) for size in SIZES], axis=1).astype(np.uint8)
+    star = [NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0) for column in range(4)]
+    more, less = (_Table(counts(codes), stream(0, "t", "", "")) for codes in (rows, rows[1:]))
+    with_row, without = more.scores(star, Fraction(1)), less.scores(star, Fraction(1))
+    assert all(abs(with_row[pair] - without[pair]) <= 1 for pair in with_row)
+    for one, other in zip(more.star(None), less.star(None), strict=True):
+        assert np.abs(one.counts - other.counts).sum() == 1
+
+
+@given(st.integers(0, 60), st.integers(0, 999), EPSILONS)
+@settings(max_examples=40, deadline=None)
+def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(count: int, seed: int, epsilon: float) -> None:
+    spent: list[Fraction] = []
+
+    def counted(exact: Any, *, epsilon: Fraction, stream: Any) -> Any:
+        spent.append(epsilon)
+        return plain_counts(exact, epsilon=epsilon, stream=stream)
+
+    def chosen(votes: Any, *, epsilon: Fraction, spread: int, stream: Any) -> Any:
+        spent.append(epsilon)
+        assert spread == 2
+        return plain_max(votes, epsilon=epsilon, spread=spread, stream=stream)
+
+    plain_counts, plain_max = noisy_count.noisy_counts, noisy_max.exponential_max
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noisy_count, "noisy_counts", counted)
+        patch.setattr(noisy_max, "exponential_max", chosen)
+        measure(counts(population(count, seed)), epsilon=epsilon, stream=stream(seed, "measure", "", ""))
+    assert sum(spent) == Fraction(epsilon)
+
+
+def test_the_guarantee_is_epsilon_for_a_row_more_or_less() -> None:
+    stated = guarantee(2.0)
+    assert stated.epsilon == 2.0 and stated.delta == 0 and stated.neighbours is Neighbours.ADD_OR_REMOVE_ONE
+    assert guarantee(math.inf).epsilon == math.inf and Shares.of(math.inf, 3).first is None
+
+
+def test_more_counts_than_fit_into_memory_are_refused_by_their_number() -> None:
+    check_counts((100,) * 40 + (2,), "wide")
+    with pytest.raises(ParameterError, match="at most 16,777,216 counts of pairs of columns; wide has 19,809,000"):
+        check_counts((100,) * 45 + (2,), "wide")
+
+
+def test_beside_gaussian_noise_no_path_costs_more_than_is_priced() -> None:
+    """A filter's steps depend on the rows; it is priced as one mechanism, not as the steps of one path."""
+
+    def priced(*steps: Guarantee) -> float:
+        return compose([beside, *steps], delta=2e-6).epsilon
+
+    def step(share: Fraction | None) -> Guarantee:
+        return noisy_count.guarantee(share)
+
+    columns, noise = 12, gaussian(sigma=2.0)
+    beside = price(noise, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-6)
+    shares = Shares.of(2.0, columns)
+    stops = [*[step(shares.first)] * columns, step(shares.choice), *[step(_rest(shares, columns - 1, columns))] * columns]
+    goes_on = [*[step(shares.first)] * columns, *[step(shares.choice), step(shares.second)] * (columns - 1)]
+    assert priced(guarantee(2.0)) >= max(priced(*stops), priced(*goes_on))
+
+
+def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
+    found = measure(counts(population(20_000)), epsilon=5.0, stream=stream(0, "measure", "", ""))
+    pairs = [one.columns[:2] for one in found if len(one.columns) == 3]
+    assert (0, 1) in pairs and len(pairs) == len(set(pairs)) <= 3
+    seen: list[set[int]] = []
+    for pair in pairs:
+        touching = [tree for tree in seen if tree & set(pair)]
+        assert not any(set(pair) <= tree for tree in touching)
+        seen = [tree for tree in seen if tree not in touching] + [set(pair).union(*touching)]
+
+
+def test_of_a_small_table_no_pair_is_counted_and_columns_are_counted_twice() -> None:
+    found = measure(counts(population(5)), epsilon=0.5, stream=stream(1, "measure", "", ""))
+    assert [one.columns for one in found] == [(column, 4) for column in range(4)] * 2
+    merged = added(found)
+    assert [one.columns for one in merged] == [(column, 4) for column in range(4)]
+    assert all(one.scale < min(first.scale, second.scale) for one, first, second in zip(merged, found[:4], found[4:], strict=True))
+
+
+def test_a_model_of_exact_counts_draws_the_population_again() -> None:
+    rows = population(20_000)
+    model = graphical_model(SIZES, measure(counts(rows), epsilon=math.inf, stream=stream(0, "measure", "", "")))
+    drawn = model.rows(40_000, np.random.default_rng(0))
+    for columns in ((0, 4), (3, 4), (0, 1, 4)):
+        shape = [SIZES[column] for column in columns]
+        true, found = (
+            np.bincount(np.ravel_multi_index(tuple(codes[:, c].astype(int) for c in columns), shape), minlength=math.prod(shape))
+            / len(codes)
+            for codes in (rows, drawn)
+        )
+        assert np.abs(true - found).max() < 0.015
+
+
+def test_columns_without_a_pair_are_drawn_from_the_label_alone() -> None:
+    rng = np.random.default_rng(0)
+    marginals = [NoisyMarginal((column, 2), np.array([[900, 100], [100, 900]]) + rng.integers(-5, 5, (2, 2)), 2.0) for column in range(2)]
+    drawn = graphical_model((2, 2, 2), marginals).rows(30_000, rng)
+    assert (drawn[:, 0] == drawn[:, 2]).mean() == pytest.approx(0.9, abs=0.02)
+    assert (drawn[:, 0] == drawn[:, 1]).mean() == pytest.approx(0.82, abs=0.02)
+
+
+def _unit(name: str, *epsilons: float, **options: Any) -> Unit:
+    return unit_of("mst_tabicl", name, 0, epsilons, (1, 2), (), True, Options(mst_tabicl=MstOptions(**options)))
+
+
+def test_a_benchmark_run_repeats_bit_for_bit_and_has_every_row() -> None:
+    contract = small_contract()
+    split, unit = split_table(random_table(contract, 300, 0), contract), _unit(contract.name, 2.0, also_sampled=("near",))
+    results = run_method(split, contract, unit, HashScorer())
+    assert results == run_method(split, contract, unit, HashScorer())
+    assert {(result.system, result.epsilon, result.shots) for result in results} == {
+        ("zero-shot", None, 0), ("majority", None, None), ("lr", 2.0, None), ("gnb", 2.0, None),
+        *((system, 2.0, shots) for system in ("icl", "icl-near") for shots in (1, 2)),
+    }  # fmt: skip
+
+
+def test_real_counts_are_drawn_anew_and_a_person_pays_for_every_row() -> None:
+    contract = private_contract()
+    table, unit = PrivateTable(random_table(contract, 300, 0)), _unit(contract.name, 2.0)
+    one, other = (mst_tabicl.count(table, contract, unit, draws_for(contract, 0))[Cell("counts", 2.0)] for _ in range(2))
+    assert not np.array_equal(one[0].counts, other[0].counts)
+    assert METHODS["mst_tabicl"].costs(contract, unit)[Cell("icl", 2.0, 1)].charged.epsilon == pytest.approx(2.0)
+    replaced = contract.model_copy(update={"privacy": contract.privacy.model_copy(update={"neighbours": "replace-one"})})
+    assert METHODS["mst_tabicl"].releases(replaced, unit)[Cell("counts", 2.0)].charged.epsilon == pytest.approx(4.0)

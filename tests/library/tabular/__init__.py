@@ -1,0 +1,1 @@
+"""Tables: reading, local and central counts, prompts."""

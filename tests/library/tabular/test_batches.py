@@ -1,0 +1,205 @@
+"""However rows are cut into batches: the same facts, the same digest, the same exact sums, the same release for the same draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl.errors import DataError
+from dpicl.mechanisms.noisy_mean import Grid
+from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, unit_of
+from dpicl.methods.ldp_collection import merged
+from dpicl.methods.options import LdpOptions
+from dpicl.pipeline import Unit
+from dpicl.randomness import Draws
+from dpicl.tabular.central.compact import compact
+from dpicl.tabular.central.sums import GroupSums
+from dpicl.tabular.local.tally import Tally
+from dpicl.tabular.reading.batches import Facts, check_batchable, held_out, merged_violations, prepare
+from dpicl.tabular.reading.checks import rules_of, violations
+from dpicl.tabular.reading.multiset import row_hashes
+from dpicl.types import PrivateTable
+from tests.library.examples import random_table, small_contract
+
+CONTRACT = small_contract()
+ROWS = 90
+cuts = st.lists(st.integers(0, ROWS), max_size=6).map(sorted)
+DRAWS = Draws(0, "shop", simulated=True)
+
+
+def parts(table: pa.Table, at: Sequence[int]) -> list[pa.Table]:
+    return [table.slice(start, stop - start) for start, stop in pairwise([0, *at, table.num_rows])]
+
+
+def table(seed: int = 0, beyond: float = 0.3) -> pa.Table:
+    return random_table(CONTRACT, ROWS, seed, beyond=beyond)
+
+
+def unit(method: str, **options: Any) -> Unit:
+    rates = (Fraction(1),) if method == "gdp_tabicl" else ()
+    return unit_of(method, "shop", 0, (1.0, math.inf), (1, 2, 8), rates, False, Options.model_validate(options))
+
+
+@given(cuts, st.integers(0, 50))
+@settings(max_examples=40, deadline=None)
+def test_facts_of_any_batches_are_those_of_the_table(at: list[int], seed: int) -> None:
+    rows = table(seed)
+    whole, added = prepare(rows, CONTRACT), Facts.added(prepare(part, CONTRACT).facts for part in parts(rows, at))
+    assert added == Facts.added([whole.facts]) and added.digest(CONTRACT) == whole.facts.digest(CONTRACT)
+    assert merged_violations(added, CONTRACT) == violations(rows, CONTRACT)
+
+
+@given(st.permutations(range(ROWS)), cuts)
+@settings(max_examples=25, deadline=None)
+def test_a_row_s_part_depends_on_no_other_row_and_on_no_order(order: list[int], at: list[int]) -> None:
+    rows = table()
+    whole = prepare(rows, CONTRACT)
+    made = [prepare(part, CONTRACT) for part in parts(rows.take(order), at)]
+    assert Facts.added(one.facts for one in made).digest(CONTRACT) == whole.facts.digest(CONTRACT)
+    for kind in ("train", "test"):
+        found = [row for one in made for row in getattr(one, kind).to_pylist()]
+        assert sorted(map(str, found)) == sorted(map(str, getattr(whole, kind).to_pylist()))
+
+
+def test_other_rows_have_another_digest() -> None:
+    rows = table()
+    digests = {prepare(one, CONTRACT).facts.digest(CONTRACT) for one in (rows, rows.slice(1), pa.concat_tables([rows, rows]), table(1))}
+    assert len(digests) == 4
+    hashes = row_hashes(rows, CONTRACT)
+    assert len(np.unique(hashes, axis=0)) == ROWS
+    ages = rows.column("age").to_pylist()
+    moved = rows.set_column(0, "age", pa.array([ages[0] + 1, *ages[1:]]))
+    assert (row_hashes(moved, CONTRACT) == hashes).all(axis=1).tolist() == [False] + [True] * (ROWS - 1)
+
+
+def test_about_the_stated_part_is_held_out() -> None:
+    rows = random_table(CONTRACT, 20_000, 0)
+    made = prepare(rows, CONTRACT)
+    assert abs(made.test.num_rows / 20_000 - 0.2) < 0.015 and made.train.num_rows + made.test.num_rows == 20_000
+
+
+def test_a_published_split_is_the_contract_s() -> None:
+    def published(content: dict[str, Any]) -> None:
+        content["split"] = {"column": "member", "train": "yes", "test": "no"}
+        content["groups"] = {2: ["label"]}
+        content["prompts"]["central"] = {"text": "Aged {age}."}
+
+    made = prepare(table(), small_contract(published))
+    assert set(made.train.column("member").to_pylist()) == {"yes"} and set(made.test.column("member").to_pylist()) == {"no"}
+
+
+@given(cuts, st.integers(0, 20))
+@settings(max_examples=30, deadline=None)
+def test_a_release_does_not_depend_on_the_batches(at: list[int], seed: int) -> None:
+    """Where every row enters, so that all that is drawn is the noise."""
+    rows, wanted = table(seed), unit("gdp_tabicl")
+    cells = list(wanted.cells("icl"))
+    counted = [gdp_tabicl.counted(PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS, cells=cells) for part in parts(rows, at)]
+    sums = {cell: GroupSums.added(one[cell] for one in counted) for cell in cells}
+    whole = PrivateTable(rows)
+    members = gdp_tabicl.subsample_and_group(whole, CONTRACT, wanted, DRAWS)
+    assert gdp_tabicl.released(sums, CONTRACT, wanted, DRAWS) == gdp_tabicl.aggregate(whole, members, CONTRACT, wanted, DRAWS)
+
+
+def test_a_subsample_is_drawn_by_the_batch_s_own_stream_and_grouped_as_ever() -> None:
+    wanted = unit_of("gdp_tabicl", "shop", 0, (math.inf,), (8,), (Fraction(1, 3),), False, Options())
+    cells, rows = list(wanted.cells("icl")), PrivateTable(table())
+    first, again, other = (gdp_tabicl.counted(rows, CONTRACT, wanted, DRAWS.of_batch(number), cells=cells) for number in (4, 4, 5))
+    for cell in cells:
+        assert all((first[cell].arrays()[name] == values).all() for name, values in again[cell].arrays().items())
+        assert (first[cell].rows != other[cell].rows).any()
+        members = gdp_tabicl.subsample_and_group(rows, CONTRACT, wanted, DRAWS.of_batch(4), cells=[cell])[cell]
+        assert first[cell].rows.tolist() == [np.count_nonzero(members == group) for group in range(8)]
+
+
+def test_blocks_of_a_batch_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = unit_of("gdp_tabicl", "shop", 0, (1.0,), (8,), (Fraction(1, 2),), False, Options())
+    cells, rows = list(wanted.cells("icl")), PrivateTable(table())
+    whole = gdp_tabicl.counted(rows, CONTRACT, wanted, DRAWS, cells=cells)
+    monkeypatch.setattr(gdp_tabicl, "_ROWS_PER_BLOCK", 7)
+    assert gdp_tabicl.released(gdp_tabicl.counted(rows, CONTRACT, wanted, DRAWS, cells=cells), CONTRACT, wanted, DRAWS) == (
+        gdp_tabicl.released(whole, CONTRACT, wanted, DRAWS)
+    )
+
+
+def test_sums_survive_a_file() -> None:
+    wanted = unit("gdp_tabicl")
+    for sums in gdp_tabicl.counted(PrivateTable(table()), CONTRACT, wanted, DRAWS, cells=list(wanted.cells("icl"))).values():
+        again = GroupSums.read(sums.arrays())
+        assert again.arrays().keys() == sums.arrays().keys()
+        assert all((again.arrays()[name] == values).all() for name, values in sums.arrays().items())
+
+
+@pytest.mark.parametrize("design", ["all-columns", "one-column", "pairs", "subset"])
+def test_what_clients_of_all_batches_sent_is_gathered_exactly(design: str) -> None:
+    chosen = {"design": design, "estimator": "log-linear"}
+    wanted = unit_of("ldp_tabicl", "shop", 0, (1.0,), (1,), (), False, Options(ldp_tabicl=LdpOptions.model_validate(chosen)))
+    made = [
+        ldp_tabicl.collect(PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS.of_batch(number))
+        for number, part in enumerate(parts(table(), [20, 55]))
+    ]
+    for cell in made[0]:
+        whole, stored = merged([one[cell] for one in made]), [one[cell].stored for one in made]
+        assert whole.stored.tolist() == (sum(stored) if isinstance(whole, Tally) else np.concatenate(stored)).tolist()
+        assert whole.clients == ROWS
+
+
+@given(
+    st.sampled_from([np.int8, np.int16, np.int32, np.int64, np.uint8]),
+    st.integers(-300, 300),
+    st.integers(1, 400),
+    st.sampled_from(["lower", "centre"]),
+    st.lists(st.integers(0, 2**32), max_size=8),
+)
+def test_totals_of_short_types_are_those_of_doubles(dtype: Any, low: int, width: int, origin: Any, raw: list[int]) -> None:
+    values = np.array(raw, dtype=np.uint64).astype(dtype)
+    grid = Grid(low, low + width, 1, origin)
+    assert grid.total(values) == sum(grid.units(values.astype(np.float64)).tolist())
+
+
+@given(st.integers(0, 30))
+@settings(max_examples=10, deadline=None)
+def test_short_types_hold_the_same_values(seed: int) -> None:
+    rows = table(seed, beyond=seed / 10)
+    short = compact(rows, CONTRACT)
+    assert short.to_pylist() == rows.to_pylist() and short.column_names == rows.column_names
+    assert short.schema.field("colour").type.index_type == pa.int8()
+    assert short.schema.field("age").type in (pa.int8(), pa.int64())
+
+
+def test_what_needs_all_rows_at_once_is_refused() -> None:
+    check_batchable(CONTRACT)
+    unique = small_contract(lambda content: content["checks"].append({"rule": "unique", "column": "age"}))
+    with pytest.raises(DataError, match="shop: has a check `unique`, which needs all rows at once"):
+        check_batchable(unique)
+    with pytest.raises(DataError, match="shop: states content_sha256"):
+        check_batchable(small_contract(lambda content: content["source"].update(content_sha256="0" * 64)))
+
+
+def test_a_split_that_leaves_nothing_is_refused() -> None:
+    made = prepare(table(), CONTRACT)
+    test, asked = held_out([made.test, made.test], 5, CONTRACT)
+    assert test.num_rows == 2 * made.test.num_rows == len(asked)
+    for train_rows, held in ((0, made.test), (5, made.test.slice(0, 0))):
+        with pytest.raises(DataError, match="shop: the split leaves"):
+            held_out([held], train_rows, CONTRACT)
+
+
+def test_every_rule_is_merged() -> None:
+    """A table that breaks all rules but those that need it whole."""
+    rows = table(beyond=2.0)
+    assert {rule.rule for rule in rules_of(CONTRACT)} == {"no_missing", "known_categories", "in_bounds", "row_count", "both_labels"}
+    one_label = rows.set_column(
+        4, "bought", pa.DictionaryArray.from_arrays(pa.array(np.zeros(ROWS, np.int16)), pa.array(["no", "yes", "twice"]))
+    )
+    facts = Facts.added(prepare(part, CONTRACT).facts for part in parts(one_label, [1, 40]))
+    assert merged_violations(facts, CONTRACT) == violations(one_label, CONTRACT) != ()

@@ -1,0 +1,87 @@
+"""Encoding: every row falls into the part that the rule says, and answers decode to what was encoded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl.contract import Contract
+from dpicl.contract.models import CategoryColumn, Rule
+from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, encode_clients, encode_queries, label_codes, part_codes
+from dpicl.types import PrivateTable, QueryTable
+from tests.library.examples import every_contract, random_table, small_contract
+
+CONTRACT = small_contract()
+
+
+def _part(rule: Rule, value: Any) -> int:
+    """The rule read aloud: which part holds the value."""
+    if rule.cuts:
+        return sum(value >= cut for cut in rule.cuts)
+    named = [part for part in rule.parts if part != "rest" and value in part]
+    return rule.parts.index(named[0] if named else "rest")
+
+
+@every_contract
+def test_every_row_falls_into_the_part_that_its_rule_says(contract: Contract) -> None:
+    table = PrivateTable(random_table(contract, 300, 0, beyond=0.3))
+    for attribute in (*contract.local, contract.label):
+        values = table.data.column(attribute.column).to_pylist()
+        assert part_codes(table, attribute.column, attribute, contract).tolist() == [_part(attribute, value) for value in values]
+
+
+def test_a_value_on_the_cut_belongs_above_it() -> None:
+    columns = {**{name: random_table(CONTRACT, 3, 0).column(name) for name in CONTRACT.columns}, "age": pa.array([39, 40, 41])}
+    assert part_codes(PrivateTable(pa.table(columns)), "age", CONTRACT.local[0], CONTRACT).tolist() == [0, 1, 1]
+
+
+def test_the_label_is_one_for_the_second_part() -> None:
+    table = PrivateTable(random_table(CONTRACT, 200, 0))
+    texts = table.data.column("bought").to_pylist()
+    assert label_codes(table, CONTRACT).tolist() == [int(text != "no") for text in texts]
+
+
+@every_contract
+@pytest.mark.parametrize("kind", ["k-ary", "one-hot"])
+def test_answers_decode_to_the_levels_they_stand_for(contract: Contract, kind: Any) -> None:
+    encoding = LocalEncoding.of(contract, kind)
+    rng = np.random.default_rng(0)
+    levels = np.stack([rng.integers(count, size=200) for count in encoding.level_counts], axis=1)
+    answers = encoding.encode(levels)
+    assert answers.shape == (200, len(encoding.sizes)) and answers.dtype == np.uint8
+    assert (answers < np.array(encoding.sizes)).all()
+    assert (encoding.decode(answers) == levels).all()
+
+
+def test_sizes_of_both_encodings() -> None:
+    assert LocalEncoding.of(CONTRACT, "k-ary").sizes == (2, 3, 3, 2)
+    assert LocalEncoding.of(CONTRACT, "one-hot").sizes == (2, 2, 2, 2, 2, 2, 2, 2)
+    assert LocalEncoding.of(CONTRACT, "k-ary").names == ("band", "colour", "spending", "label")
+
+
+@given(st.lists(st.integers(0, 1), min_size=8, max_size=8))
+def test_one_hot_bits_read_as_first_set_or_unknown(bits: list[int]) -> None:
+    def level(three: list[int]) -> int:
+        return three.index(1) if 1 in three else UNKNOWN
+
+    decoded = LocalEncoding.of(CONTRACT, "one-hot").decode(np.array([bits], dtype=np.uint8))
+    assert decoded.tolist() == [[bits[0], level(bits[1:4]), level(bits[4:7]), bits[7]]]
+
+
+def test_clients_and_queries_are_encoded_alike() -> None:
+    data = random_table(CONTRACT, 50, 0)
+    encoding = LocalEncoding.of(CONTRACT, "k-ary")
+    clients = encode_clients(PrivateTable(data), CONTRACT, encoding).codes
+    assert (clients == encode_queries(QueryTable(data), CONTRACT).codes).all()
+
+
+def test_codes_follow_the_contract_s_order_of_categories() -> None:
+    column = CONTRACT.columns["colour"]
+    assert isinstance(column, CategoryColumn)
+    table = PrivateTable(random_table(CONTRACT, 50, 0))
+    assert [column.categories[code] for code in table.codes("colour")] == table.data.column("colour").to_pylist()

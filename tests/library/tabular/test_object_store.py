@@ -1,0 +1,221 @@
+"""Tables in an S3 store: the rows, digests and batches that the same files give on a disk; what fails is told without keys and contents.
+
+The store is moto's server, a process of its own on this machine.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from dpicl.contract import Contract
+from dpicl.errors import DataError, DpiclError, SourceError
+from dpicl.files import objects
+from dpicl.tabular.reading import survey as surveys
+from dpicl.tabular.reading.batches import prepare
+from dpicl.tabular.reading.read import rows_digest
+from dpicl.tabular.reading.source import find_rows, load_source
+from dpicl.tabular.reading.survey import Survey, survey
+from tests.harness import answers, call_main, free_port, install, new_place, said, shop, shop_rows, until
+
+from ..table_contracts import GOOD_CSV, small_contract
+from .test_folder import SECRET, lay_out, rows
+
+BUCKET = "private-rows"
+KEYS = {"AWS_ACCESS_KEY_ID": "an-access-key", "AWS_SECRET_ACCESS_KEY": SECRET}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """A store's address."""
+    if not importlib.util.find_spec("moto") or not importlib.util.find_spec("flask_cors"):
+        pytest.skip("no S3 server here; install moto, flask and flask-cors, which `dpicl[dev]` names")
+    address = f"http://127.0.0.1:{(port := free_port())}"
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: process.poll() is not None or answers(f"{address}/moto-api/"), 120, "the S3 server")
+        yield address
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def store(server: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An S3 client of an empty bucket, and an environment that points to it."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": server}.items():
+        monkeypatch.setenv(name, value)
+    from pyarrow.fs import S3FileSystem
+
+    client = S3FileSystem(**objects._settings(), allow_bucket_creation=True)
+    client.create_dir(BUCKET)
+    client.delete_dir_contents(BUCKET)
+    return client
+
+
+def put(store: Any, key: str, content: bytes) -> None:
+    with store.open_output_stream(f"{BUCKET}/{key}", compression=None) as file:
+        file.write(content)
+
+
+def upload(store: Any, folder: Path, prefix: str) -> None:
+    """The files of a folder, as they are."""
+    for path in folder.iterdir():
+        put(store, f"{prefix}/{path.name}", path.read_bytes())
+
+
+def remote(**source: object) -> Contract:
+    return small_contract(source={"file": None, **source})
+
+
+FOLDER = remote(folder=f"s3://{BUCKET}/deep/people/", formerly="people")
+
+
+def load(contract: Contract, folder: Path | None = None) -> pa.Table:
+    return load_source(contract, data_folder=folder, cache_folder=Path("no-cache"))
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.csv.gz", "people.parquet"])
+def test_a_file_gives_the_same_rows_and_digest_as_on_a_disk(store: Any, tmp_path: Path, name: str) -> None:
+    if name.endswith("parquet"):
+        pq.write_table(rows(30), tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(gzip.compress(GOOD_CSV.encode()) if name.endswith("gz") else GOOD_CSV.encode())
+    put(store, name, (tmp_path / name).read_bytes())
+    local, there = load(small_contract(source={"file": name}), tmp_path), load(small_contract(source={"file": f"s3://{BUCKET}/{name}"}))
+    assert there.equals(local) and rows_digest(there) == rows_digest(local)
+
+
+def test_a_folder_gives_the_same_batches_and_facts_as_on_a_disk(store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was noted of it in one process is read in another, by ranges, and nothing is written to a disk."""
+    upload(store, lay_out(tmp_path, rows(60), [10, 33]) / "people", "deep/people")
+    put(store, "deep/people/_SUCCESS", b"")
+    local, there = survey(remote(folder="people"), tmp_path), survey(FOLDER, None)
+    assert local is not None and there is not None and there.rows == local.rows == 60
+    assert load(FOLDER).equals(load(remote(folder="people"), tmp_path))
+    monkeypatch.setattr(surveys, "BATCH_ROWS", 16)
+    monkeypatch.setattr(surveys, "WHOLE_ROWS", 0)
+    again, before = Survey.read(there.as_json(), Path("elsewhere")), sorted(tmp_path.rglob("*"))
+    for number in range(4):
+        batch, same = again.batch(number, FOLDER), local.batch(number, remote(folder="people"))
+        assert batch.equals(same) and prepare(batch, FOLDER).facts == prepare(same, FOLDER).facts
+    assert again.batches(FOLDER) == 4 and sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_object_that_changes_after_the_survey_is_refused(store: Any, tmp_path: Path) -> None:
+    """Of the same size, within the second that its time is told in."""
+    upload(store, lay_out(tmp_path, rows(30), []) / "people", "deep/people")
+    found = survey(FOLDER, None)
+    assert found is not None
+    content = bytearray((tmp_path / "people" / "000.parquet").read_bytes())
+    content[40] ^= 1
+    put(store, "deep/people/000.parquet", bytes(content))
+    with pytest.raises(DataError, match="000.parquet: was changed while it was being read"):
+        found.whole(FOLDER)
+
+
+def refusal(contract: Contract) -> str:
+    """The sentence; without the secret, the access key, and what is in the bucket."""
+    with pytest.raises(DpiclError) as caught:
+        load(contract)
+    told = str(caught.value)
+    assert SECRET not in told and KEYS["AWS_ACCESS_KEY_ID"] not in told and "unlisted" not in told and "\n" not in told
+    return told
+
+
+def test_what_is_not_there_is_told(store: Any) -> None:
+    put(store, "unlisted.csv", SECRET.encode())
+    put(store, "odd/unlisted.txt", SECRET.encode())
+    put(store, "bad/000.parquet", b"PAR1" + SECRET.encode() * 9)
+    put(store, "empty/_SUCCESS", b"")
+    address = f"s3://{BUCKET}"
+    assert refusal(remote(file=f"{address}/none.csv")) == f"{address}/none.csv: there is no such object or folder"
+    assert refusal(remote(folder=f"{address}/none/")) == f"{address}/none: there is no such object or folder"
+    assert refusal(remote(file="s3://no-such-bucket/x.csv")).startswith("s3://no-such-bucket/x.csv: ")
+    assert "holds 1 other than Parquet files" in refusal(remote(folder=f"{address}/odd/"))
+    assert "holds no file" in refusal(remote(folder=f"{address}/empty/"))
+    assert refusal(remote(folder=f"{address}/bad/")) == f"{address}/bad/000.parquet: is not a complete Parquet file"
+
+
+def test_a_store_that_does_not_answer_is_told(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    assert refusal(FOLDER) == f"s3://{BUCKET}/deep/people: cannot be read (the store says NETWORK_CONNECTION)"
+
+
+@pytest.mark.parametrize(
+    "address", ["http://10.0.0.1:9000", "http://store.example.org", "ftp://h", f"https://u:{SECRET}@h", "https://h/path", "h:1", "http://["]
+)
+def test_rows_come_over_https_or_from_this_machine(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    """Nobody is asked; a private address over https is fine, since not the contract names it."""
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL_S3": address}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SourceError) as caught:
+        find_rows(FOLDER, data_folder=None, cache_folder=Path("no-cache"))
+    assert str(caught.value) == "AWS_ENDPOINT_URL_S3: expected https://HOST[:PORT], or http:// on this machine only"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://10.0.0.1:9000")
+    assert find_rows(FOLDER, data_folder=None, cache_folder=Path("no-cache")) is None
+
+
+def test_keys_come_from_the_environment_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profile lies there and is not read."""
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text(f"[default]\naws_access_key_id = a\naws_secret_access_key = {SECRET}\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SourceError, match="needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"):
+        load(FOLDER)
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("http://h/x.csv", "got the scheme 'http'"),
+        ("ftp://h/x.csv", "got the scheme 'ftp'"),
+        ("gs://bucket/x.csv", "got the scheme 'gs'"),
+        ("file:///etc/passwd", "got the scheme 'file'"),
+        (f"s3://key:{SECRET[:4]}@bucket/x.csv", "text of the form"),
+        ("s3://bucket", "text of the form"),
+    ],
+)
+def test_other_schemes_are_refused_when_a_contract_is_read(address: str, told: str) -> None:
+    with pytest.raises(DpiclError) as caught:
+        small_contract(source={"file": address})
+    assert "source.file" in str(caught.value) and told in str(caught.value)
+
+
+def test_a_table_that_is_moved_to_a_store_is_released_again_for_nothing(
+    store: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the command line; the release that was bought on a disk is found again, byte for byte."""
+    place = new_place(tmp_path / "place")
+    name, contract = install(place, shop(private=True), shop_rows(300)), place.root / "contracts" / "shop.yaml"
+
+    def protected(out: str) -> bytes:
+        code, told = call_main(("protect", name, "--epsilon", "1", "--shots", "2", "--out", str(tmp_path / out)), capsys)
+        assert code == 0, told
+        return (tmp_path / out).read_bytes()
+
+    with place.entered():
+        before = protected("before.jsonl")
+        put(store, "shop/rows.csv", (place.root / "data" / "shop.csv").read_bytes())
+        (place.root / "data" / "shop.csv").unlink()
+        content = yaml.safe_load(contract.read_text())
+        content["source"] |= {"file": f"s3://{BUCKET}/shop/rows.csv", "formerly": content["source"]["file"]}
+        contract.write_text(yaml.safe_dump(content, sort_keys=False))
+        assert protected("after.jsonl") == before
+        assert said(capsys, "budget", name).count("gdp_tabicl") == 1

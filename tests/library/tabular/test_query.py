@@ -1,0 +1,153 @@
+"""A query of a contract: the same typed rows as a file's; every refusal is one sentence without a value or a password."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from dpicl.contract import Contract
+from dpicl.contract.sources import Query
+from dpicl.errors import DpiclError
+from dpicl.tabular.reading.database import query_batches
+from dpicl.tabular.reading.read import canonical_order, read_text_table, rows_digest
+from dpicl.tabular.reading.source import find_rows, load_source
+from tests.ledger.postgres import Server, running_postgres
+
+from ..table_contracts import GOOD_CSV, small_contract
+
+SECRET = "zq7secret"
+TABLE = """
+CREATE TABLE people (id serial, age smallint, height numeric(4, 2), colour text, y varchar(3), note text DEFAULT 'zq7secret');
+INSERT INTO people (age, height, colour, y) VALUES (31, 1.75, 'red', 'no'), (48, 1.6, 'blue', 'yes'), (67, 1.82, 'red', 'yes'), (22, 1.7, 'green', 'no');
+"""
+SELECT = "SELECT age, height, colour, y FROM people"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgres(durable=False) as server:
+        for statement in TABLE.strip().split(";\n"):
+            server.execute(statement)
+        server.execute(
+            "CREATE TABLE many AS SELECT n::int % 100 AS age, 1.5::float8 AS height, 'red' AS colour, 'no' AS y FROM generate_series(1, 50000) n"
+        )
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", request.getfixturevalue("server").url())
+
+
+def asking(sql: str, **source: object) -> Contract:
+    return small_contract(source={"file": None, "query": {"url_env": "PEOPLE_DATABASE", "sql": sql}, **source})
+
+
+def load(contract: Contract) -> pa.Table:
+    return load_source(contract, data_folder=None, cache_folder=None)  # type: ignore[arg-type]
+
+
+def refusal(contract: Contract) -> str:
+    with pytest.raises(DpiclError) as caught:
+        load(contract)
+    told = str(caught.value)
+    assert SECRET not in told and "\n" not in told and "127.0.0.1" not in told
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__ or caught.value.__context__ is None
+    return told
+
+
+def test_a_query_gives_the_rows_that_csv_gives(tmp_path: object) -> None:
+    (tmp_path / "people.csv").write_text(GOOD_CSV)  # type: ignore[operator]
+    table = load(asking(SELECT))
+    plain = load_source(small_contract(), data_folder=tmp_path, cache_folder=tmp_path)  # type: ignore[arg-type]
+    assert table.equals(canonical_order(plain)) and rows_digest(table) == rows_digest(plain)
+    assert read_text_table(tmp_path / "people.csv").num_rows == table.num_rows  # type: ignore[operator]
+
+
+def test_the_order_that_a_database_chooses_changes_nothing() -> None:
+    assert load(asking(f"{SELECT} ORDER BY id")).equals(load(asking(f"{SELECT} ORDER BY id DESC")))
+
+
+def test_large_answers_come_in_batches_of_any_size() -> None:
+    contract = asking("SELECT * FROM many")
+    assert contract.source.query is not None
+    sizes = [batch.num_rows for batch in query_batches(contract, contract.source.query, 20_000)]
+    assert sizes == [20_000, 20_000, 10_000]
+
+
+def test_columns_under_ignore_are_dropped_unread() -> None:
+    assert load(asking("SELECT age, height, colour, y, note FROM people", ignore=["note"])).column_names == ["age", "height", "colour", "y"]
+
+
+def test_percent_and_colon_are_the_database_s_own() -> None:
+    assert load(asking(f"{SELECT} WHERE note LIKE 'zq7%' AND note <> ':age' AND age::int > 30")).num_rows == 3
+
+
+REFUSED = {
+    "a column is missing": ("SELECT age, height, colour FROM people", "query: column 'y': is not among the columns"),
+    "other columns": (f"SELECT age, height, colour, y, note AS {SECRET} FROM people", "query: column 5 of 5 is not in the contract"),
+    "a column twice": ("SELECT age, age, height, colour, y FROM people", "has a name that stands twice"),
+    "text for a number": ("SELECT age, note AS height, colour, y FROM people", "'height': is not a finite number (4 values)"),
+    "nulls": ("SELECT NULL::int AS age, height, colour, y FROM people", "'age': is empty (4 values)"),
+    "a date": ("SELECT now() AS age, height, colour, y FROM people", "'age': is not a whole number (4 values)"),
+    "an array": ("SELECT ARRAY[age] AS age, height, colour, y FROM people", "'age': holds neither numbers nor text"),
+    "json": ("""SELECT '{"a": 1}'::json AS age, height, colour, y FROM people""", "'age': holds neither numbers nor text"),
+    "an unknown category": ("SELECT age, height, note AS colour, y FROM people", "is not one of the 3 categories (4 values)"),
+    "no rows": (f"{SELECT} WHERE age < 0", "query: has no rows"),
+    "no such table": (f"SELECT age FROM {SECRET}", "people: the database refuses the contract's query (UndefinedTable)"),
+    "no SQL": (SECRET, "refuses the contract's query (SyntaxError)"),
+    "a cast that fails": (
+        "SELECT note::int AS age, height, colour, y FROM people",
+        "refuses the contract's query (InvalidTextRepresentation)",
+    ),
+    "a failure midway": ("SELECT 1 / (age - 99) AS age, height, colour, y FROM many", "refuses the contract's query (DivisionByZero)"),
+    "two statements": (f"{SELECT}; {SELECT}", "refuses the contract's query"),
+    "writing": ("DELETE FROM people RETURNING age, height, colour, y", "refuses the contract's query"),
+    "writing in a function": ("SELECT nextval('people_id_seq') AS age, height, colour, y FROM people", "query (ReadOnlySqlTransaction)"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_bad_query_is_refused_in_one_sentence(name: str) -> None:
+    sql, expected = REFUSED[name]
+    assert expected in refusal(asking(sql))
+
+
+OTHERS = (SECRET, "mysql", "mariadb+pymysql", "mssql", "oracle", "postgresql+psycopg2", "sqlite+pysqlcipher", "sqlite+aiosqlite")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "people: PEOPLE_DATABASE is not set; expected postgresql://"),
+        ("", "is not set"),
+        (SECRET, "people: PEOPLE_DATABASE is no database address"),
+        (f"postgresql://dpicl:{SECRET}@127.0.0.1:1/postgres", "no database answers at the address in PEOPLE_DATABASE (OperationalError)"),
+        *((f"{name}://u:{SECRET}@127.0.0.1/x", "PEOPLE_DATABASE names a database that could be written to by a query") for name in OTHERS),
+        *((address, "PEOPLE_DATABASE names no file alone; expected postgresql://") for address in ("sqlite://", "sqlite:///:memory:")),
+        ("sqlite:////tmp/people.db?mode=rwc&uri=true", "PEOPLE_DATABASE names no file alone"),
+    ],
+)
+def test_an_address_that_is_none_or_does_not_answer_is_refused_unshown(monkeypatch: pytest.MonkeyPatch, value: str, expected: str) -> None:
+    monkeypatch.delenv("PEOPLE_DATABASE") if value is None else monkeypatch.setenv("PEOPLE_DATABASE", value)
+    assert expected in refusal(asking(SELECT))
+
+
+def test_a_plan_asks_no_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", "postgresql://nobody@127.0.0.1:1/nothing")
+    assert find_rows(asking(SELECT), data_folder=None, cache_folder=None) is None  # type: ignore[arg-type]
+
+
+def test_the_address_is_named_and_never_written_in_a_contract() -> None:
+    for wrong in ("postgresql://u:p@h/d", "lower", ""):
+        with pytest.raises(DpiclError, match=r"source\.query\.url_env"):
+            small_contract(source={"file": None, "query": {"url_env": wrong, "sql": SELECT}})
+    assert set(Query.model_fields) == {"url_env", "sql"}
+
+
+def test_a_folder_or_a_query_stands_alone() -> None:
+    for others in ({"folder": "people"}, {"query": {"url_env": "A", "sql": "SELECT 1"}}):
+        with pytest.raises(DpiclError, match="more than one place for the rows; expected `folder` or `query` alone"):
+            small_contract(source=others)

@@ -1,0 +1,210 @@
+"""A contract's SQL as an attacker: whatever it says, nothing is written, no file appears, and it ends."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dpicl.contract import Contract
+from dpicl.errors import DpiclError, ParameterError
+from dpicl.tabular.reading.source import find_rows, load_source
+from tests.ledger.postgres import Server, running_postgres
+
+from ..table_contracts import GOOD_CSV, small_contract
+
+SELECT = "SELECT age, height, colour, y FROM people"
+ROWS = [line.split(",") for line in GOOD_CSV.splitlines()[1:]]
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A SQLite database, and the working directory in its folder."""
+    (tmp_path / "db").mkdir()
+    path = tmp_path / "db" / "people.db"
+    with sqlite3.connect(path) as made:
+        made.execute("CREATE TABLE people (age INTEGER, height REAL, colour TEXT, y TEXT)")
+        made.executemany("INSERT INTO people VALUES (?, ?, ?, ?)", ROWS)
+        made.execute("CREATE TABLE victim (x)")
+        made.execute("CREATE INDEX ages ON people (age)")
+        made.execute("CREATE VIEW seen AS SELECT * FROM people")
+    made.close()
+    monkeypatch.setenv("PEOPLE_DATABASE", f"sqlite:///{path}")
+    monkeypatch.chdir(tmp_path / "db")
+    return path
+
+
+def asking(sql: str) -> Contract:
+    return small_contract(source={"file": None, "query": {"url_env": "PEOPLE_DATABASE", "sql": sql}})
+
+
+def load(sql: str) -> int:
+    return load_source(asking(sql), data_folder=None, cache_folder=Path("unused")).num_rows
+
+
+def refusal(sql: str) -> str:
+    with pytest.raises(DpiclError) as caught:
+        load(sql)
+    return str(caught.value)
+
+
+def state(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+WRITING = (
+    "DROP TABLE victim",
+    "VACUUM",
+    "VACUUM INTO 'copy.db'",
+    "ATTACH 'copy.db' AS c",
+    "ATTACH 'file:copy.db?mode=rwc' AS c",
+    "DETACH main",
+    "INSERT INTO people SELECT * FROM people",
+    "INSERT INTO people SELECT * FROM people RETURNING age, height, colour, y",
+    "DELETE FROM people RETURNING age, height, colour, y",
+    "UPDATE people SET age = 1 RETURNING age, height, colour, y",
+    "REPLACE INTO people VALUES (1, 1, 'red', 'no')",
+    "CREATE TABLE t AS SELECT * FROM people",
+    "CREATE TEMP TABLE t AS SELECT * FROM people",
+    "CREATE VIRTUAL TABLE t USING fts5(x)",
+    "CREATE TRIGGER t AFTER INSERT ON people BEGIN DELETE FROM people; END",
+    "ALTER TABLE victim RENAME TO v",
+    "REINDEX",
+    "ANALYZE",
+    "PRAGMA query_only = OFF",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA user_version = 7",
+    "PRAGMA writable_schema = ON",
+    "PRAGMA wal_checkpoint(TRUNCATE)",
+    "PRAGMA temp_store_directory = '.'",
+    "BEGIN IMMEDIATE",
+    "COMMIT",
+    "SAVEPOINT s",
+    "SELECT load_extension('copy')",
+    "SELECT LOAD_EXTENSION('copy')",
+    "SELECT writefile('copy', 'x')",
+    f"{SELECT}; DROP TABLE victim",
+    f"PRAGMA query_only = OFF; {SELECT}",
+    "EXPLAIN DROP TABLE victim",
+    "WITH p AS (SELECT 1) DELETE FROM people",
+)
+
+
+@pytest.mark.parametrize("sql", WRITING)
+def test_sqlite_is_read_and_nothing_else(file: Path, sql: str) -> None:
+    before = state(file.parent)
+    assert "people: the database refuses the contract's query (" in refusal(sql)
+    assert state(file.parent) == before == {"people.db": before["people.db"]}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        SELECT,
+        f"{SELECT} ORDER BY random()",
+        "SELECT * FROM seen",
+        "SELECT max(age) AS age, avg(height) AS height, colour, y FROM people GROUP BY colour, y, upper(colour)",
+        f"{ENDLESS}, three AS (SELECT i FROM n LIMIT 3) SELECT 1 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y FROM three",
+    ],
+)
+def test_sqlite_reads_what_a_select_can_say(file: Path, sql: str) -> None:
+    before = state(file.parent)
+    assert load(sql) in (3, 4) and state(file.parent) == before
+
+
+@pytest.mark.parametrize("name", ["peple.db", "no/folder/people.db", "peo?ple.db", "%70eople.db#"])
+def test_a_mistyped_file_is_refused_and_not_made(file: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", f"sqlite:///{file.parent}/{name.replace('?', '%3F')}")
+    assert "people: no database answers at the address in PEOPLE_DATABASE (OperationalError)" in refusal(SELECT)
+    assert set(state(file.parent)) == {"people.db"}
+
+
+def test_a_file_with_signs_of_an_address_in_its_name_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.rename(file.with_name("a#b%20c d.db"))
+    monkeypatch.setenv("PEOPLE_DATABASE", f"sqlite:///{file.parent}/a#b%20c d.db")
+    assert load(SELECT) == 4
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"{ENDLESS} SELECT count(*) AS age, 1 AS height, 'red' AS colour, 'no' AS y FROM n",
+        f"{ENDLESS} SELECT 1 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y FROM n WHERE i < 0",
+        f"{ENDLESS} SELECT 1 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y FROM n",
+    ],
+)
+def test_a_query_without_an_end_is_ended_on_sqlite(file: Path, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPICL_QUERY_SECONDS", "1")
+    begun = time.monotonic()
+    assert (
+        "people: the contract's query takes longer than 1 seconds; expected its rows by then, or a larger DPICL_QUERY_SECONDS"
+        in refusal(sql)
+    )
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "1.5", "nan", "1e3", "604801", "9" * 5000, "\u0663", " 1"])
+def test_a_time_that_is_none_is_refused_before_anything_is_asked(file: Path, seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPICL_QUERY_SECONDS", seconds)
+    with pytest.raises(ParameterError, match=r"^DPICL_QUERY_SECONDS=.*a whole number of seconds, 1 to 604800$"):
+        find_rows(asking(SELECT), data_folder=None, cache_folder=Path("unused"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgres(durable=False) as server:
+        server.execute("CREATE TABLE people (age int, height float8, colour text, y text)")
+        server.execute("CREATE TABLE victim (x int)")
+        server.execute("CREATE SEQUENCE counter")
+        for age, height, colour, y in ROWS:
+            server.execute(f"INSERT INTO people VALUES ({age}, {height}, '{colour}', '{y}')")
+        yield server
+
+
+AS_ROW = "AS age, 1.5 AS height, 'red' AS colour, 'no' AS y"
+ON_POSTGRESQL = (
+    "DROP TABLE victim",
+    "CREATE TABLE t AS SELECT * FROM people",
+    "INSERT INTO people SELECT * FROM people RETURNING *",
+    "WITH d AS (DELETE FROM people RETURNING *) SELECT * FROM d",
+    f"{SELECT}; DROP TABLE victim",
+    "COMMIT; DROP TABLE victim",
+    "COPY people TO PROGRAM 'touch copy'",
+    "SET TRANSACTION READ WRITE",
+    "DO $$ BEGIN EXECUTE 'DROP TABLE victim'; END $$",
+    f"SELECT nextval('counter')::int {AS_ROW}",
+    f"SELECT set_config('transaction_read_only', 'off', false)::text {AS_ROW}",
+    "SELECT * FROM people FOR UPDATE",
+)
+
+
+@pytest.mark.parametrize("sql", ON_POSTGRESQL)
+def test_postgresql_is_read_and_nothing_else(server: Server, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+    assert "people: the database refuses the contract's query (" in refusal(sql)
+    assert load(SELECT) == 4
+    server.execute("SELECT 1 / (1 - (SELECT count(*) FROM victim))")  # stands, and is empty
+
+
+LIFTS_THE_LIMIT = "WHEN 1 THEN set_config('statement_timeout', '0', false) WHEN 20000 THEN pg_sleep(60)::text"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT (pg_sleep(60) IS NULL)::int {AS_ROW}",
+        f"SELECT 1 {AS_ROW} FROM generate_series(1, 40000) n, LATERAL (SELECT CASE n {LIFTS_THE_LIMIT} END) s OFFSET 1",
+        f"{ENDLESS} SELECT 1 {AS_ROW} FROM n",
+    ],
+)
+def test_a_query_without_an_end_is_ended_on_postgresql(server: Server, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+    monkeypatch.setenv("DPICL_QUERY_SECONDS", "2")
+    begun = time.monotonic()
+    assert "people: the contract's query takes longer than 2 seconds" in refusal(sql)
+    assert time.monotonic() - begun < 20

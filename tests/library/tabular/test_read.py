@@ -1,0 +1,265 @@
+"""Reading is strict, says what is wrong without showing a value, and rows have one digest."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl.errors import DataError
+from dpicl.files.csv_text import read_csv
+from dpicl.tabular.reading.parse import typed_table
+from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
+
+from ..table_contracts import GOOD_CSV, HEADER, ROWS, small_contract
+
+CONTRACT = small_contract()
+HUGE = 2**63
+
+
+def _file(folder: Path, content: bytes, name: str = "people.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def _csv(*rows: str, header: str = HEADER) -> bytes:
+    return "\n".join((header, *rows, "")).encode()
+
+
+def _typed(rows: list[tuple[object, ...]]) -> pa.Table:
+    columns = dict(zip(CONTRACT.columns, zip(*rows, strict=True), strict=True))
+    return typed_table(pa.table({name: pa.array(values) for name, values in columns.items()}), CONTRACT, "rows")
+
+
+def test_columns_come_in_contract_order_with_contract_types(tmp_path: Path) -> None:
+    shuffled = _csv("red,no,31,1.75", "blue,yes,48,-0.0", header="colour,y,age,height")
+    table = read_table(_file(tmp_path, shuffled), CONTRACT)
+    assert table.column_names == ["age", "height", "colour", "y"]
+    assert table.column("age").to_pylist() == [31, 48] and table.schema.field("age").type == pa.int64()
+    assert [math.copysign(1, value) for value in table.column("height").to_pylist()] == [1, 1]
+    colour = table.column("colour").combine_chunks()
+    assert colour.dictionary.to_pylist() == ["red", "green", "blue"] and colour.indices.to_pylist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"), [("people.csv", bytes), ("people.csv.gz", gzip.compress), ("people.csv", lambda data: b"\xef\xbb\xbf" + data)]
+)
+def test_every_packing_of_csv_reads_the_same(tmp_path: Path, name: str, pack) -> None:
+    assert read_table(_file(tmp_path, pack(GOOD_CSV.encode()), name), CONTRACT).equals(
+        read_table(_file(tmp_path, GOOD_CSV.encode(), "p.csv"), CONTRACT)
+    )
+
+
+def test_windows_line_ends_quotes_and_a_missing_last_newline_are_fine(tmp_path: Path) -> None:
+    table = read_table(_file(tmp_path, b'age,height,colour,y\r\n"31",1e0,"red",no\r\n48,.5,blue,yes'), CONTRACT)
+    assert table.to_pydict() == {"age": [31, 48], "height": [1.0, 0.5], "colour": ["red", "blue"], "y": ["no", "yes"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1.0", 1), ("-0", 0), ("007", 7), (str(HUGE - 1), HUGE - 1), (str(-HUGE), -HUGE), ("121", 121)]
+)
+def test_whole_numbers_are_read_exactly_even_out_of_bounds(tmp_path: Path, text: str, value: int) -> None:
+    assert read_table(_file(tmp_path, _csv(f"{text},1.7,red,no")), CONTRACT).column("age").to_pylist() == [value]
+
+
+# (what is wrong, the file, what the message says after the file's name)
+BAD_CSV = [
+    ("missing column", _csv("31,1.75,red", header="age,height,colour"), "column 'y': is not among the columns; expected all 4"),
+    ("two missing columns", _csv("31,red", header="age,colour"), "column 'height': is not among the columns (and 1 more)"),
+    ("no header", _csv(header=ROWS[0]), "column 'age': is not among the columns (and 3 more)"),
+    ("extra column", _csv("31,1.75,red,no,1", header=HEADER + ",shoe"), "column 5 of 5 is not in the contract"),
+    ("duplicated header", _csv("31,1.75,red,no,31", header=HEADER + ",age"), "column 1 of 5 has a name that stands twice"),
+    ("lost line break", _csv(*ROWS, header=HEADER + ",31,1.75,red,no"), "column 5 of 8 is not in the contract (and 3 more)"),
+    ("lost line break, twice", _csv(*ROWS, header=HEADER + ",red,red"), "column 5 of 6 has a name that stands twice"),
+    ("a text of 100 KiB", _csv(f"31,1.75,{'x' * 100_000},no"), "column 'colour': has more than 65536 bytes (1 value)"),
+    ("blank in a header", _csv(*ROWS, header="age, height,colour,y"), "column 'height': is not among the columns"),
+    ("text as integer", _csv("x,1.75,red,no", *ROWS), "column 'age': is not a whole number (1 value)"),
+    ("fraction as integer", _csv("1.5,1.75,red,no", "2.25,1.75,red,no"), "column 'age': is not a whole number (2 values)"),
+    ("other digits", _csv("٣١,1.75,red,no"), "column 'age': is not a whole number (1 value)"),
+    ("2^63", _csv(f"{HUGE},1.75,red,no", f"{-HUGE - 1},1.75,red,no", *ROWS), "column 'age': is beyond 64 bits (2 values)"),
+    ("thousands of digits", _csv(f"{'9' * 5000},1.75,red,no"), "column 'age': is beyond 64 bits (1 value)"),
+    ("text as real", _csv("31,tall,red,no"), "column 'height': is not a finite number (1 value)"),
+    (
+        "NaN and infinity",
+        _csv("31,nan,red,no", "31,inf,red,no", "31,-Infinity,red,no"),
+        "column 'height': is not a finite number (3 values)",
+    ),
+    ("overflowing real", _csv("31,1e999,red,no"), "column 'height': is not a finite number (1 value)"),
+    ("hexadecimal", _csv("31,0x10,red,no"), "column 'height': is not a finite number (1 value)"),
+    ("blank around a number", _csv("31, 1.75,red,no"), "column 'height': is not a finite number (1 value)"),
+    ("empty integer", _csv(",1.75,red,no"), "column 'age': is empty (1 value)"),
+    ("empty category", _csv("31,1.75,,no", "31,1.75,,no"), "column 'colour': is empty (2 values)"),
+    ("unknown category", _csv("31,1.75,mauve,no", "31,1.75,Red,no", *ROWS), "column 'colour': is not one of the 3 categories (2 values)"),
+    ("blank around a category", _csv("31,1.75, red,no"), "column 'colour': is not one of the 3 categories (1 value)"),
+    ("header only", _csv(), "has no rows; expected at least one"),
+    ("0 bytes", b"", "has 0 bytes"),
+    ("only line ends", b"\n\n", "column 'age': is not among the columns (and 3 more)"),
+    ("Latin-1", _csv("31,1.75,red,no", "31,1.75,b\u00e9,no").decode().encode("latin-1"), "is not UTF-8 from line 3 on"),
+    ("UTF-16", GOOD_CSV.encode("utf-16"), "is not UTF-8 from line 1 on"),
+    ("ragged rows", _csv(ROWS[0], "31,1.75,red", ROWS[1], "31,1.75,red,no,1"), "2 of 4 rows are ragged; expected 4 fields"),
+    ("open quote", _csv('31,1.75,"red,no', *ROWS), "1 of 1 rows are ragged"),
+    ("one long line", b"a" * (5 << 20), "is not well-formed CSV; expected closed quotes and rows under 1 MiB"),
+    ("a long line under a header", _csv(ROWS[0], f"31,1.75,red,{'n' * (5 << 20)}"), "is not well-formed CSV"),
+    ("a header without an end", b'"' + b"a\n" * (1 << 20), "has a first line that is not CSV"),
+    ("bad header quotes", b'age,"height"x,colour,y\n', "has a first line that is not CSV"),
+]
+
+
+def test_a_long_line_is_refused_before_it_is_copied() -> None:
+    content = b"a" * (256 << 20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="rows under 1 MiB"):
+            read_csv(content, lambda _: None, "p.csv")
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("content", "message"), [pytest.param(*case[1:], id=case[0]) for case in BAD_CSV])
+def test_bad_csv_is_refused_in_one_sentence_without_values(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_table(_file(tmp_path, content), CONTRACT)
+    text = str(caught.value)
+    assert text.startswith("people.csv: " + message) and "\n" not in text
+    assert not any(value in text for value in ("mauve", "Red", "tall", "1.75", "9223372036854775808", "31,"))
+
+
+def test_two_unpackable_files_and_three_that_are_not_there(tmp_path: Path) -> None:
+    packed = gzip.compress(GOOD_CSV.encode() * 50)
+    for content in (packed[:-20], packed[: len(packed) // 2], GOOD_CSV.encode()):
+        with pytest.raises(DataError, match=r"people\.csv\.gz: is not a complete gzip file"):
+            read_table(_file(tmp_path, content, "people.csv.gz"), CONTRACT)
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(DataError, match=r"folder\.csv: is a folder"):
+        read_table(tmp_path / "folder.csv", CONTRACT)
+    with pytest.raises(DataError, match=r"gone\.csv: cannot be read \(No such file"):
+        read_table(tmp_path / "gone.csv", CONTRACT)
+    with pytest.raises(DataError, match=r"people\.xlsx: is of an unknown kind"):
+        read_table(tmp_path / "people.xlsx", CONTRACT)
+
+
+def test_ignored_columns_are_dropped_unread(tmp_path: Path) -> None:
+    contract = small_contract(source={"ignore": ["note"], "missing": "?"})
+    table = read_table(_file(tmp_path, _csv("31,1.75,red,no,?", header=HEADER + ",note")), contract)
+    assert table.column_names == ["age", "height", "colour", "y"] and table.num_rows == 1
+
+
+def test_rows_with_the_missing_marker_go_first(tmp_path: Path) -> None:
+    contract = small_contract(source={"missing": "?"})
+    table = read_table(_file(tmp_path, _csv("?,1.75,red,no", "31,?,red,no", "31,1.75,?,no", "x?,?,?,?", ROWS[1])), contract)
+    assert table.to_pydict() == {"age": [48], "height": [1.6], "colour": ["blue"], "y": ["yes"]}
+    with pytest.raises(DataError, match="has no rows"):
+        read_table(_file(tmp_path, _csv("?,1.75,red,no")), contract)
+
+
+def _parquet(folder: Path, table: pa.Table) -> Path:
+    pq.write_table(table, folder / "people.parquet")
+    return folder / "people.parquet"
+
+
+def test_parquet_of_any_plain_type_reads_as_its_csv_does(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "y": pa.array(["no", "yes", "yes", "no"], pa.large_string()).dictionary_encode(),
+            "height": pa.array([1.75, 1.6, 1.82, 1.7], pa.float64()),
+            "age": pa.array([31.0, 48.0, 67.0, 22.0], pa.float32()),
+            "colour": pa.array(["red", "blue", "red", "green"]),
+        }
+    )
+    assert read_table(_parquet(tmp_path, table), CONTRACT).equals(read_table(_file(tmp_path, GOOD_CSV.encode()), CONTRACT))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("age", pa.array([1, None, None], pa.int32()), "column 'age': is empty (2 values)"),
+        ("age", pa.array([1.5, 2, 1e300]), "column 'age': is not a whole number (2 values)"),
+        ("age", pa.array([HUGE, 1, 2], pa.uint64()), "column 'age': is beyond 64 bits (1 value)"),
+        ("age", pa.array([[1], [2], [3]]), "column 'age': holds neither numbers nor text"),
+        ("height", pa.array([1.0, math.nan, math.inf]), "column 'height': is not a finite number (2 values)"),
+        ("height", pa.array([True, False, True]), "column 'height': is not a finite number (3 values)"),
+        ("colour", pa.array(["red", "mauve", "red"]), "column 'colour': is not one of the 3 categories (1 value)"),
+        ("shoe", pa.array([1, 2, 3]), "column 5 of 5 is not in the contract"),
+    ],
+)
+def test_bad_parquet_is_refused_with_the_same_rules(tmp_path: Path, name: str, values: pa.Array, message: str) -> None:
+    columns = {"age": [1, 2, 3], "height": [1.0, 2.0, 1.5], "colour": ["red"] * 3, "y": ["no"] * 3, name: values}
+    with pytest.raises(DataError) as caught:
+        read_table(_parquet(tmp_path, pa.table(columns)), CONTRACT)
+    assert str(caught.value).startswith("people.parquet: " + message)
+
+
+def test_a_cut_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = _parquet(tmp_path, pa.table({name: ["1"] for name in CONTRACT.columns}))
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(DataError, match="is not a complete Parquet file"):
+        read_table(path, CONTRACT)
+
+
+VALUES = st.tuples(
+    st.integers(-HUGE, HUGE - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["red", "green", "blue"]),
+    st.sampled_from(["no", "yes"]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(VALUES, min_size=1, max_size=12), random=st.randoms(use_true_random=False))
+def test_the_digest_and_canonical_order_forget_the_order_of_rows(rows: list[tuple[object, ...]], random) -> None:
+    shuffled = random.sample(rows, len(rows))
+    assert rows_digest(_typed(rows)) == rows_digest(_typed(shuffled))
+    ordered = canonical_order(_typed(shuffled))
+    assert ordered.equals(canonical_order(_typed(rows)))
+    codes = {"red": 0, "green": 1, "blue": 2, "no": 0, "yes": 1}
+    keys = [tuple(codes.get(value, value) for value in row.values()) for row in ordered.to_pylist()]
+    assert keys == sorted(keys)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(VALUES, min_size=1, max_size=6))
+def test_numbers_survive_the_way_through_text(rows: list[tuple[object, ...]]) -> None:
+    assert [tuple(row.values()) for row in _typed(rows).to_pylist()] == [(age, height + 0.0, *rest) for age, height, *rest in rows]
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(VALUES, min_size=1, max_size=8, unique=True), extra=VALUES)
+def test_the_digest_sees_every_added_row_and_repeat(rows: list[tuple[object, ...]], extra: tuple[object, ...]) -> None:
+    digests = {rows_digest(_typed(table)) for table in (rows, [*rows, extra], [*rows, rows[0], rows[0]])}
+    assert len(digests) == 3
+
+
+def test_the_digest_forgets_the_dictionary_and_the_order_of_columns() -> None:
+    table = _typed([(31, 1.75, "red", "no"), (48, 1.6, "blue", "yes")])
+    reordered = table.set_column(2, "colour", pa.array(["red", "blue"]).dictionary_encode())
+    assert rows_digest(table) == rows_digest(reordered) == rows_digest(table.select(["y", "colour", "height", "age"]))
+    assert rows_digest(table) != rows_digest(table.rename_columns(["age", "height", "colour", "z"]))
+    assert rows_digest(table) != rows_digest(_typed([(31, 1.75, "blue", "no"), (48, 1.6, "red", "yes")]))
+
+
+def test_the_digest_is_pinned() -> None:
+    """A change here makes every `content_sha256` in every contract wrong."""
+    table = _typed([(31, 1.75, "red", "no"), (48, 1.6, "blue", "yes")])
+    assert rows_digest(table) == "9d26d91de60901ed95be32c8e1eb04b69d987a2ad037621f9661e6f43311e5b7"
+
+
+def test_fifty_thousand_rows_of_seventeen_columns_take_half_a_second() -> None:
+    rng = np.random.default_rng(0)
+    codes = pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, 5, 50_000), pa.int16()), pa.array(list("abcde")))
+    columns = {f"c{i}": [codes, pa.array(rng.integers(0, 3, 50_000)), pa.array(rng.random(50_000).round(1))][i % 3] for i in range(17)}
+    table = pa.table(columns)
+    start = time.process_time()
+    rows_digest(table)
+    canonical_order(table)
+    assert time.process_time() - start < 1.0

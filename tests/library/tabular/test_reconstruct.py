@@ -1,0 +1,188 @@
+"""Reconstruction: the exact inverse, the nearest distribution, whole rows that add up."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy.optimize import brentq, minimize
+
+from dpicl.errors import DataError, ParameterError, PrivacyError
+from dpicl.mechanisms.randomised_response import Response, randomise, response
+from dpicl.randomness import stream
+from dpicl.tabular.local.reconstruct import (
+    clip_and_renormalise,
+    exact_row_counts,
+    inverse_matrix,
+    invert,
+    project_on_simplex,
+    reconstruct,
+    report_counts,
+)
+from dpicl.types import LocalReports
+
+values = arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-50, 50))
+shares = arrays.arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1)).filter(lambda array: array.sum() > 1e-6)
+
+
+def _distortion(law: Response) -> np.ndarray:
+    """P[report | truth], shape (categories, categories)."""
+    return np.full((law.categories,) * 2, law.lie_probability) + np.eye(law.categories) * (law.truth_probability - law.lie_probability)
+
+
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=5).filter(lambda sizes: math.prod(sizes) <= 600), st.floats(0.3, 6), st.integers(0, 99)
+)
+@settings(max_examples=60)
+def test_inversion_equals_that_of_the_dense_kronecker_product(sizes: list[int], epsilon: float, seed: int) -> None:
+    laws = [response(epsilon=epsilon * (1 + index / 3), categories=size) for index, size in enumerate(sizes)]
+    dense = np.linalg.inv(reduce(np.kron, [_distortion(law) for law in laws]))
+    given_shares = np.random.default_rng(seed).dirichlet(np.ones(math.prod(sizes)))
+    kept = given_shares.copy()
+    inverted, expected = invert(given_shares, laws), dense @ given_shares
+    assert np.abs(inverted - expected).max() <= 1e-9 * max(1, np.abs(expected).max())
+    assert inverted.sum() == pytest.approx(1, abs=1e-6)
+    assert (given_shares == kept).all()
+
+
+@pytest.mark.parametrize("sizes", [(64,), (65, 2), (2,) * 13, (5, 2, 2, 3, 4, 2), (100, 3)])
+def test_inversion_undoes_the_distortion_for_many_answers(sizes: tuple[int, ...]) -> None:
+    """Too many cells for a dense product: distort answer by answer, then invert."""
+    laws = [response(epsilon=2.0, categories=size) for size in sizes]
+    truth = np.random.default_rng(0).dirichlet(np.ones(math.prod(sizes)))
+    distorted = truth.reshape(sizes)
+    for axis, law in enumerate(laws):
+        distorted = np.moveaxis(np.tensordot(_distortion(law), distorted, axes=(1, axis)), 0, axis)
+    assert np.abs(invert(distorted.reshape(-1), laws) - truth).max() < 1e-9
+
+
+@pytest.mark.parametrize("categories", [2, 3, 7, 200])
+def test_the_inverse_of_one_answer_is_exact_so_the_estimate_is_unbiased(categories: int) -> None:
+    law = response(epsilon=1.0, categories=categories)
+    assert np.abs(inverse_matrix(law) @ _distortion(law) - np.eye(categories)).max() < 1e-11
+
+
+def test_reports_without_information_are_not_inverted() -> None:
+    with pytest.raises(PrivacyError, match="carry no information"):
+        inverse_matrix(Response(2, 16, 1 << 15, 1 << 15))
+
+
+@given(values)
+def test_projection_on_the_simplex_is_the_nearest_point(point: np.ndarray) -> None:
+    """The nearest point is max(x - t, 0) for the t that makes it sum to one; bisection finds t."""
+    level = brentq(lambda t: np.maximum(point - t, 0).sum() - 1, point.min() - 2, point.max(), xtol=1e-14, rtol=1e-14, maxiter=500)
+    projected = project_on_simplex(point)
+    assert np.abs(projected - np.maximum(point - level, 0)).max() < 1e-9
+    assert (projected >= 0).all() and projected.sum() == pytest.approx(1, abs=1e-9)
+
+
+@given(arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-1e300, 1e300)))
+def test_projection_of_the_wildest_noise_is_a_distribution(point: np.ndarray) -> None:
+    """Thirteen bits at epsilon = 1 amplify noise by 10^18, beside which one is nothing."""
+    projected = project_on_simplex(point)
+    assert (projected >= 0).all() and projected.sum() == pytest.approx(1, abs=1e-9)
+    assert projected[point.argmax()] == projected.max() > 0
+
+
+@pytest.mark.parametrize("estimator", ["simplex", "clip"])
+def test_many_answers_with_hardly_any_budget_are_still_reconstructed(estimator: str) -> None:
+    laws = [response(epsilon=0.001, categories=2)] * 13
+    rows = reconstruct(_reports(np.zeros((500, 13), dtype=int), laws), laws, estimator=estimator).codes  # type: ignore[arg-type]
+    assert rows.shape == (500, 13)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_projection_agrees_with_a_quadratic_program(seed: int) -> None:
+    point = np.random.default_rng(seed).normal(0.2, 0.5, 6)
+    solved = minimize(
+        lambda x: ((x - point) ** 2).sum(), np.full(6, 1 / 6), method="SLSQP", tol=1e-14,
+        bounds=[(0, 1)] * 6, constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
+    )  # fmt: skip
+    assert np.abs(project_on_simplex(point) - solved.x).max() < 1e-6
+
+
+@given(shares)
+def test_a_distribution_is_its_own_projection(weights: np.ndarray) -> None:
+    distribution = weights / weights.sum()
+    assert np.abs(project_on_simplex(distribution) - distribution).max() < 1e-12
+    assert np.abs(clip_and_renormalise(distribution) - distribution).max() < 1e-12
+
+
+def test_the_paper_s_estimator_clips_and_divides() -> None:
+    assert clip_and_renormalise(np.array([0.9, -0.3, 0.4])) == pytest.approx([0.9 / 1.3, 0, 0.4 / 1.3])
+
+
+@given(shares, st.integers(1, 10_000))
+def test_row_counts_are_whole_add_up_and_stay_within_one_of_the_ideal(weights: np.ndarray, row_count: int) -> None:
+    counts, ideal = exact_row_counts(weights, row_count), weights / weights.sum() * row_count
+    assert counts.sum() == row_count and (counts >= 0).all()
+    assert np.abs(counts - ideal).max() < 1 + 1e-6
+
+
+@given(arrays.arrays(np.float64, st.integers(2, 30), elements=st.integers(0, 1000).map(float)).filter(lambda array: array.sum() > 0))
+def test_the_largest_remainders_get_the_missing_rows(weights: np.ndarray) -> None:
+    """Exactly, in whole numbers: weights w out of W give 97 rows floor(97 w / W) and a remainder."""
+    total, rows = int(weights.sum()), 97
+    quotas = [divmod(rows * int(weight), total) for weight in weights]
+    counts = exact_row_counts(weights, rows)
+    raised = [remainder for (whole, remainder), count in zip(quotas, counts, strict=True) if count == whole + 1]
+    lowered = [remainder for (whole, remainder), count in zip(quotas, counts, strict=True) if count == whole]
+    assert len(raised) + len(lowered) == len(weights)
+    assert not raised or not lowered or min(raised) >= max(lowered)
+
+
+def _reports(codes: np.ndarray, laws: list[Response]) -> LocalReports:
+    draws = stream(0, "test", "", "")
+    return LocalReports(np.stack([randomise(codes[:, i], law, draws) for i, law in enumerate(laws)], axis=1))
+
+
+@given(st.integers(1, 400), st.integers(0, 99), st.sampled_from(["simplex", "clip"]))
+def test_without_noise_the_population_comes_back_cell_by_cell(row_count: int, seed: int, estimator: str) -> None:
+    sizes = (2, 3, 5, 2)
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.integers(size, size=row_count) for size in sizes], axis=1)
+    laws = [response(epsilon=math.inf, categories=size) for size in sizes]
+    rows = reconstruct(_reports(codes, laws), laws, estimator=estimator).codes  # type: ignore[arg-type]
+    assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, codes.tolist()))
+
+
+def test_counts_put_the_last_answer_fastest() -> None:
+    reports = LocalReports(np.array([[0, 0], [0, 2], [1, 1], [1, 1]], dtype=np.uint8))
+    assert report_counts(reports, (2, 3)).tolist() == [1, 0, 1, 0, 2, 0]
+
+
+@pytest.mark.parametrize("estimator", ["simplex", "clip"])
+def test_as_many_rows_as_reports_all_within_the_domain(estimator: str) -> None:
+    laws = [response(epsilon=0.3, categories=size) for size in (2, 3, 4)]
+    codes = np.zeros((777, 3), dtype=int)
+    rows = reconstruct(_reports(codes, laws), laws, estimator=estimator).codes  # type: ignore[arg-type]
+    assert rows.shape == (777, 3) and (rows < [2, 3, 4]).all()
+
+
+def test_more_reports_bring_the_estimate_nearer_to_the_truth() -> None:
+    laws = [response(epsilon=1.0, categories=2), response(epsilon=1.0, categories=3)]
+    truth = np.array([0.5, 0.1, 0.1, 0.05, 0.05, 0.2])
+    errors = []
+    for row_count in (2_000, 200_000):
+        codes = np.stack(np.unravel_index(np.repeat(np.arange(6), (truth * row_count).astype(int)), (2, 3)), axis=1)
+        rows = reconstruct(_reports(codes, laws), laws, estimator="simplex")
+        errors.append(np.abs(report_counts(LocalReports(rows.codes), (2, 3)) / row_count - truth).sum())
+    assert errors[1] < errors[0] / 3 and errors[1] < 0.05
+
+
+def test_no_estimator_returns_the_reports_themselves() -> None:
+    reports = LocalReports(np.array([[1, 0]], dtype=np.uint8))
+    assert reconstruct(reports, [], estimator="none").codes is reports.codes
+
+
+def test_no_reports_and_unknown_estimators_are_refused() -> None:
+    law = response(epsilon=1.0, categories=2)
+    with pytest.raises(DataError, match="no reports to reconstruct from"):
+        reconstruct(LocalReports(np.zeros((0, 1), dtype=np.uint8)), [law], estimator="simplex")
+    with pytest.raises(ParameterError, match="expected simplex, clip or none"):
+        reconstruct(LocalReports(np.zeros((1, 1), dtype=np.uint8)), [law], estimator="round-up")  # type: ignore[arg-type]

@@ -1,0 +1,149 @@
+"""A download survives passing failures, refuses lies, and leaves nothing behind when it fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpicl.errors import SourceError
+from dpicl.tabular.reading.remote import download
+from dpicl.tabular.reading.visit import Visit
+
+from ..hostile_server import HostileServer, Reply, drip, drip_headers, endless, good, hang_up, redirect, stall, status, truncated
+from ..repositories import ARFF, DESCRIPTION, FILE, LIMITS, UCI, fetch_from, md5, refused, serve, serve_uci
+
+
+@pytest.fixture
+def server() -> Iterator[HostileServer]:
+    with HostileServer() as server:
+        yield server
+
+
+@pytest.mark.parametrize("failure", [status(500), status(503), status(429, Retry_After="0"), truncated(ARFF), hang_up(), stall()])
+def test_passing_failures_are_tried_again(server: HostileServer, tmp_path: Path, failure: Reply) -> None:
+    serve(server, failure, failure, good(ARFF))
+    fetch_from(server, tmp_path)
+    assert server.count(FILE) == 3 and server.count(DESCRIPTION) == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        (status(500), "answers with status 500"),
+        (status(429), "answers with status 429"),
+        (stall(), "did not answer in time"),
+        (truncated(ARFF), "broke off or garbled its answer"),
+        (truncated(b""), "broke off or garbled its answer"),
+        (hang_up(), "broke off or garbled its answer"),
+    ],
+)
+def test_lasting_failures_end_after_the_stated_attempts(server: HostileServer, tmp_path: Path, failure: Reply, message: str) -> None:
+    serve(server, failure)
+    assert refused(server, tmp_path / "cache").endswith(f"{message}; gave up after 3 attempts")
+    assert server.count(FILE) == 3
+
+
+def test_a_description_is_tried_again_too(server: HostileServer, tmp_path: Path) -> None:
+    serve(server, good(ARFF))
+    server.replies[DESCRIPTION] = [status(502), *server.replies[DESCRIPTION]]
+    fetch_from(server, tmp_path)
+    assert server.requests == [DESCRIPTION, DESCRIPTION, FILE]
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 412, 206, 204, 304])
+def test_final_answers_are_not_tried_again(server: HostileServer, tmp_path: Path, code: int) -> None:
+    serve(server, status(code))
+    assert f"answers with status {code}, expected 200" in refused(server, tmp_path / "cache")
+    assert server.count(FILE) == 1
+
+
+def test_retry_after_is_obeyed_up_to_the_cap(server: HostileServer, tmp_path: Path) -> None:
+    for asked, cap, least, most in (("1", 0.4, 0.4, 0.9), ("0", 9.0, 0.0, 0.3), ("Wed, 21 Oct 2099 07:28:00 GMT", 0.3, 0.3, 0.8)):
+        server.requests.clear()
+        serve(server, status(429, Retry_After=asked), good(ARFF))
+        start = time.monotonic()
+        fetch_from(server, tmp_path, limits=replace(LIMITS, backoff_cap_seconds=cap))
+        assert least <= time.monotonic() - start < most
+
+
+def test_a_wait_beyond_the_deadline_is_not_begun(server: HostileServer, tmp_path: Path) -> None:
+    serve(server, status(503, Retry_After="60"), good(ARFF))
+    limits = replace(LIMITS, backoff_cap_seconds=60.0, deadline_seconds=1.0)
+    start = time.monotonic()
+    assert "status 503; gave up after 1 attempt" in refused(server, tmp_path / "cache", limits=limits)
+    assert time.monotonic() - start < 1.0 and server.count(FILE) == 1
+
+
+def test_a_dripping_server_meets_the_deadline(server: HostileServer, tmp_path: Path) -> None:
+    serve(server, drip(0.02))
+    assert "needs more than 0.4 seconds" in refused(server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=0.4))
+    assert server.count(FILE) == 1
+
+
+def test_a_server_that_drips_its_headers_meets_the_deadline_too(server: HostileServer, tmp_path: Path) -> None:
+    serve(server, drip_headers(0.02))
+    assert "needs more than 0.4 seconds" in refused(server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=0.4))
+    assert server.count(FILE) == 1
+
+
+def test_an_endless_stream_is_cut_at_the_size_cap(server: HostileServer, tmp_path: Path) -> None:
+    serve(server, endless())
+    assert "sends more than 1048576 bytes" in refused(server, tmp_path / "cache")
+    assert server.count(FILE) == 1 and server.sent < 100 << 20
+    serve(server, good(b"x" * 100, Content_Length=str(1 << 40)))
+    assert "sends more than 1048576 bytes" in refused(server, tmp_path / "cache")
+    server.replies[DESCRIPTION] = [endless()]
+    assert "sends more than 1048576 bytes" in refused(server, tmp_path / "cache", limits=replace(LIMITS, max_bytes=1 << 30))
+
+
+def test_a_lie_with_status_200_is_refused_once(server: HostileServer, tmp_path: Path) -> None:
+    serve(server, good(b"<html>please log in</html>"))
+    assert f"the file has md5 {md5(b'<html>please log in</html>')[:12]}, expected {md5(ARFF)[:12]}" in refused(server, tmp_path / "cache")
+    assert server.count(FILE) == 1
+    serve(server, good(b"<html>please log in</html>"), md5_checksum=None)
+    assert "data set 7 is not a dense ARFF file" in refused(server, tmp_path / "cache")
+    serve(server, good(ARFF + b"31,175\n"), md5_checksum="")
+    assert "data set 7 is not a dense ARFF file" in refused(server, tmp_path / "cache")
+    serve(server, good(ARFF, Content_Encoding="gzip"))
+    assert "sends a compressed answer" in refused(server, tmp_path / "cache")
+    serve_uci(server, good(b"<html>\nplease,log in\n</html>\n"))
+    assert "data set 7 is not a CSV file: 1 of 2 rows are ragged" in refused(server, tmp_path / "cache", UCI)
+
+
+def test_redirects_stay_on_the_trusted_host(server: HostileServer, tmp_path: Path) -> None:
+    serve(server, redirect("/elsewhere"))
+    server.replies["/elsewhere"] = [good(ARFF)]
+    fetch_from(server, tmp_path / "good")
+    assert server.requests == [DESCRIPTION, FILE, "/elsewhere"]
+    with HostileServer() as other:
+        for target in (other.url + FILE, other.url.replace("127.0.0.1", "localhost") + FILE, "http://example.org/x", "ftp://127.0.0.1/x"):
+            serve(server, redirect(target))
+            assert "; expected https" in refused(server, tmp_path / "cache")
+        assert other.requests == []
+    serve(server, redirect(server.url + FILE))
+    assert "redirects more than 5 times" in refused(server, tmp_path / "cache")
+
+
+def test_an_https_redirect_to_this_machine_is_refused_unasked(server: HostileServer, tmp_path: Path) -> None:
+    with HostileServer() as other:
+        port = other.url.rpartition(":")[2]
+        for host in ("127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "0", "169.254.169.254", "[::ffff:10.0.0.1]"):
+            serve(server, redirect(f"https://{host}:{port}{FILE}"))
+            assert "not public; expected a public repository" in refused(server, tmp_path / "cache", starts="people: ")
+        assert other.requests == []
+
+
+def test_plain_http_to_another_machine_is_refused_before_any_request(tmp_path: Path) -> None:
+    visit = Visit("http://example.org", tmp_path, LIMITS)
+    with pytest.raises(SourceError, match=r"example\.org: leads to http on example\.org; expected https"):
+        download("http://example.org/x", tmp_path / "x", visit)
+
+
+def test_nobody_listening_is_tried_again_and_named(tmp_path: Path) -> None:
+    with HostileServer() as gone:
+        pass
+    assert "127.0.0.1: the connection failed; gave up after 3 attempts" in refused(gone, tmp_path / "cache")

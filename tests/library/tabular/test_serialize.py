@@ -1,0 +1,194 @@
+"""Sentences: every field is filled in, numbers read well, and the paper's slips are mended."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl.contract import Contract
+from dpicl.contract.models import CategoryColumn, IntegerColumn
+from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, format_number, local_demonstrations, local_queries
+from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, encode_queries
+from dpicl.types import EncodedQueries, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
+from tests.library.examples import CONTRACTS, every_contract, random_table, small_contract, words_of
+
+
+def _local(contract: Contract, **levels: int) -> str:
+    """A demonstration with the first level of every attribute but those given."""
+    row = [levels.get(attribute.name, 0) for attribute in contract.local]
+    return local_demonstrations(ReleasedRows(np.array([[*row, 1]])), lambda rows: rows, contract)[0]
+
+
+def _central(contract: Contract, **changes: float | str) -> str:
+    """A demonstration with upper bounds and first categories but those given."""
+    values: dict[str, float | str] = {}
+    for name in contract.features:
+        column = contract.columns[name]
+        values[name] = column.categories[0] if isinstance(column, CategoryColumn) else column.bounds[1]
+    return central_demonstrations(ReleasedGroups((ReleasedGroup(("all",), values | changes, 1),)), contract)[0]
+
+
+def _check_text(text: str, contract: Contract, answer: str = "") -> None:
+    assert not re.search(r"[{}]|  |\n|\bnan\b|\bNone\b", text), text
+    assert text.endswith(f"{contract.label.question} Yes or No? Answer:{answer}")
+
+
+@every_contract
+@given(seed=st.integers(0, 2**32))
+def test_any_levels_become_sentences_without_open_places(contract: Contract, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    counts = LocalEncoding.of(contract, "k-ary").level_counts
+    levels = np.array([[rng.integers(UNKNOWN if size > 2 else 0, size) for size in counts]])
+    (demonstration,) = local_demonstrations(ReleasedRows(levels), lambda rows: rows, contract)
+    _check_text(demonstration, contract, " Yes" if levels[0, -1] else " No")
+    (query,) = local_queries(EncodedQueries(levels), contract)
+    _check_text(query, contract)
+    assert demonstration.startswith(query)
+
+
+@every_contract
+@given(seed=st.integers(0, 2**32))
+def test_any_group_average_becomes_sentences_without_open_places(contract: Contract, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values: dict[str, float | str] = {}
+    for name in contract.features:
+        column = contract.columns[name]
+        values[name] = str(rng.choice(column.categories)) if isinstance(column, CategoryColumn) else float(rng.uniform(*column.bounds))
+    group = ReleasedGroup(("all",), values, int(rng.integers(2)))
+    _check_text(central_demonstrations(ReleasedGroups((group,)), contract)[0], contract, " Yes" if group.label else " No")
+
+
+@every_contract
+def test_one_text_per_row_in_order(contract: Contract) -> None:
+    table = QueryTable(random_table(contract, 30, 0))
+    central, local = central_queries(table, contract), local_queries(encode_queries(table, contract), contract)
+    assert len(central) == len(local) == 30
+    backwards = QueryTable(table.data.take(list(range(29, -1, -1))))
+    assert central_queries(backwards, contract) == central[::-1]
+    assert local_queries(encode_queries(backwards, contract), contract) == local[::-1]
+
+
+@every_contract
+def test_a_query_reads_like_the_demonstration_of_the_same_values(contract: Contract) -> None:
+    table = random_table(contract, 5, 0)
+    groups = ReleasedGroups(tuple(ReleasedGroup(("row",), {name: row[name] for name in contract.features}, 0) for row in table.to_pylist()))
+    queries = central_queries(QueryTable(table), contract)
+    assert [f"{query} No" for query in queries] == central_demonstrations(groups, contract)
+
+
+@every_contract
+def test_queries_do_not_show_their_label_or_split(contract: Contract) -> None:
+    table = random_table(contract, 20, 0)
+    for hidden in filter(None, (contract.label.column, contract.split.column)):
+        other = table.set_column(table.column_names.index(hidden), hidden, table.column(hidden).take(pa.array(range(19, -1, -1))))
+        assert central_queries(QueryTable(other), contract) == central_queries(QueryTable(table), contract)
+        asked, same = (local_queries(encode_queries(QueryTable(rows), contract), contract) for rows in (table, other))
+        assert asked == same
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [
+        (3.0, 2, "3"), (3.10, 2, "3.1"), (3.14159, 2, "3.14"), (0.0, 2, "0"), (-0.0, 2, "0"), (-0.004, 2, "0"), (-0.4, 0, "0"),
+        (100.0, 0, "100"), (100.0, 2, "100"), (99999.4, 0, "99999"), (1234567.0, 2, "1234567"), (-12.5, 1, "-12.5"), (0.00001, 6, "0.00001"),
+        (1e15, 0, "1000000000000000"), (7, 0, "7"), (20.0, 1, "20"), (1e-9, 6, "0"),
+    ],
+)  # fmt: skip
+def test_numbers_are_rounded_and_plain(value: float, decimals: int, text: str) -> None:
+    assert format_number(value, decimals) == text
+
+
+@given(st.floats(-1e15, 1e15), st.integers(0, 6))
+def test_a_printed_number_is_within_half_a_unit_and_without_padding(value: float, decimals: int) -> None:
+    text = format_number(value, decimals)
+    assert abs(Decimal(text) - Decimal(value)) <= Decimal(5) / Decimal(10) ** (decimals + 1)
+    assert re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*[1-9])?", text) and text != "-0"
+
+
+@every_contract
+def test_numbers_are_printed_with_the_contract_s_decimals(contract: Contract) -> None:
+    for name in contract.features:
+        column = contract.columns[name]
+        if isinstance(column, CategoryColumn):
+            continue
+        third = column.bounds[0] + (column.bounds[1] - column.bounds[0]) / 3
+        expected = format_number(third, column.decimals)
+        assert re.search(rf"(?<![\d.]){re.escape(expected)}(?!\d|\.\d)", _central(contract, **{name: third})), name
+        assert isinstance(column, IntegerColumn) <= ("." not in expected)
+
+
+def test_a_level_that_no_bit_names_reads_as_unknown() -> None:
+    assert "maintenance cost for this car is unknown" in _local(CONTRACTS["car"], maint=UNKNOWN)
+    assert "Her education is unknown." in _local(CONTRACTS["adult"], education=UNKNOWN)
+
+
+def test_a_column_may_have_a_dot_in_its_name() -> None:
+    def rename(content: dict) -> None:  # type: ignore[type-arg]
+        content["columns"]["spent.total"] = content["columns"].pop("spent")
+        content["local"][2]["column"] = "spent.total"
+        content["prompts"]["central"]["text"] = "{age} {colour} {spent.total} {Note} {member}"
+
+    assert _central(small_contract(rename), **{"spent.total": 7.5}).startswith("120 crimson 7.5 An adult of 120. no Did they buy?")
+
+
+def test_double_braces_print_one() -> None:
+    contract = small_contract(lambda content: content["prompts"]["local"].update(text="{{{band}}}"))
+    assert _local(contract).startswith("{less than 40} Did they buy?")
+
+
+def test_values_with_braces_are_not_filled_in_again() -> None:
+    contract = small_contract(lambda content: content["columns"]["colour"].update(texts={"red": "{age}"}))
+    assert "likes {age}," in _central(contract, colour="red")
+
+
+def test_a_two_seat_car_has_its_verb() -> None:
+    """The paper's prompts lack it for cars that seat two."""
+    assert "The car can fit 2 people." in _central(CONTRACTS["car"], persons="2")
+    assert "The car can fit 2 people." in _local(CONTRACTS["car"], persons=0)
+    assert "The car can fit more than 4 people." in _central(CONTRACTS["car"], persons="more")
+
+
+@pytest.mark.parametrize(
+    ("sex", "level", "right", "wrong"),
+    [("Female", 0, "female", {"He", "His", "his", "male"}), ("Male", 1, "male", {"She", "Her", "her", "female"})],
+)
+def test_adult_s_pronouns_follow_the_sex(sex: str, level: int, right: str, wrong: set[str]) -> None:
+    """Every demonstration of the paper's local method says "male"."""
+    for text in (_central(CONTRACTS["adult"], sex=sex), _local(CONTRACTS["adult"], sex=level)):
+        assert right in list(words_of(text)) and not wrong & set(words_of(text)), text
+
+
+def test_forty_hours_are_not_less_than_forty() -> None:
+    contract = CONTRACTS["adult"]
+    hours = next(attribute for attribute in contract.local if attribute.name == "hours")
+    for value, text in ((39, "less than 40"), (40, "40 or more"), (41, "40 or more")):
+        table = random_table(contract, 1, 0)
+        table = table.set_column(table.column_names.index(hours.column), hours.column, pa.array([value]))
+        (query,) = local_queries(encode_queries(QueryTable(table), contract), contract)
+        assert f"works {text} hours per week" in query
+
+
+def test_heart_s_slopes_are_not_swapped() -> None:
+    contract = CONTRACTS["heart"]
+    for code, text in (("Up", "slopes upwards"), ("Down", "slopes downwards"), ("Flat", "is flat")):
+        assert f"peak exercise ST segment for this patient {text}." in _central(contract, ST_Slope=code)
+    assert "ST segment for this patient is flat." in _local(contract, slope=0)
+
+
+def test_a_client_without_earlier_contact_is_not_given_its_date() -> None:
+    never, once = _central(CONTRACTS["bank"], pdays=-1, previous=0), _central(CONTRACTS["bank"], pdays=90, previous=2)
+    assert "They were not contacted in previous campaigns." in never and "-1" not in never
+    assert "2 times" in once and "90 days ago" in once
+
+
+def test_the_word_of_a_noisy_average_follows_its_cut() -> None:
+    contract = CONTRACTS["bank"]
+    assert "not contacted in previous" in _central(contract, pdays=math.nextafter(0, -1))
+    assert "not contacted in previous" not in _central(contract, pdays=0.0)

@@ -1,0 +1,136 @@
+"""Rows come from the bundle, a local file or the cache, and every way gives the same table."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpicl.contract import load_contract
+from dpicl.errors import SourceError
+from dpicl.tabular.reading.checks import violations
+from dpicl.tabular.reading.read import read_table, rows_digest
+from dpicl.tabular.reading.source import cached_file, fetch, load_source, locate
+
+from ..table_contracts import GOOD_CSV, HEADER, ROWS, small_contract
+
+ROOT = Path(__file__).resolve().parents[3]
+DATA = Path(os.environ.get("DPICL_DATA") or ROOT.parent / "shared" / "data")
+CONTRACT_FILES = sorted((ROOT / "data_contracts").glob("*.yaml"))
+
+
+def _write(path: Path, text: str = GOOD_CSV) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_the_local_file_comes_before_the_cache(tmp_path: Path) -> None:
+    contract, data, cache = small_contract(source={"uci": {"id": 7}}), tmp_path / "data", tmp_path / "cache"
+    assert locate(contract, data_folder=data, cache_folder=cache) is None
+    cached = _write(cached_file(contract, cache))
+    assert locate(contract, data_folder=data, cache_folder=cache) == locate(contract, data_folder=None, cache_folder=cache) == cached
+    local = _write(data / "people.csv")
+    assert locate(contract, data_folder=data, cache_folder=cache) == local
+
+
+def test_the_cached_name_follows_what_the_contract_says_of_the_repository(tmp_path: Path) -> None:
+    names = [
+        cached_file(small_contract(source={"uci": uci}), tmp_path).name for uci in ({"id": 7}, {"id": 8}, {"id": 7, "rename": {"a": "age"}})
+    ]
+    assert len(set(names)) == 3 and all(name.startswith("people-") and name.endswith(".csv") for name in names)
+
+
+def test_a_path_that_leads_out_of_the_data_folder_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "below").mkdir(parents=True)
+    _write(tmp_path / "people.csv")
+    (data / "link.csv").symlink_to(tmp_path / "people.csv")
+    (data / "loop.csv").symlink_to(data / "loop.csv")
+    for file in ("below/../../people.csv", "link.csv", "loop.csv"):
+        with pytest.raises(SourceError, match=r"people: file .* leads out of the data folder"):
+            load_source(small_contract(source={"file": file}), data_folder=data, cache_folder=tmp_path)
+
+
+def test_a_link_within_the_data_folder_is_fine(tmp_path: Path) -> None:
+    _write(tmp_path / "data" / "a.csv")
+    (tmp_path / "data" / "people.csv").symlink_to("a.csv")
+    assert load_source(small_contract(), data_folder=tmp_path / "data", cache_folder=tmp_path).num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        ({}, "set DPICL_DATA to the folder that holds people.csv"),
+        ({"file": None, "openml": {"id": 7}}, "type `dpicl data fetch people`"),
+        ({"uci": {"id": 7}}, "type `dpicl data fetch people`, or set DPICL_DATA to the folder that holds people.csv"),
+    ],
+)
+def test_without_rows_the_message_says_what_to_type(tmp_path: Path, source: dict[str, object], advice: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        load_source(small_contract(source=source), data_folder=tmp_path, cache_folder=tmp_path)
+    assert str(caught.value) == f"people: no rows at hand; {advice}"
+
+
+def test_fetching_without_a_repository_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="people: no public repository is named"):
+        fetch(small_contract(), tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_stated_digest_gives_one_order_for_every_format(tmp_path: Path) -> None:
+    plain = read_table(_write(tmp_path / "people.csv"), small_contract())
+    assert plain.column("age").to_pylist() == [31, 48, 67, 22]
+    stated = {"content_sha256": rows_digest(plain)}
+    shuffled = [*ROWS]
+    random.Random(1).shuffle(shuffled)
+    _write(tmp_path / "other.csv", "\n".join((HEADER, *shuffled)))
+    pq.write_table(plain.take(pa.array([3, 0, 2, 1])), tmp_path / "people.parquet")
+    files = ("people.csv", "other.csv", "people.parquet")
+    tables = [load_source(small_contract(source={"file": file, **stated}), data_folder=tmp_path, cache_folder=tmp_path) for file in files]
+    assert tables[0].column("age").to_pylist() == [22, 31, 48, 67]
+    assert all(table.equals(tables[0]) for table in tables)
+
+
+def test_other_rows_than_stated_are_refused(tmp_path: Path) -> None:
+    digest = rows_digest(read_table(_write(tmp_path / "people.csv"), small_contract()))
+    with pytest.raises(SourceError, match=f"people: people.csv: the rows have content_sha256 {digest[:12]}, expected {'0' * 12}$"):
+        load_source(small_contract(source={"content_sha256": "0" * 64}), data_folder=tmp_path, cache_folder=tmp_path)
+
+
+def test_local_rows_need_no_http_client() -> None:
+    lines = [
+        "import sys, dpicl.tabular.reading.source as source",
+        "assert not {'httpx', 'tenacity'} & set(sys.modules)",
+        "sys.modules['httpx'] = None",
+        "source._repositories()",
+    ]
+    done = subprocess.run([sys.executable, "-c", "; ".join(lines)], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stderr.strip().endswith("SourceError: fetching needs httpx; type `pip install 'dpicl[endpoint]'`")
+
+
+@pytest.mark.parametrize("path", CONTRACT_FILES, ids=lambda path: path.stem)
+def test_the_shipped_contracts_read_their_sets(tmp_path: Path, path: Path) -> None:
+    contract = load_contract(path)
+    if contract.source.bundled is None and not (DATA / str(contract.source.file)).exists():
+        pytest.skip("the data folder is not there")
+    table = load_source(contract, data_folder=DATA, cache_folder=tmp_path)
+    rows = {
+        "adult": 45222,
+        "bank": 45211,
+        "blood": 748,
+        "breast_cancer": 569,
+        "calhousing": 20640,
+        "car": 1728,
+        "diabetes": 768,
+        "heart": 918,
+        "jungle": 44819,
+    }
+    assert table.num_rows == rows[path.stem] and table.column_names == list(contract.columns)
+    assert [found.rule for found in violations(table, contract) if found.rule.severity == "fail"] == []

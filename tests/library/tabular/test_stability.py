@@ -1,0 +1,273 @@
+"""One row more, less or other in a source moves that row alone, whatever the source: what every mechanism's guarantee rests on."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+
+from dpicl.contract import Contract
+from dpicl.errors import DataError, PrivacyError
+from dpicl.tabular.reading import batches, survey
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import split_table
+from dpicl.tabular.reading.stability import STEPS
+from dpicl.text.read import load_texts
+from dpicl.text.split import split_texts
+from tests.library.examples import small_contract
+from tests.library.text_contracts import lines, text_contract, write_files
+
+KEY = bytes(range(32))
+Row = tuple[Any, ...]
+Parts = tuple[list[Row], list[Row], list[Row]]
+"""Rows to protect, held-out rows, and those of them that are asked."""
+FEW = 60
+
+rows = st.tuples(
+    st.integers(18, 21), st.sampled_from([1.0, 2.5]), st.sampled_from(["red", "blue"]), st.sampled_from(["no", "yes"]), st.sampled_from(["no", "yes"])
+)  # fmt: skip
+"""Few different ones, so that equal rows are common."""
+tables = st.lists(rows, min_size=25, max_size=FEW)
+common = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def neighbours(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
+    """A table, and one with a row appended, removed, replaced, duplicated, or inserted somewhere."""
+    before = draw(tables)
+    place, row, kind = (
+        draw(st.integers(0, len(before) - 1)),
+        draw(rows),
+        draw(st.sampled_from(["append", "remove", "replace", "twice", "insert"])),
+    )
+    after = {
+        "append": [*before, row],
+        "remove": before[:place] + before[place + 1 :],
+        "replace": [*before[:place], row, *before[place + 1 :]],
+        "twice": [*before[: place + 1], *before[place:]],
+        "insert": [*before[:place], row, *before[place:]],
+    }
+    return before, after[kind]
+
+
+def apart(one: Sequence[Row], other: Sequence[Row]) -> int:
+    """Rows that one has and the other has not, as multisets."""
+    ours, theirs = Counter(one), Counter(other)
+    return (ours - theirs).total() + (theirs - ours).total()
+
+
+def check_neighbours(split: Callable[[list[Row]], Parts], before: list[Row], after: list[Row]) -> None:
+    """What differs after the split is what differed before it, on whichever side."""
+    try:
+        (train, test, asked), (train_then, test_then, asked_then) = split(before), split(after)
+    except DataError:
+        reject()  # a split that leaves nothing on one side is refused
+    moved = apart(before, after)
+    assert apart(train, train_then) + apart(test, test_then) <= moved
+    assert apart(asked, asked_then) <= 2 * moved
+    assert not Counter(asked) - Counter(test) and not Counter(asked_then) - Counter(test_then)
+
+
+def contract_of(change: Callable[[dict[str, Any]], object] = lambda content: None, *, benchmark: bool = False) -> Contract:
+    def changed(content: dict[str, Any]) -> None:
+        content["split"] = {"test_fraction": 0.4, "query_fraction": 0.7, **({} if benchmark else {"evaluation_epsilon": 1})}
+        content["privacy"]["budget"] = {"benchmark": True} if benchmark else {"epsilon": 100}
+        change(content)
+
+    return small_contract(changed)
+
+
+def frame(content: list[Row], contract: Contract) -> pd.DataFrame:
+    return pd.DataFrame(content, columns=list(contract.read_columns))
+
+
+def plain(table: pa.Table) -> list[Row]:
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def parts_of(table: pa.Table, contract: Contract, most: int | None) -> Parts:
+    split = split_table(table, contract, key=KEY, most=most)
+    return plain(split.train.data), plain(split.test.data), plain(split.queries.data)
+
+
+def from_csv(contract: Contract, folder: Path, most: int | None = None) -> Callable[[list[Row]], Parts]:
+    def split(content: list[Row]) -> Parts:
+        frame(content, contract).to_csv(folder / "shop.csv", index=False)
+        return parts_of(load_source(contract, data_folder=folder, cache_folder=folder), contract, most)
+
+    return split
+
+
+@given(neighbours(), st.sampled_from([None, 3]))
+@common
+def test_rows_of_a_csv_file(tmp_path: Path, pair: tuple[list[Row], list[Row]], most: int | None) -> None:
+    check_neighbours(from_csv(contract_of(), tmp_path, most), *pair)
+
+
+@given(neighbours())
+@common
+def test_rows_that_a_column_holds_out(tmp_path: Path, pair: tuple[list[Row], list[Row]]) -> None:
+    def published(content: dict[str, Any]) -> None:
+        content["split"] = {"column": "member", "train": "yes", "test": "no", "evaluation_epsilon": 1}
+        content["groups"] = {2: ["label"]}
+        content["prompts"]["central"] = {"text": "Aged {age}."}
+
+    check_neighbours(from_csv(contract_of(published), tmp_path), *pair)
+
+
+@given(neighbours())
+@common
+def test_rows_without_those_that_hold_the_missing_marker(tmp_path: Path, pair: tuple[list[Row], list[Row]]) -> None:
+    check_neighbours(from_csv(contract_of(lambda content: content["source"].update(missing="red")), tmp_path), *pair)
+
+
+def test_a_permutation_fails_the_same_check(tmp_path: Path) -> None:
+    """What benchmarks do, and what every table did once."""
+    before = [(18 + number % 80, float(number), "red", "no", "yes") for number in range(FEW)]
+    after = [*before, (99, 50.0, "blue", "yes", "no")]
+    check_neighbours(from_csv(contract_of(), tmp_path), before, after)
+    with pytest.raises(AssertionError):
+        check_neighbours(from_csv(contract_of(benchmark=True), tmp_path), before, after)
+
+
+def as_folder(content: dict[str, Any]) -> None:
+    del content["source"]["file"]
+    content["source"]["folder"] = "shop"
+
+
+def write_folder(content: list[Row], contract: Contract, folder: Path) -> None:
+    (folder / "shop").mkdir(exist_ok=True)
+    for number, part in enumerate((content[:7], content[7:])):
+        frame(part, contract).to_parquet(folder / "shop" / f"{number}.parquet", index=False)
+
+
+def from_folder(contract: Contract, folder: Path, most: int | None = None) -> Callable[[list[Row]], Parts]:
+    """As the stages read it: whole, or in batches."""
+
+    def split(content: list[Row]) -> Parts:
+        write_folder(content, contract, folder)
+        found = survey.survey(contract, folder)
+        assert found is not None
+        if not found.batches(contract):
+            return parts_of(found.whole(contract), contract, most)
+        made = [batches.prepare(found.batch(number, contract), contract, key=KEY) for number in range(found.batches(contract))]
+        facts = batches.Facts.added(one.facts for one in made)
+        test, asked = batches.held_out([one.test for one in made], facts.train_rows, contract, key=KEY, most=most)
+        return [row for one in made for row in plain(one.train)], plain(test), plain(test.take(asked))
+
+    return split
+
+
+@pytest.mark.parametrize("whole_rows", [1_000, 40, 8], ids=["whole", "on both sides of the limit", "in batches"])
+@given(pair=neighbours(), most=st.sampled_from([None, 3]))
+@common
+def test_rows_of_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_rows: int, pair: tuple[list[Row], list[Row]], most: int | None
+) -> None:
+    monkeypatch.setattr(survey, "WHOLE_ROWS", whole_rows)
+    monkeypatch.setattr(survey, "BATCH_ROWS", 9)
+    check_neighbours(from_folder(contract_of(as_folder), tmp_path, most), *pair)
+
+
+def test_a_table_that_grows_into_batches_is_split_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [(18 + number % 4, 1.0, "red", "no", "yes") for number in range(FEW)]
+    monkeypatch.setattr(survey, "WHOLE_ROWS", FEW)
+    monkeypatch.setattr(survey, "BATCH_ROWS", 9)
+    contract = contract_of(as_folder)
+    check_neighbours(from_folder(contract, tmp_path), before, [*before, before[0]])
+
+
+@given(neighbours())
+@common
+def test_rows_of_a_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[list[Row], list[Row]]) -> None:
+    def asked(content: dict[str, Any]) -> None:
+        del content["source"]["file"]
+        content["source"]["query"] = {"url_env": "SHOP", "sql": "SELECT age, spent, colour, member, bought FROM shop"}
+
+    contract = contract_of(asked)
+    monkeypatch.setenv("SHOP", f"sqlite:///{tmp_path / 'shop.db'}")
+
+    def split(content: list[Row]) -> Parts:
+        with sqlite3.connect(tmp_path / "shop.db") as database:
+            frame(content, contract).to_sql("shop", database, index=False, if_exists="replace")
+        return parts_of(load_source(contract, data_folder=None, cache_folder=tmp_path), contract, None)
+
+    check_neighbours(split, *pair)
+
+
+@given(tables, st.lists(rows, min_size=1, max_size=8), st.integers(0, FEW), st.sampled_from([None, 4]))
+@common
+def test_a_person_moves_nobody_else(tmp_path: Path, others: list[Row], own: list[Row], place: int, most: int | None) -> None:
+    """Somebody with many rows comes, and every other row stays where it was."""
+    contract = contract_of(lambda content: content["privacy"].update(unit="person", person={"id_column": "who", "max_rows": 2}))
+    before = [(*row, f"p{number % 9}") for number, row in enumerate(others)]
+    after = [*before[:place], *((*row, "new") for row in own), *before[place:]]
+
+    def sides(content: list[Row]) -> Parts:
+        frame(content, contract).to_csv(tmp_path / "shop.csv", index=False)
+        return parts_of(load_source(contract, data_folder=tmp_path, cache_folder=tmp_path), contract, most)
+
+    (train, test, asked), (train_then, test_then, asked_then) = sides(before), sides(after)
+    moved = apart(train, train_then), apart(test, test_then)
+    assert sorted(moved) == [0, len(own)]
+    assert apart(asked, asked_then) <= 2 * 2, "of one person two rows are asked at most; each may push another out"
+
+
+letters = st.tuples(st.sampled_from(["good", "bad"]), st.sampled_from(["a", "b", "long " * 30]))
+
+
+@given(st.lists(letters, min_size=8, max_size=20), letters, st.integers(0, 8), st.booleans())
+@common
+def test_texts(tmp_path: Path, content: list[Row], one: Row, place: int, replaced: bool) -> None:
+    def asked(content: dict[str, Any]) -> None:
+        content["privacy"] = {"budget": {"epsilon": 100, "delta": 0.05}}
+
+    contract = text_contract(asked)
+
+    def split(records: list[Row]) -> Parts:
+        write_files(tmp_path, lines([{"class": label, "head": "Re", "body": body} for label, body in records]))
+        found = split_texts(load_texts(contract, data_folder=tmp_path), contract)
+        return plain(found.train.data), plain(found.test.data), plain(found.queries.data)
+
+    after = [*content[:place], one, *content[place + replaced :]]
+    (train, test, queries), (train_then, test_then, queries_then) = split(content), split(after)
+    assert apart(train, train_then) <= apart(content, after)
+    assert test == test_then and queries == queries_then
+
+
+def test_a_key_is_needed_and_another_one_holds_out_other_rows(tmp_path: Path) -> None:
+    contract = contract_of()
+    content = [(18 + number % 80, float(number), "red", "no", "yes") for number in range(FEW)]
+    frame(content, contract).to_csv(tmp_path / "shop.csv", index=False)
+    table = load_source(contract, data_folder=tmp_path, cache_folder=tmp_path)
+    one, again, other = (split_table(table, contract, key=key).test.data for key in (KEY, KEY, bytes(32)))
+    assert one == again and one != other
+    for refused in (lambda: split_table(table, contract), lambda: batches.prepare(table, contract)):
+        with pytest.raises(PrivacyError, match="shop: a split that others do not know needs a key"):
+            refused()
+
+
+def test_every_step_but_that_of_asking_moves_one() -> None:
+    assert {step.name: step.stability for step in STEPS if step.stability != 1} == {"ask": 2}
+
+
+@pytest.mark.parametrize("split", [None, {"test_fraction": 0.4}])
+def test_what_nobody_measures_on_is_not_kept(tmp_path: Path, split: Any) -> None:
+    """Without a charge for it no held-out row is asked, and without a split every row is protected."""
+
+    def changed(content: dict[str, Any]) -> None:
+        content.pop("split")
+        content.update({} if split is None else {"split": split})
+
+    contract = contract_of(changed)
+    content = [(18 + number % 80, float(number), "red", "no", "yes") for number in range(FEW)]
+    train, test, asked = from_csv(contract, tmp_path)(content)
+    assert not test and not asked and (len(train) == FEW) == (split is None)

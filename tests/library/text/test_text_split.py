@@ -1,0 +1,122 @@
+"""Texts are parted as their files say and cut one by one; their rules tell counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl.errors import DataError
+from dpicl.text.checks import short_labels, text_rules, text_violations
+from dpicl.text.read import texts_digest
+from dpicl.text.split import split_texts
+from dpicl.types import PrivateTable, QueryTable
+
+from ..text_contracts import as_extraction, text_contract
+
+CONTRACT, EXTRACTION = text_contract(), text_contract(as_extraction)
+GOOD = [*(("train", label, f"t{number}") for number in range(5) for label in ("good", "bad")),
+        *(("test", "good", f"q{number}") for number in range(6))]  # fmt: skip
+
+
+def table(rows: list[tuple[str, str | None, str | None]]) -> pa.Table:
+    return pa.table({name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(("part", "label", "text"))})
+
+
+def test_parts_have_their_trust_in_the_type_and_a_fixed_order() -> None:
+    """Private ones by label and text, held-out ones as they stand in the file."""
+    split = split_texts(table(GOOD), CONTRACT)
+    assert isinstance(split.train, PrivateTable) and isinstance(split.test, QueryTable)
+    assert split.train.data.column_names == split.test.data.column_names == ["label", "text"]
+    assert split.train.data.column("text").to_pylist() == [row[2] for row in sorted(GOOD[:10])]
+    assert split.test.data.column("text").to_pylist() == [row[2] for row in GOOD[10:]]
+    assert split.queries.data.column("text").to_pylist() == [f"q{number}" for number in split.asked]
+
+
+def test_the_queries_asked_are_always_the_same_and_hang_on_the_name_alone() -> None:
+    asked = split_texts(table(GOOD), CONTRACT).asked
+    assert len(asked) == len(set(asked)) == CONTRACT.query_count and list(asked) == sorted(asked)
+    assert np.array_equal(asked, split_texts(table(GOOD[3:]), CONTRACT).asked), "private texts do not matter"
+    named = [split_texts(table(GOOD), text_contract(lambda content, n=n: content.update(name=f"mail{n}"))).asked for n in range(8)]
+    assert len({tuple(one) for one in named}) > 1
+
+
+@given(st.lists(st.text("ab ", min_size=1).map(lambda text: f"x{text}x"), min_size=1, max_size=6), st.integers(1, 12))
+def test_every_text_is_cut_on_its_own(texts: list[str], longest: int) -> None:
+    contract = text_contract(lambda content: content.update(max_characters=longest))
+    rows = [("train", "good", text) for text in texts] + [("test", "good", "q" * 20)] * 2
+    split = split_texts(table(rows), contract)
+    assert split.train.data.column("text").to_pylist() == sorted(text[:longest].rstrip() for text in texts)
+    assert set(split.test.data.column("text").to_pylist()) == {"q" * longest}
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"), [(GOOD[10:], "has 0 texts to protect and 6 to ask"), (GOOD[:11], "has 10 texts to protect and 1 to ask")]
+)
+def test_a_part_that_is_too_small_is_refused(rows: list[Any], told: str) -> None:
+    with pytest.raises(DataError, match=f"mail: {told}; expected at least one to protect and 2 to ask"):
+        split_texts(table(rows), CONTRACT)
+
+
+def found(rows: list[Any], contract: Any = CONTRACT) -> list[tuple[str, str | None, str, int]]:
+    return [(one.rule.rule, one.rule.column, one.rule.severity, one.count) for one in text_violations(table(rows), contract)]
+
+
+def test_the_rules_of_both_tasks() -> None:
+    rules = [(rule.rule, rule.column, rule.severity) for rule in text_rules(CONTRACT)]
+    assert rules == [
+        ("no_empty", "label", "fail"), ("no_empty", "text", "fail"), ("known_labels", "label", "fail"),
+        ("row_count", None, "fail"), ("label_rows", None, "fail"), ("text_length", "text", "warn"),
+    ]  # fmt: skip
+    assert [rule for rule in rules if rule[0] != "known_labels"] == [
+        (rule.rule, rule.column, rule.severity) for rule in text_rules(EXTRACTION)
+    ]
+    assert "at most 60 characters" in text_rules(CONTRACT)[-1].description
+
+
+def test_good_texts_break_nothing_down_to_the_least_rows() -> None:
+    assert found(GOOD) == found(GOOD[2:]) == [] and found([(part, "ann", text) for part, _, text in GOOD], EXTRACTION) == []
+
+
+BROKEN: dict[str, tuple[Callable[[list[Any]], list[Any]], tuple[str, str | None, str, int]]] = {
+    "empty texts": (lambda rows: [*rows, ("train", "bad", ""), ("test", "bad", None)], ("no_empty", "text", "fail", 2)),
+    "unknown labels": (lambda rows: [*rows, ("train", "Zebra", "x")], ("known_labels", "label", "fail", 1)),
+    "long texts": (lambda rows: [*rows, ("train", "bad", "é" * 61), ("train", "bad", "é" * 60)], ("text_length", "text", "warn", 1)),
+    "one label short": (lambda rows: [row for row in rows if row[1] != "bad" or row[2] == "t0"], ("label_rows", None, "fail", 1)),
+    "both labels short": (lambda rows: rows[:6] + rows[10:], ("label_rows", None, "fail", 2)),
+    "held-out texts do not count": (
+        lambda rows: [("test", *row[1:]) if row[1] == "bad" else row for row in rows], ("label_rows", None, "fail", 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "violation"), BROKEN.values(), ids=BROKEN)
+def test_what_breaks_a_rule_is_counted_and_never_shown(
+    change: Callable[[list[Any]], list[Any]], violation: tuple[str, str | None, str, int]
+) -> None:
+    rows = change(GOOD)
+    assert found(rows) == [violation]
+    told = json.dumps([[str(one.rule), one.count] for one in text_violations(table(rows), CONTRACT)])
+    assert "Zebra" not in told and "é" not in told
+
+
+def test_missing_labels_break_two_rules_and_few_rows_a_third() -> None:
+    assert found([*GOOD, ("train", None, "x")]) == [("no_empty", "label", "fail", 1), ("known_labels", "label", "fail", 1)]
+    assert found(GOOD[:1]) == [("row_count", None, "fail", 1), ("label_rows", None, "fail", 2)]
+
+
+@pytest.mark.parametrize(("count", "short"), [(3, 1), (4, 0)])
+def test_open_answers_have_one_bound_for_all(count: int, short: int) -> None:
+    rows = [("train", f"answer {number}", "x") for number in range(count)] + [("test", "ann", "x")] * 9
+    assert short_labels(table(rows), EXTRACTION) == short
+
+
+def test_a_shuffled_file_gives_the_same_rows_in_the_same_places() -> None:
+    """Its content version is the same, and so must be what is drawn by place."""
+    one, other = (split_texts(table(rows), CONTRACT).train.data for rows in (GOOD, GOOD[9::-1] + GOOD[10:]))
+    assert one.equals(other) and texts_digest(one) == texts_digest(other)
