@@ -1,4 +1,4 @@
-"""The commands of `dpicl` that need Prefect or a server: what is run, scheduled and measured.
+"""The commands of `dpicl` that need Prefect or a server: what is scheduled and measured.
 
 They are contributed by entry points, which are loaded whenever `dpicl` is typed: packages are looked for, and imported by the command.
 """
@@ -7,68 +7,16 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from dpicl.cli.options import MANY, PERIOD, split_values
 from dpicl.cli.terminal import console
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
 
 for _package in ("prefect", "prefect_dask", "prometheus_client"):
     if find_spec(_package) is None:
         raise ModuleNotFoundError(f"No module named {_package!r}", name=_package)
-
-
-def run(
-    pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; `dpicl list` shows them.")] = None,
-    datasets: Annotated[str | None, typer.Option(help=f"Data sets: {MANY}.")] = None,
-    methods: Annotated[str | None, typer.Option(help=f"Methods: {MANY}.")] = None,
-    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, `inf` for none: {MANY}.")] = None,
-    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations: {MANY}.")] = None,
-    seeds: Annotated[str | None, typer.Option(help=f"Seeds: {MANY}.")] = None,
-    sampling_rates: Annotated[str | None, typer.Option(help=f"Rates of the subsample in (0, 1]: {MANY}.")] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="At most so many held-out rows of a table are put to the model.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Name in pipelines.yaml, folder, hub id org/name[@revision], or a server's URL#MODEL.")
-    ] = None,
-    writer: Annotated[
-        str | None, typer.Option(help="The local model that reads private texts and writes demonstrations; --model if left out.")
-    ] = None,
-    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder; made from the time if left out.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run, doing only what is missing.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster; one per core if left out.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would spend, and run nothing.")] = False,
-    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
-) -> None:
-    """Run a pipeline and write its report."""
-    from dpicl.engine.run_folder import read_plan, run_folder
-    from flows.console import run_with_progress
-
-    wanted = {
-        "datasets": datasets,
-        "methods": methods,
-        "epsilons": epsilons,
-        "shots": shots,
-        "seeds": seeds,
-        "sampling_rates": sampling_rates,
-    }
-    changes: dict[str, Any] = {name: split_values(text) for name, text in wanted.items() if text is not None}
-    changes |= {name: value for name, value in (("queries", queries), ("model", model), ("writer", writer)) if value is not None}
-    if resume is not None:
-        if pipeline or changes or run_id or period:
-            raise DpiclError("--resume takes the run's own plan: leave the pipeline and all other options out")
-        pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
-    if pipeline is None:
-        raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
-    if dry_run:
-        from dpicl.cli.budget import print_quotes
-
-        print_quotes(pipeline, changes, console, period=period)
-        return
-    folder = run_with_progress(pipeline, changes, run_id, resume=resume is not None, workers=workers, console=console, period=period)
-    console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
 
 
 def serve(

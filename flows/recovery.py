@@ -34,33 +34,12 @@ from prefect.exceptions import PrefectException
 from prefect.states import AwaitingRetry, State
 
 from dpicl.engine.settings import Settings
-from dpicl.errors import (
-    BudgetError,
-    DataError,
-    DeclarationError,
-    LedgerRefusedError,
-    ModelRefusedError,
-    ParameterError,
-    PrivacyError,
-    RefusedError,
-    TooLongError,
-)
+from dpicl.errors import BROKEN_RULES, BudgetError
 from tasks.publish import BUDGET_LOW
 
 log = logging.getLogger("dpicl.flows")
 TRIES, DELAY_SECONDS = 8, 5.0
 """How often a flow run may fail or be killed; the wait after a first failure, doubled after every further one."""
-BROKEN_RULES = (
-    DataError,
-    DeclarationError,
-    LedgerRefusedError,
-    ModelRefusedError,
-    ParameterError,
-    PrivacyError,
-    RefusedError,
-    TooLongError,
-)
-"""What stays so however often it is tried; a ledger that is away comes back, one that was edited does not mend itself."""
 GIVEN_UP = "dpicl.run.given-up"
 """Event: of a flow run that is not tried again, with the kind of its failure."""
 _LOOK_EVERY_SECONDS = 15.0

@@ -22,7 +22,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from flows.recovery import folder_name, hand_in_again, held, killed_after, scheduled_run, try_later
 from flows.runtime import local_cluster
-from flows.wiring import run_units
+from flows.wiring import run_on_prefect
 
 
 def task_runner() -> TaskRunner[Any]:
@@ -72,7 +72,7 @@ def sweep(
     if scheduled is None:
         run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
         _check_ledger(run, settings, is_on_pool=False)
-        run_units(str(run))
+        run_on_prefect(run)
         return run.name
     _check_placed()
     with held(scheduled.id, settings):
@@ -81,7 +81,7 @@ def sweep(
         _check_ledger(run, settings, is_on_pool=scheduled.work_pool_name is not None)
         schedule = read_plan(run).pipeline.schedule
         with _one_at_a_time(run, settings), killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
-            run_units(str(run))
+            run_on_prefect(run)
     return run.name
 
 

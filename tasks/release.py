@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.engine.stages import release as stages
+from dpicl.engine.stages import charge as stages
 from tasks.wrapper import as_task
 
 release = as_task(stages.release)

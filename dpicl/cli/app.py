@@ -16,6 +16,7 @@ from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app
 from dpicl.cli.ledger import ledger_app
 from dpicl.cli.options import PERIOD
+from dpicl.cli.run import run
 from dpicl.cli.terminal import INTERRUPTED, console
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -48,7 +49,7 @@ def list_pipelines() -> None:
     )
 
 
-contribute(app, "run")
+app.command()(run)
 
 
 @app.command()

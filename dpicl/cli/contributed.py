@@ -14,7 +14,7 @@ import typer
 from dpicl.errors import DpiclError
 
 GROUP = "dpicl.commands"
-SHIPPED = ("run", "serve", "deploy", "metrics")
+SHIPPED = ("serve", "deploy", "metrics")
 """Commands of `flows`, whether or not it can be loaded here."""
 
 
@@ -34,8 +34,8 @@ def contribute(app: typer.Typer, *names: str) -> None:
 
 
 def others() -> list[str]:
-    """Names that packages besides `flows` contribute."""
-    return sorted(entry_points(group=GROUP).names - set(SHIPPED))
+    """Names that packages besides `flows` contribute; `run` is this package's own."""
+    return sorted(entry_points(group=GROUP).names - {"run", *SHIPPED})
 
 
 def _loaded(name: str) -> Any:

@@ -10,12 +10,14 @@ import secrets
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import remove_private
 from dpicl.engine.collect import bought
+from dpicl.engine.execute import call_all
 from dpicl.engine.files import read_json
 from dpicl.engine.order import released, rows_ready
 from dpicl.engine.pipelines import Pipeline
@@ -65,9 +67,8 @@ def protect(dataset: str, method: str, settings: Settings, *, epsilon: str, shot
     (key,) = read_plan(run).units
     with locked(run / _LOCK):
         try:
-            for steps in (rows_ready(str(run), dataset), released(str(run), key), ((demonstrate, (str(run), key)),)):
-                for stage, references in steps:
-                    stage(*references)
+            call_all(chain(rows_ready(str(run), dataset), released(str(run), key)))
+            demonstrate(str(run), key)
             found = _found(run, key, Cell("icl", read_epsilon(epsilon), shots), settings)
         finally:
             remove_private(run, settings)

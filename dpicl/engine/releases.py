@@ -18,26 +18,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.ledger import Ledger, Release, Reservation, content_version, load_key
+from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract.declared import Declared
 from dpicl.engine.artefacts import read_content_digest, read_queries
 from dpicl.engine.changed import tell_if_changed
 from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
 from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, WRITER, releases_of
+from dpicl.engine.names import QUERIES, WRITER, public_facts, releases_of
 from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, keep
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home
-from dpicl.errors import LedgerError, LedgerRefusedError
+from dpicl.errors import LedgerError, LedgerRefusedError, RunError
 from dpicl.files.durable import sync_folder
 from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
@@ -120,13 +122,9 @@ class UnitReleases:
     @staticmethod
     def of(folder: UnitFolder, ledger: Ledger) -> UnitReleases:
         """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
-        plan, contract, unit, settings = read_plan(folder.run), folder.declared, folder.unit, folder.settings
+        contract, settings = folder.declared, folder.settings
         check_ledger(contract)
-        writer = fingerprint(plan.writing_model, settings) if METHODS[unit.method].model_reads_rows else ""
-        also = {QUERIES: _queries_digest(folder)} if METHODS[unit.method].answers_queries else {}
-        named = releases_of(
-            ledger, ledger_key(settings), contract, unit, settings, period=plan.period_of(unit.dataset), writer=writer, also=also
-        )
+        named = releases_of(ledger, ledger_key(settings), contract, folder.unit, settings, **_plan_facts(folder))
         return UnitReleases(folder, named)
 
     def reserve(self, ledger: Ledger) -> list[Cell]:
@@ -218,28 +216,44 @@ class UnitReleases:
         return self._final(release).with_name(f"{release.release_id}.{sha256}.draft")
 
 
-def _queries_digest(folder: UnitFolder) -> str:
-    """Of the public queries that a release answers: other queries, another release."""
-    return hashlib.sha256(json.dumps(read_queries(folder).data.column("text").to_pylist()).encode()).hexdigest()
+def _plan_facts(folder: UnitFolder) -> dict[str, Any]:
+    """What a run adds to the names of a unit's releases: the period, the model that reads rows, and the public queries that are answered."""
+    plan = read_plan(folder.run)
+    facts: dict[str, Any] = {"period": plan.period_of(folder.unit.dataset)}
+    if folder.method.model_reads_rows:
+        facts["writer"] = fingerprint(plan.writing_model, folder.settings)
+    if folder.method.answers_queries:
+        texts = read_queries(folder).data.column("text").to_pylist()
+        facts["also"] = {QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
+    return facts
 
 
-def release_missing(folder: UnitFolder, draw: Callable[[list[Cell]], Mapping[Cell, bytes]]) -> dict[Cell, bytes]:
-    """Charge, draw and publish what is missing, and read all releases of a unit back.
+def facts_digests(folder: UnitFolder) -> dict[Cell, str]:
+    """A digest of the public facts of each of a unit's releases: found without the ledger, equal where the release is the same."""
+    contract, unit, added = folder.declared, folder.unit, _plan_facts(folder)
+    described = {cell: canonical(public_facts(contract, unit, cell, **added)) for cell in folder.method.releases(contract, unit)}
+    return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
 
-    Args:
-        draw: makes artefacts for the given cells; called only after they are charged.
+
+def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
+    """Publish drafts of what is charged and not published, and read all releases of a unit back.
+
+    Raises:
+        RunError: some are charged and not drafted.
     """
     with open_ledger(folder.settings) as ledger:
         releases = UnitReleases.of(folder, ledger)
-        missing = releases.reserve(ledger)
-        for cell, content in (draw(missing) if missing else {}).items():
-            releases.publish(ledger, cell, content)
-        found = {cell: releases.read(ledger, cell) for cell in releases.named}
+        missing = [cell for cell, release in releases.named.items() if ledger.published(release.release_id) is None]
+        if lacking := sum(cell not in drafts for cell in missing):
+            raise RunError(f"{folder.unit.key}: {lacking} releases are charged and not written; resume the run")
+        for cell in missing:
+            releases.publish(ledger, cell, drafts[cell])
+        published = {cell: releases.read(ledger, cell) for cell in releases.named}
     if not folder.declared.privacy.budget.benchmark:
         version = rows_version(folder.settings, read_content_digest(folder))
         drawn = {releases.named[cell].release_id for cell in missing}
         tell_if_changed(folder.settings, folder.unit.dataset, {one.release_id for one in releases.named.values()}, drawn, version)
-    return found
+    return published
 
 
 def spending_of(run: Path, units: Mapping[str, Unit]) -> dict[str, tuple[int, int]]:

@@ -7,25 +7,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from dpicl.engine.order import stages
 from dpicl.report.load import Energy
 
-STAGES = (
-    "ingest",
-    "validate",
-    "split",
-    "randomise",
-    "reconstruct",
-    "subsample",
-    "aggregate",
-    "charge",
-    "generate",
-    "consult",
-    "release",
-    "serialize",
-    "score",
-    "baselines",
-    "evaluate",
-)
+STAGES = tuple(stage.name for stage in stages())
 
 
 @dataclass(frozen=True)

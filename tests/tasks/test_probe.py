@@ -100,7 +100,7 @@ def test_a_hybrid_model_votes_and_is_charged_after_that(place: Place, tmp_path: 
     for stage, references in steps(run):
         if stage is charge:
             assert reserved() == []
-        stage.fn(*references)
+        stage(*references)
     with open_ledger(Settings.from_environment()) as ledger:
         assert [entry.state for entry in ledger.entries("letters")] == ["published"]
 
@@ -181,6 +181,6 @@ def test_what_a_server_counted_of_private_prompts_is_in_no_public_count(place: P
         for dataset in ("letters", "letters", "longer"):
             run = planned({**ASKED, "datasets": [dataset], "model": "far", "seeds": [len(counts)]}, f"{dataset}{len(counts)}")
             for stage, references in steps(run):
-                stage.fn(*references)
+                stage(*references)
             counts.append([read_json(path) for path in sorted(Path(run).glob("units/*/scored/*.json"))])
     assert counts[1] == counts[2] and counts[1]

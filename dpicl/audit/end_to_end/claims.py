@@ -20,6 +20,7 @@ from dpicl.audit.end_to_end.observe import Observation, observed
 from dpicl.audit.end_to_end.stand_ins import Replay, nothing_slow, small_batches, standing_clock
 from dpicl.audit.end_to_end.world import NAME, Declaration, Row, World, new_world
 from dpicl.engine.artefacts import read_split, remove_private
+from dpicl.engine.execute import call_all
 from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
@@ -63,8 +64,7 @@ def _places(world: World, rows: Sequence[Row], declaration: Declaration) -> Coun
     world.put(rows, declaration.kind)
     methods = [DpIcl.name] if declaration.kind == "texts" else [GdpTabicl.name]
     run = make_plan("audited", {"methods": methods}, "audited")
-    for stage, references in rows_ready(str(run), NAME):
-        stage(*references)
+    call_all(rows_ready(str(run), NAME))
     (key,) = read_plan(run).units
     split = read_split(open_unit(str(run), key))
     tables = {"protected": split.train.data, **({} if declaration.measured == "public queries" else {"held out": split.test.data})}

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +17,7 @@ import numpy as np
 from dpicl.audit.end_to_end.neighbours import NEWCOMER
 from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
 from dpicl.audit.end_to_end.world import CATEGORIES, NAME, Declaration, Row, new_world
+from dpicl.engine.execute import call_all
 from dpicl.engine.order import released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import UnitReleases
@@ -92,19 +94,16 @@ class _Heard:
             stack.enter_context(patch.object(few_shot_generation, "write", self._written(write)))
             stack.enter_context(self._answers())
             if not self._cell.reads_texts:
-                stack.enter_context(everywhere("release_missing", self._drawn))
+                stack.enter_context(everywhere("drafted", self._drafted))
             yield
 
-    def _drawn(self, really: Callable[..., Any]) -> Callable[..., Any]:
-        def missing(folder: Any, draw: Callable[[Any], Mapping[Any, bytes]]) -> Any:
-            def again(wanted: Any) -> Mapping[Any, bytes]:
-                for content in (one for _ in range(self._cell.draws - 1) for one in draw(wanted).values()):
-                    self.note(content)
-                return draw(wanted)
+    def _drafted(self, really: Callable[..., Any]) -> Callable[..., Any]:
+        def again(*arguments: Any) -> Any:
+            for content in (one for _ in range(self._cell.draws - 1) for one in really(*arguments).values()):
+                self.note(content)
+            return really(*arguments)
 
-            return really(folder, again)
-
-        return missing
+        return again
 
     def _written(self, really: Callable[..., Any]) -> Callable[..., Any]:
         def written(*arguments: Any, **options: Any) -> Any:
@@ -152,10 +151,8 @@ def drawn(cell: Cell, rows: Sequence[Row], runs: int) -> Drawn:
 def _release(cell: Cell, seeds: int) -> None:
     grid = {"methods": [cell.method], "epsilons": [cell.epsilon], "seeds": list(range(seeds)), "shots": [cell.shots]}
     run = str(make_plan("audited", grid, "audited"))
-    stages = [*rows_ready(run, NAME), *(step for key in read_plan(Path(run)).units for step in released(run, key))]
-    for stage, references in stages:
-        if stage.name != "reconstruct":  # after the draw
-            stage(*references)
+    groups = chain(rows_ready(run, NAME), *(released(run, key) for key in read_plan(Path(run)).units))
+    call_all([step for step in group if step.stage.name != "reconstruct"] for group in groups)  # which comes after the draw
 
 
 def cells() -> list[Cell]:

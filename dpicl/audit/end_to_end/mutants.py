@@ -19,7 +19,6 @@ import pyarrow as pa
 
 import dpicl.engine.stages.ingest
 import dpicl.engine.stages.split
-from dpicl.audit.end_to_end import commands
 from dpicl.audit.end_to_end.bounds import bound
 from dpicl.audit.end_to_end.claims import Broken
 from dpicl.audit.end_to_end.draws import cells
@@ -27,6 +26,7 @@ from dpicl.audit.end_to_end.stand_ins import everywhere
 from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.client import __main__ as client
 from dpicl.client.memory import open_memory
+from dpicl.engine import order
 from dpicl.engine.artefacts import read_split
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import open_unit
@@ -104,7 +104,7 @@ def _unpaid_baseline() -> Iterator[None]:
         (folder.path / "baselines.json").write_text(f'[{{"system": "majority", "accuracy": {members.mean()}}}]')
         return str(real(run, key))
 
-    with patch.object(commands, "evaluate", stage("evaluate", "evaluate", evaluated)):
+    with patch.object(order, "evaluate", stage("evaluate", "evaluate", evaluated, "owner")):
         yield
 
 

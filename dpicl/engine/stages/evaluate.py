@@ -26,7 +26,7 @@ EVALUATION = Cell("evaluation")
 """The one release of an evaluation."""
 
 
-@unit_stage("evaluate", RESULTS)
+@unit_stage("evaluate", RESULTS, "owner")
 def evaluate(folder: UnitFolder) -> str:
     """Compare every answer with the truth, where there is something to compare."""
     evaluation = folder.declared.evaluation

@@ -5,15 +5,15 @@ Everything is charged before (`charge`); a token is kept before the next is draw
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
-from dpicl.engine.artefacts import DRAFTS, PUBLIC_TEXTS, read_split, write_texts
-from dpicl.engine.files import PRIVATE_MODE
+from dpicl.engine.artefacts import DRAFTS, PUBLIC_TEXTS, read_split, texts_json, write_drafts, write_texts
 from dpicl.engine.journal import FileJournal
 from dpicl.engine.models import writer_of
 from dpicl.engine.run_folder import UnitFolder, open_unit
 from dpicl.engine.stage import stage, timed
-from dpicl.engine.stages.charge import begin_drawing, still_missing, teller
+from dpicl.engine.stages.charge import charged, rows_state, teller
 from dpicl.methods import few_shot_generation
 from dpicl.methods.common import draws_for
 from dpicl.methods.few_shot_voting import Job
@@ -37,13 +37,13 @@ def _write(folders: Sequence[UnitFolder]) -> None:
     written = few_shot_generation.write(train, contract, writer, jobs, progress=teller(folders, "writing demonstrations, token"))
     for folder, texts in zip(folders, written, strict=True):
         write_texts(folder.path / PUBLIC_TEXTS, few_shot_generation.write_public(contract, folder.unit, writer))
-        write_texts(folder.private / DRAFTS, texts, mode=PRIVATE_MODE)
+        write_drafts(folder, {cell: json.dumps(texts_json(one), ensure_ascii=False).encode() for cell, one in texts.items()})
 
 
 def _job(folder: UnitFolder) -> Job:
-    missing = still_missing(folder)
-    journal = FileJournal(folder.settings, missing, draws_for(folder.texts, folder.unit.seed), begin_drawing(folder, missing))
+    missing = charged(folder)
+    journal = FileJournal(folder.settings, missing, draws_for(folder.texts, folder.unit.seed), rows_state(folder))
     return few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing))
 
 
-generate = stage("generate", "generate {unit_keys[0]}", _generate)
+generate = stage("generate", "generate {unit_keys[0]}", _generate, "model worker", together=True)

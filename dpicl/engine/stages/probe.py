@@ -108,4 +108,4 @@ def _digest(plan: Plan, settings: Settings) -> str:
     return hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
 
 
-probe = stage("probe", "probe models", _probe)
+probe = stage("probe", "probe models", _probe, "model worker")
