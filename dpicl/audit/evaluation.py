@@ -11,7 +11,7 @@ from dpicl.audit.bounds import Trial
 from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.audit.neighbours import numbers
 from dpicl.contract.models import Contract
-from dpicl.contract.split import Split
+from dpicl.contract.sources import Split
 from dpicl.mechanisms.noisy_count import noisy_counts
 from dpicl.methods import Options, held_out_evaluation, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
