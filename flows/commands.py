@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli.options import MANY, PERIOD, split_values
-from dpicl.cli.terminal import console
+from dpicl.cli.terminal import MANY, PERIOD, console, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -65,7 +64,7 @@ def run(
     if dry_run:
         from dpicl.cli.budget import print_quotes
 
-        print_quotes(pipeline, changes, console, period=period)
+        print_quotes(pipeline, changes, period=period)
         return
     folder = run_with_progress(pipeline, changes, run_id, resume=resume is not None, workers=workers, console=console, period=period)
     console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
@@ -111,9 +110,7 @@ def deploy(
 
 def metrics(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve the metrics at this port until interrupted.")] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to serve at; any but the local one lets others read the metrics.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to serve at; any but the local one lets others read the metrics.")] = "127.0.0.1",
 ) -> None:
     """Print metrics of runs and budgets in the text format of Prometheus, or serve them at /metrics."""
     from dpicl.engine.state_home import check_one_home
