@@ -17,7 +17,7 @@ from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
 from dpicl.contract import TextContract, parse_contract
 from dpicl.lm.local.batching import Tokens
 from dpicl.lm.requests import ModelDescription
-from dpicl.lm.votes.voting import Ballot, VoteRule, Votes
+from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.methods.few_shot_generation import write
 from dpicl.methods.few_shot_plan import CellPlan, Drawing, Noise, Pool, Shape
@@ -57,23 +57,23 @@ class EchoingModel:
         """The words."""
         return "".join((COMMON, OWN)[token] for token in tokens)
 
-    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
+    def vote(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         """Whole votes for one word each."""
         return [Votes(np.arange(2), np.array([_count(ballot, 0), _count(ballot, 1)]) * UNITS) for ballot in ballots]
 
-    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> Any:
+    def session(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> Any:
         """The same voters for every token."""
         return _Session(self, ballots, rule)
 
 
-def _count(ballot: Ballot, word: int) -> int:
+def _count(ballot: VoteRequest, word: int) -> int:
     return sum((voter or (0,))[0] == word for voter in ballot.voters)
 
 
 @dataclass(frozen=True)
 class _Session:
     model: EchoingModel
-    ballots: Sequence[Ballot]
+    ballots: Sequence[VoteRequest]
     rule: VoteRule
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
