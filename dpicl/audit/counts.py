@@ -14,7 +14,7 @@ import numpy as np
 from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise, low_bits
 from dpicl.audit.neighbours import numbers
 from dpicl.contract.models import Contract
-from dpicl.contract.split import Split
+from dpicl.contract.sources import Split
 from dpicl.mechanisms.noisy_count import noisy_counts, noisy_modes
 from dpicl.methods import Options, held_out_evaluation, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
