@@ -25,9 +25,9 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, ParameterError
 from dpicl.files.bounded import read_bytes
 from dpicl.lm.egress import ask, prompts_of
-from dpicl.lm.layout import CONTINUATIONS, prompt
-from dpicl.lm.models import ModelSpec, open_scorer, resolve_model
-from dpicl.lm.requests import Tallying
+from dpicl.lm.models import open_scorer
+from dpicl.lm.requests import CONTINUATIONS, Tallying, prompt
+from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
