@@ -33,9 +33,10 @@ def run(
     model: Annotated[
         str | None, typer.Option(help="Name in pipelines.yaml, folder, hub id org/name[@revision], or a server's URL#MODEL.")
     ] = None,
-    writer: Annotated[
-        str | None, typer.Option(help="The local model that reads private texts and writes demonstrations; --model if left out.")
+    generator: Annotated[
+        str | None, typer.Option(help="The local model that reads private texts and generates demonstrations; --model if left out.")
     ] = None,
+    writer: Annotated[str | None, typer.Option(hidden=True, help="Earlier name of --generator.")] = None,
     run_id: Annotated[str | None, typer.Option(help="Name of the run's folder; made from the time if left out.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run, doing only what is missing.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster; one per core if left out.")] = None,
@@ -55,7 +56,8 @@ def run(
         "sampling_rates": sampling_rates,
     }
     changes: dict[str, Any] = {name: split_values(text) for name, text in wanted.items() if text is not None}
-    changes |= {name: value for name, value in (("queries", queries), ("model", model), ("writer", writer)) if value is not None}
+    single = {"queries": queries, "model": model, "generator": generator, "writer": writer}
+    changes |= {name: value for name, value in single.items() if value is not None}
     if resume is not None:
         if pipeline or changes or run_id or period:
             raise DpiclError("--resume takes the run's own plan: leave the pipeline and all other options out")

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from dpicl.contract.base import Category, Frozen, Grown, Name
+from dpicl.contract.base import Category, Frozen, Name
 from dpicl.contract.sources import FilePath, Sha256
 
 Evaluation = Literal["public", "charged", "none"]
@@ -14,35 +14,35 @@ Evaluation = Literal["public", "charged", "none"]
 
 
 class QueryFile(Frozen):
-    """Rows declared public, which are put to the model as they are and measured on exactly."""
+    """Public rows: they are sent to the model as they are, and accuracy on them is measured without noise."""
 
     file: FilePath
-    """CSV, CSV.gz or Parquet below the data folder, with the contract's columns, the label's included."""
+    """CSV, CSV.gz or Parquet, relative to the data folder, with all columns of the contract including the label."""
     sha256: Sha256 | None = None
-    """Digest of the file as it stands there."""
+    """SHA-256 of the file."""
 
 
-class Split(Grown):
+class Split(Frozen):
     """How rows are split into demonstrations and held-out rows.
 
-    Either a published split column, or a random share of `test_fraction`. Of the held-out
-    rows, `query_fraction` is put to the model.
+    Either a published split column, or a random fraction `test_fraction`. Of the held-out
+    rows, `query_fraction` serve as queries.
     """
 
     later: ClassVar[tuple[str, ...]] = ("evaluation_epsilon",)
 
     column: Name | None = None
-    """The category column of a published split; with `train` and `test`."""
+    """The category column of a published split; requires `train` and `test`."""
     train: Category | None = None
-    """Its value in rows that demonstrations are made from."""
+    """Its value in training rows, which demonstrations are made from."""
     test: Category | None = None
-    """Its value in rows that are held out."""
+    """Its value in held-out rows."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """The share of rows that is held out at random where no split is published: the same rows in every run."""
+    """The fraction of rows held out at random, if there is no published split; the same rows in every run."""
     query_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """The share of the held-out rows that is put to the model."""
+    """The fraction of held-out rows that serve as queries."""
     evaluation_epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """What one unit's evaluation on held-out rows is charged, in nats; left out, nothing is measured on rows that are no benchmark's."""
+    """Epsilon charged for evaluating one unit on held-out private rows, in nats; if left out, nothing is evaluated on them."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Split:

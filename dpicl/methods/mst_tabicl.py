@@ -132,7 +132,7 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        ways = (f"icl-{name}" for name in unit.chosen(MstOptions).also_sampled)
+        ways = (f"icl-{name}" for name in unit.chosen(MstOptions).shot_selection)
         return (*ways, *(("content-free",) if unit.options.calibrate else ()))
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
