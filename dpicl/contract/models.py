@@ -10,18 +10,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    StringConstraints,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from dpicl.contract.base import Category, Frozen, Name, Text
 from dpicl.contract.declared import Declared
-from dpicl.contract.sources import Source
-from dpicl.contract.split import Evaluation, QueryFile, Split
+from dpicl.contract.sources import Evaluation, QueryFile, Source, Split
 
 Bins = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
 """Rising edges between the bins of a number, from public knowledge."""
@@ -39,6 +32,13 @@ class NumberColumn(Frozen):
     If left out: one bin per whole number where there are at most 16, else the cuts of `local` and `prompts`, else eight equal bins.
     """
 
+    @field_validator("bounds", check_fields=False)
+    @classmethod
+    def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not value[0] < value[1] or max(map(abs, value)) > 2**53:
+            raise ValueError(f"got {list(value)}; expected [low, high] with low < high, both exact as doubles")
+        return value
+
 
 class IntegerColumn(NumberColumn):
     """Whole numbers with public bounds, both included."""
@@ -51,11 +51,6 @@ class IntegerColumn(NumberColumn):
     """Whole numbers have none."""
     step: Literal[1] = 1
     """Whole numbers are summed exactly."""
-
-    @field_validator("bounds")
-    @classmethod
-    def _ordered(cls, value: tuple[int, int]) -> tuple[int, int]:
-        return _ordered_bounds(value)
 
 
 class RealColumn(NumberColumn):
@@ -70,23 +65,12 @@ class RealColumn(NumberColumn):
     step: Annotated[float, Field(gt=0)] = 0.001
     """Grid on which values are rounded before they are summed, in the column's unit."""
 
-    @field_validator("bounds")
-    @classmethod
-    def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
-        return _ordered_bounds(value)
-
     @model_validator(mode="after")
     def _step_fits(self) -> RealColumn:
         width = self.bounds[1] - self.bounds[0]
         if not self.step <= width <= self.step * 2**53:
             raise ValueError(f"a step of {self.step} does not fit the bounds; expected 1 to 2^53 steps between them")
         return self
-
-
-def _ordered_bounds(value: Any) -> Any:
-    if not value[0] < value[1] or max(map(abs, value)) > 2**53:
-        raise ValueError(f"got {list(value)}; expected [low, high] with low < high, both exact as doubles")
-    return value
 
 
 class CategoryColumn(Frozen):

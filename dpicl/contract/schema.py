@@ -42,23 +42,23 @@ def _add_earlier(part: dict[str, Any], kind: type[BaseModel]) -> None:
 
 def models(kind: type[BaseModel] = BaseModel) -> dict[str, type[BaseModel]]:
     """Our frozen types by name."""
-    found = {kind.__name__: kind} if kind.__module__.startswith("dpicl.") else {}
-    for one in kind.__subclasses__():
-        found |= models(one)
-    return found
+    by_name = {kind.__name__: kind} if kind.__module__.startswith("dpicl.") else {}
+    for subclass in kind.__subclasses__():
+        by_name |= models(subclass)
+    return by_name
 
 
 def meanings(kind: type[BaseModel]) -> dict[str, str]:
     """Docstrings of a type's keys, those that it inherits too, one line each."""
-    found: dict[str, str] = {}
+    described: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         if not one.__module__.startswith("dpicl."):
             continue
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
         for line, after in pairwise(cast(ast.ClassDef, tree).body):
             if isinstance(line, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                found[ast.unparse(line.target)] = " ".join(str(after.value.value).split())
-    return found
+                described[ast.unparse(line.target)] = " ".join(str(after.value.value).split())
+    return described
 
 
 def schema_text(kind: type[Declared] = Contract) -> str:
