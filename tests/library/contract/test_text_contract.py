@@ -26,8 +26,8 @@ from dpicl.text.parse import parse_texts
 from dpicl.text.prompts import asking_prompt, asking_query, continuations, example_piece, header_piece, instruction_piece
 
 from ..examples import ROOT, one_sentence, put, tree
-from .test_contract_fuzz import _mutate
 from ..text_contracts import TEXT_CONTRACTS, as_ensemble, as_extraction, as_free_text, lines, records, text_contract, text_tree
+from .test_contract_fuzz import _mutate
 
 every_text_contract = pytest.mark.parametrize("contract", TEXT_CONTRACTS.values(), ids=TEXT_CONTRACTS)
 TEXTS = ROOT / "data_contracts" / "texts"
