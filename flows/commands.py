@@ -1,6 +1,6 @@
-"""The commands of `dpicl` that need Prefect or a server: what is run, scheduled and measured.
+"""The commands of `dpicl` that need Prefect or a server: runs, schedules and metrics.
 
-They are contributed by entry points, which are loaded whenever `dpicl` is typed: packages are looked for, and imported by the command.
+They are contributed by entry points, which are loaded by every `dpicl` command: packages are looked for here, and imported by the command.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ for _package in ("prefect", "prefect_dask", "prometheus_client"):
 
 def run(
     pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; `dpicl list` shows them.")] = None,
-    datasets: Annotated[str | None, typer.Option(help=f"Data sets: {MANY}.")] = None,
-    methods: Annotated[str | None, typer.Option(help=f"Methods: {MANY}.")] = None,
-    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, `inf` for none: {MANY}.")] = None,
-    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations: {MANY}.")] = None,
-    seeds: Annotated[str | None, typer.Option(help=f"Seeds: {MANY}.")] = None,
-    sampling_rates: Annotated[str | None, typer.Option(help=f"Rates of the subsample in (0, 1]: {MANY}.")] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="At most so many held-out rows of a table are put to the model.")] = None,
+    datasets: Annotated[str | None, typer.Option(help=f"Data sets, {MANY}.")] = None,
+    methods: Annotated[str | None, typer.Option(help=f"Methods, {MANY}.")] = None,
+    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, {MANY}; `inf` for no privacy.")] = None,
+    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}.")] = None,
+    seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,
+    sampling_rates: Annotated[str | None, typer.Option(help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows of a table to query the model with.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="Name in pipelines.yaml, folder, hub id org/name[@revision], or a server's URL#MODEL.")
+        str | None, typer.Option(help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.")
     ] = None,
     writer: Annotated[
-        str | None, typer.Option(help="The local model that reads private texts and writes demonstrations; --model if left out.")
+        str | None, typer.Option(help="The local model that reads private texts and writes demonstrations. Default: --model.")
     ] = None,
-    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder; made from the time if left out.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run, doing only what is missing.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster; one per core if left out.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would spend, and run nothing.")] = False,
+    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder. Default: made from the current time.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Resume this run; only missing stages are done.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster. Default: one per core.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would be charged, and run nothing.")] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Run a pipeline and write its report."""
@@ -58,7 +58,7 @@ def run(
     changes |= {name: value for name, value in (("queries", queries), ("model", model), ("writer", writer)) if value is not None}
     if resume is not None:
         if pipeline or changes or run_id or period:
-            raise DpiclError("--resume takes the run's own plan: leave the pipeline and all other options out")
+            raise DpiclError("--resume uses the run's own plan; expected no pipeline and no other option")
         pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
     if pipeline is None:
         raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
@@ -73,10 +73,10 @@ def run(
 
 def serve(
     notify: Annotated[
-        str | None, typer.Option(help="A notification block of the server, type/name, told of low budgets, failed checks, stuck runs.")
+        str | None, typer.Option(help="A notification block of the server, as type/name, for low budgets, failed checks and stuck runs.")
     ] = None,
 ) -> None:
-    """Serve all pipelines that name no work pool as deployments, with their schedules, to a Prefect server."""
+    """Serve the pipelines that name no work pool to a Prefect server, as deployments with their schedules."""
     from flows.environment import prepare_environment
 
     prepare_environment()
@@ -88,14 +88,14 @@ def serve(
 def deploy(
     pool: Annotated[
         str | None,
-        typer.Option(help="Work pool of pipelines that name none in their schedule; left out, these are for `dpicl serve`."),
+        typer.Option(help="Work pool of pipelines whose schedule names none. Default: leave them to `dpicl serve`."),
     ] = None,
-    notify: Annotated[str | None, typer.Option(help="As of `dpicl serve`.")] = None,
+    notify: Annotated[str | None, typer.Option(help="As in `dpicl serve`.")] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("prefect.yaml"),
 ) -> None:
-    """Prepare a Prefect server and write prefect.yaml: `prefect deploy --all` then makes the deployments of work pools.
+    """Prepare a Prefect server and write prefect.yaml, from which `prefect deploy --all` deploys to work pools.
 
-    Their workers have this package and the same DPICL_HOME.
+    Their workers need this package and the same DPICL_HOME.
     """
     from flows.environment import prepare_environment
 
@@ -105,15 +105,13 @@ def deploy(
     pipelines = prepare_server(Settings.from_environment(), console, notify)
     count = write_prefect_file(out, pipelines, pool)
     named = "" if out == Path("prefect.yaml") else f" --prefect-file {out}"
-    told = f"{out}: {count} deployments; go on with `prefect deploy --all{named}`"
-    console.print(told, highlight=False, soft_wrap=True)
+    message = f"{out}: {count} deployments; next: `prefect deploy --all{named}`"
+    console.print(message, highlight=False, soft_wrap=True)
 
 
 def metrics(
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve them there instead, until interrupted.")] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to serve them at; names other than this machine's let others read them.")
-    ] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve the metrics at this port until interrupted.")] = None,
+    host: Annotated[str, typer.Option(help="Address to serve at; any but the local one lets others read the metrics.")] = "127.0.0.1",
 ) -> None:
     """Print metrics of runs and budgets in the text format of Prometheus, or serve them at /metrics."""
     from dpicl.engine.state_home import check_one_home

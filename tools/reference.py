@@ -207,7 +207,7 @@ def mechanisms_page() -> str:
     mechanisms = sorted((ROOT / "dpicl" / "mechanisms").glob("[!_]*.py"))
     parts = {
         "Methods": [ROOT / "dpicl" / "methods" / f"{method}.py" for method in METHODS],
-        "Mechanisms": [*mechanisms, ROOT / "dpicl" / "tabular" / "aggregate.py"],
+        "Mechanisms": [*mechanisms, ROOT / "dpicl" / "tabular" / "central" / "aggregate.py"],
     }
     for title, paths in parts.items():
         page += f"## {title}\n\n"

@@ -1,7 +1,7 @@
 """Options that several commands take."""
 
-MANY = "several values parted by commas"
-PERIOD = "Release anew for this period, as 2026-12 or once; what the contract and the time say if left out."
+MANY = "comma-separated"
+PERIOD = "Make a new release for this period, such as 2026-12 or once. Default: the contract's current period."
 
 
 def split_values(text: str) -> list[str]:

@@ -9,8 +9,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from dpicl.contract.base import Frozen, Grown, Name, Rate, Text
 from dpicl.contract.periods import Every
-from dpicl.contract.sources import Origin
-from dpicl.contract.split import Evaluation
+from dpicl.contract.sources import Evaluation, Origin
 
 
 class Budget(Frozen):

@@ -10,18 +10,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    StringConstraints,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from dpicl.contract.base import Category, Frozen, Grown, Name, Text
 from dpicl.contract.declared import Declared
-from dpicl.contract.sources import Source
-from dpicl.contract.split import Evaluation, QueryFile, Split
+from dpicl.contract.sources import Evaluation, QueryFile, Source, Split
 
 Levels = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
 """Rising cut points between the levels of a number that released rows tell apart, from public knowledge."""
@@ -38,6 +31,13 @@ class NumberColumn(Grown):
     Left out: every whole number where there are at most 16, else the cuts of `local` and `prompts`, else eight equal parts.
     """
 
+    @field_validator("bounds", check_fields=False)
+    @classmethod
+    def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not value[0] < value[1] or max(map(abs, value)) > 2**53:
+            raise ValueError(f"got {list(value)}; expected [low, high] with low < high, both exact as doubles")
+        return value
+
 
 class IntegerColumn(NumberColumn):
     """Whole numbers with public bounds, both included."""
@@ -50,11 +50,6 @@ class IntegerColumn(NumberColumn):
     """None are shown."""
     step: Literal[1] = 1
     """Sums are exact."""
-
-    @field_validator("bounds")
-    @classmethod
-    def _ordered(cls, value: tuple[int, int]) -> tuple[int, int]:
-        return _ordered_bounds(value)
 
 
 class RealColumn(NumberColumn):
@@ -69,23 +64,12 @@ class RealColumn(NumberColumn):
     step: Annotated[float, Field(gt=0)] = 0.001
     """Values are rounded to whole numbers of it before they are summed; in the column's unit."""
 
-    @field_validator("bounds")
-    @classmethod
-    def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
-        return _ordered_bounds(value)
-
     @model_validator(mode="after")
     def _step_fits(self) -> RealColumn:
         width = self.bounds[1] - self.bounds[0]
         if not self.step <= width <= self.step * 2**53:
             raise ValueError(f"a step of {self.step} does not fit the bounds; expected 1 to 2^53 steps between them")
         return self
-
-
-def _ordered_bounds(value: Any) -> Any:
-    if not value[0] < value[1] or max(map(abs, value)) > 2**53:
-        raise ValueError(f"got {list(value)}; expected [low, high] with low < high, both exact as doubles")
-    return value
 
 
 class CategoryColumn(Frozen):

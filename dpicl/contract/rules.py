@@ -147,7 +147,7 @@ def check_public_digest(contract: Declared, key: str, file: str) -> None:
     """A plain hash of rows stands in a contract of public rows alone.
 
     Raises:
-        DeclarationError: the contract is no benchmark: whoever knows all rows but one tries guesses of that one against the hash.
+        DeclarationError: the contract is no benchmark: who knows all rows but one can test guesses of that one against the hash.
     """
     if not contract.privacy.budget.benchmark:
         raise DeclarationError(file, key, "is a hash of private rows, against which guesses can be tried", "no such key but in a benchmark")
@@ -163,7 +163,7 @@ def _check_groups(contract: Contract, file: str) -> None:
         if len(set(columns)) != len(columns):
             raise DeclarationError(file, f"groups.{k}", "two keys use one column", "distinct columns")
         if "label" not in keys and contract.label.column in columns:
-            raise DeclarationError(file, f"groups.{k}", "parts the label's column by a rule of its own", "the key `label`")
+            raise DeclarationError(file, f"groups.{k}", "splits the label's column by another rule", "the key `label`")
 
 
 def _check_attributes(contract: Contract, file: str) -> None:

@@ -1,4 +1,4 @@
-"""Where the rows of a data set come from."""
+"""Where the rows of a data set come from, which are held out, and what answers are measured on."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
-from dpicl.contract.base import Category, Frozen, Grown, Text
+from dpicl.contract.base import Category, Frozen, Grown, Name, Text
 
 FilePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=255)]
 _PLACE = r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/)?[A-Za-z0-9_][A-Za-z0-9_./-]*$"
 
 
 def _known_scheme(value: Any) -> Any:
-    scheme, found, _ = str(value).partition("://")
-    if found and scheme != "s3":
+    scheme, separator, _ = str(value).partition("://")
+    if separator and scheme != "s3":
         raise ValueError(f"got the scheme {scheme[:20]!r}; expected a path below the data folder, or s3://BUCKET/KEY")
     return value
 
@@ -22,6 +22,8 @@ def _known_scheme(value: Any) -> Any:
 TablePath = Annotated[str, BeforeValidator(_known_scheme), StringConstraints(pattern=_PLACE, max_length=255)]
 """Below the data folder, or the address of an object; keys and endpoint of the store come from the environment only."""
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Evaluation = Literal["public", "charged", "none"]
+"""What answers are measured on: public rows, exactly; held-out private rows, by noisy counts that are charged; nothing."""
 
 
 class Remote(Frozen):
@@ -102,3 +104,44 @@ class Source(Origin, Grown):
         content = super()._as_before(serialise)
         moved = content.pop("formerly", None)
         return {name: moved if moved and name in ("file", "folder") and value else value for name, value in content.items()}
+
+
+class QueryFile(Frozen):
+    """Rows declared public, which are put to the model as they are and measured on exactly."""
+
+    file: FilePath
+    """CSV, CSV.gz or Parquet below the data folder, with the contract's columns, the label's included."""
+    sha256: Sha256 | None = None
+    """Digest of the file as it stands there."""
+
+
+class Split(Grown):
+    """How rows are split into demonstrations and held-out rows.
+
+    Either a published split column, or a random share of `test_fraction`. Of the held-out
+    rows, `query_fraction` is put to the model.
+    """
+
+    later: ClassVar[tuple[str, ...]] = ("evaluation_epsilon",)
+
+    column: Name | None = None
+    """The category column of a published split; with `train` and `test`."""
+    train: Category | None = None
+    """Its value in rows that demonstrations are made from."""
+    test: Category | None = None
+    """Its value in rows that are held out."""
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The share of rows that is held out at random where no split is published: the same rows in every run."""
+    query_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The share of the held-out rows that is put to the model."""
+    evaluation_epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """What one unit's evaluation on held-out rows is charged, in nats; left out, nothing is measured on rows that are no benchmark's."""
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Split:
+        published = (self.column, self.train, self.test)
+        if all(published) == (self.test_fraction is not None) or (any(published) and not all(published)):
+            raise ValueError("the split is unclear; expected column, train and test, or test_fraction")
+        if all(published) and self.train == self.test:
+            raise ValueError("train and test are the same part; expected two different values of the column")
+        return self

@@ -19,8 +19,7 @@ from pydantic import AfterValidator, Field, StringConstraints, field_validator, 
 
 from dpicl.contract.base import Category, Frozen, Grown, Rate
 from dpicl.contract.declared import Declared
-from dpicl.contract.sources import FilePath, Origin, Sha256
-from dpicl.contract.split import Evaluation
+from dpicl.contract.sources import Evaluation, FilePath, Origin, Sha256
 
 _FIELD = r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*"
 FieldPath = Annotated[str, StringConstraints(pattern=f"^{_FIELD}$", max_length=200)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl.audit.bounds import epsilon_at_least
+from dpicl.audit.case import epsilon_at_least
 from dpicl.audit.end_to_end.draws import Cell, cells, drawn
 
 WRONG = 0.01
