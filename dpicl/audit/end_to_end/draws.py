@@ -13,9 +13,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpicl.audit.end_to_end.neighbours import NEWCOMER
 from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
-from dpicl.audit.end_to_end.world import CATEGORIES, NAME, Declaration, Row, new_world
+from dpicl.audit.end_to_end.world import CATEGORIES, NAME, NEWCOMER, Declaration, Row, new_world
 from dpicl.engine.order import released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import UnitReleases
