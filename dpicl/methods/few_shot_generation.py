@@ -232,9 +232,9 @@ class FewShotGeneration(TextMethod):
         """See `Method`."""
         return (*(f"icl-{name}" for name in unit.chosen(FewShotOptions).also), "random-rows")
 
-    def asked(self, unit: Unit) -> Iterator[Cell]:
+    def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
         """Also what is written from the instruction alone: epsilon = 0."""
-        yield from super().asked(unit)
+        yield from super().evaluated_cells(unit)
         yield from (Cell("icl", 0.0, shots) for shots in unit.shots)
 
     def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
@@ -255,7 +255,7 @@ class FewShotGeneration(TextMethod):
 
     def read(self, stored: Mapping[str, Any], unit: Unit) -> Demonstrations:
         """See `TextMethod`; of texts from the instruction too."""
-        cells = dict.fromkeys((*written_cells(unit), *unit.asked))
+        cells = dict.fromkeys((*written_cells(unit), *unit.evaluated_cells))
         return {cell: tuple(Demonstration(one["label"], one["text"]) for one in stored[cell.key]) for cell in cells if cell.key in stored}
 
     def in_memory(
