@@ -25,7 +25,7 @@ from dpicl.audit.end_to_end.draws import cells
 from dpicl.audit.end_to_end.stand_ins import everywhere, replaced
 from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.client import __main__ as client
-from dpicl.client.memory import open_memory
+from dpicl.client.wallet import open_wallet
 from dpicl.engine.artefacts import read_split
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import open_unit
@@ -135,7 +135,7 @@ def _collectors_cap(report_all: Any) -> Any:
     """A wallet's cap is what the newest contract says."""
 
     def report(contract: Any, records: Any, arguments: Any) -> Any:
-        with open_memory(arguments.memory) as wallet:
+        with open_wallet(arguments.memory) as wallet:
             if hasattr(wallet, "raise_cap"):
                 wallet.raise_cap(contract.privacy.budget.epsilon)
                 wallet.keep()
