@@ -51,7 +51,7 @@ def _print_table(contract: Contract) -> None:
 
 
 def _print_texts(contract: TextContract) -> None:
-    asking, words, sizes = contract.prompts.asking, contract.prompts.generation, contract.generation
+    asking, words, sizes = contract.prompts.answering, contract.prompts.generation, contract.generation
     console.print(f"text       {contract.text}, cut to {contract.max_characters} characters")
     answers = f"{contract.task.kind}, {contract.query_count} queries{', calibrated' if contract.calibrate else ''}"
     console.print(f"task       {answers}; {asking.text}: ... {asking.answer}: ...")

@@ -108,9 +108,9 @@ def released(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, dra
 
 
 def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:
-    """Of the averages, before amplification; with `spent: in-all`, so that the cell's own is what is charged."""
+    """Of the averages, before amplification; with `epsilon_is: amplified`, so that the cell's own is what is charged."""
     asked = epsilon_of(cell)
-    if unit.chosen(GdpOptions).spent == "before":
+    if unit.chosen(GdpOptions).epsilon_is == "nominal":
         return asked
     times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
     return epsilon_before(asked / times, rate_of(contract, cell))
