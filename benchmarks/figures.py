@@ -17,11 +17,11 @@ class Figures:
 
     def at_least(self, name: str, value: float, goal: float, unit: str = "") -> None:
         """A figure that is good when large."""
-        self.lines.append((name, f"{value:,.4g}{unit}", f">= {goal:,g}{unit}", value >= goal))
+        self.lines.append((name, f"{_shown(value)}{unit}", f">= {goal:,g}{unit}", value >= goal))
 
     def at_most(self, name: str, value: float, goal: float, unit: str = "") -> None:
         """A figure that is good when small."""
-        self.lines.append((name, f"{value:,.4g}{unit}", f"<= {goal:,g}{unit}", value <= goal))
+        self.lines.append((name, f"{_shown(value)}{unit}", f"<= {goal:,g}{unit}", value <= goal))
 
     def exactly(self, name: str, value: object, goal: object) -> None:
         """A figure that has one right value."""
@@ -33,6 +33,10 @@ class Figures:
         for name, value, goal, good in self.lines:
             print(f"figure {name}: {value} (goal {goal}) {'ok' if good else 'short'}")
         sys.exit(0 if all(good for *_, good in self.lines) else 1)
+
+
+def _shown(value: float) -> str:
+    return f"{value:,d}" if isinstance(value, int) else f"{value:,.4g}"
 
 
 def seconds(function: Callable[[], object], repeats: int = 5) -> float:

@@ -2,7 +2,7 @@
 
     import dpicl
     session = dpicl.Session()
-    released = session.protect("customers", method="mst_tabicl", epsilon=1, shots=8)
+    released = session.protect("customers", method=NAME, epsilon=1, shots=8)  # of dpicl.methods.METHODS
 
 The product is framework-free, its report and command line too: no orchestrator, no cluster, no
 validation suite. Those stand in `tasks/` and `flows/`, which call it.

@@ -79,7 +79,7 @@ class Unit:
     sampling_rates: tuple[Fraction, ...]
     baselines: bool
     options: CommonOptions
-    asked: tuple[Cell, ...]
+    evaluated_cells: tuple[Cell, ...]
     """Every cell in which the model is asked with demonstrations."""
 
     @property
@@ -90,7 +90,7 @@ class Unit:
     @property
     def systems(self) -> tuple[str, ...]:
         """Every way in which this unit asks the model with demonstrations."""
-        return tuple(dict.fromkeys(cell.system for cell in self.asked))
+        return tuple(dict.fromkeys(cell.system for cell in self.evaluated_cells))
 
     def cells(self, system: str) -> Iterator[Cell]:
         """The private cells of this unit, rates outermost."""

@@ -1,8 +1,8 @@
 """A session: the way from private rows to bytes outside the command line, charged by construction.
 
     session = dpicl.Session()
-    session.quote("customers", method="mst_tabicl", epsilon=1)
-    released = session.protect("customers", method="mst_tabicl", epsilon=1, shots=8)
+    session.quote("customers", method=NAME, epsilon=1)  # of dpicl.methods.METHODS
+    released = session.protect("customers", method=NAME, epsilon=1, shots=8)
     session.budget()
 
 Asked for again, in any order and however often, the same release is the same bytes and costs nothing.

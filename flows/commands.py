@@ -1,6 +1,6 @@
-"""The commands of `dpicl` that need Prefect or a server: what is scheduled and measured.
+"""The commands of `dpicl` that need Prefect or a server: schedules and metrics.
 
-They are contributed by entry points, which are loaded whenever `dpicl` is typed: packages are looked for, and imported by the command.
+They are contributed by entry points, which are loaded by every `dpicl` command: packages are looked for here, and imported by the command.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ for _package in ("prefect", "prefect_dask", "prometheus_client"):
 
 def serve(
     notify: Annotated[
-        str | None, typer.Option(help="A notification block of the server, type/name, told of low budgets, failed checks, stuck runs.")
+        str | None, typer.Option(help="A notification block of the server, as type/name, for low budgets, failed checks and stuck runs.")
     ] = None,
 ) -> None:
-    """Serve all pipelines that name no work pool as deployments, with their schedules, to a Prefect server."""
+    """Serve the pipelines that name no work pool to a Prefect server, as deployments with their schedules."""
     from flows.environment import prepare_environment
 
     prepare_environment()
@@ -36,14 +36,14 @@ def serve(
 def deploy(
     pool: Annotated[
         str | None,
-        typer.Option(help="Work pool of pipelines that name none in their schedule; left out, these are for `dpicl serve`."),
+        typer.Option(help="Work pool of pipelines whose schedule names none. Default: leave them to `dpicl serve`."),
     ] = None,
-    notify: Annotated[str | None, typer.Option(help="As of `dpicl serve`.")] = None,
+    notify: Annotated[str | None, typer.Option(help="As in `dpicl serve`.")] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("prefect.yaml"),
 ) -> None:
-    """Prepare a Prefect server and write prefect.yaml: `prefect deploy --all` then makes the deployments of work pools.
+    """Prepare a Prefect server and write prefect.yaml, from which `prefect deploy --all` deploys to work pools.
 
-    Their workers have this package and the same DPICL_HOME.
+    Their workers need this package and the same DPICL_HOME.
     """
     from flows.environment import prepare_environment
 
@@ -53,15 +53,13 @@ def deploy(
     pipelines = prepare_server(Settings.from_environment(), console, notify)
     count = write_prefect_file(out, pipelines, pool)
     named = "" if out == Path("prefect.yaml") else f" --prefect-file {out}"
-    told = f"{out}: {count} deployments; go on with `prefect deploy --all{named}`"
-    console.print(told, highlight=False, soft_wrap=True)
+    message = f"{out}: {count} deployments; next: `prefect deploy --all{named}`"
+    console.print(message, highlight=False, soft_wrap=True)
 
 
 def metrics(
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve them there instead, until interrupted.")] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to serve them at; names other than this machine's let others read them.")
-    ] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve the metrics at this port until interrupted.")] = None,
+    host: Annotated[str, typer.Option(help="Address to serve at; any but the local one lets others read the metrics.")] = "127.0.0.1",
 ) -> None:
     """Print metrics of runs and budgets in the text format of Prometheus, or serve them at /metrics."""
     from dpicl.engine.state_home import check_one_home

@@ -18,7 +18,8 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 
 from dpicl.engine.artefacts import RESULTS
-from dpicl.engine.execute import FAILURES, Executor, Step, WorkerDied, run_units
+from dpicl.engine.execute import FAILURES, Executor, WorkerDied, run_units
+from dpicl.engine.order import Step
 from dpicl.engine.quote import accounts_of, unheeded_caps
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
@@ -58,7 +59,7 @@ class OnPrefect(Executor):
 
     def call(self, step: Step) -> None:
         """Do a step in the flow's process."""
-        task(step.stage)(*step.references)
+        _: Any = task(step.stage)(*step.references)
 
     def submit(self, step: Step) -> Any:
         """A future of Prefect; models are asked where the GPUs are."""
@@ -116,7 +117,7 @@ class Progress:
     def __init__(self, total: int, finished: int) -> None:
         self._total, self._finished, self._told = total, finished, time.monotonic()
         share = 100 * finished / total if total else 100.0
-        self._artifact = create_progress_artifact(share, description=f"{total} units")
+        self._artifact: Any = create_progress_artifact(share, description=f"{total} units")
 
     def one_more(self) -> None:
         """Another unit has finished, or failed."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from benchmarks.figures import Figures
 from benchmarks.guarantees.neighbour_inputs import MOST_ROWS, Fixed, chosen, neighbours, noised, numbers, table
-from dpicl.audit.persons import owned
+from dpicl.audit.releases import owned
 from dpicl.contract import Contract, load_contract
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid, Origin

@@ -5,9 +5,7 @@ below; a bound above the stated epsilon is a bug. It is run again on mutants, wh
 caught: an audit that catches nothing would prove nothing.
 """
 
-from dpicl.audit.bounds import SURE, epsilon_at_least
-from dpicl.audit.case import AuditCase, Mutant
-from dpicl.audit.cases import CASES, find_case
-from dpicl.audit.run import AuditResult, MutantResult, run_audits
+from dpicl.audit.case import SURE, AuditCase, Mutant, epsilon_at_least
+from dpicl.audit.run import CASES, AuditResult, MutantResult, find_case, run_audits
 
 __all__ = ["CASES", "SURE", "AuditCase", "AuditResult", "Mutant", "MutantResult", "epsilon_at_least", "find_case", "run_audits"]

@@ -1,4 +1,8 @@
-"""Audits of a noisy count and of the category that a noisy histogram elects."""
+"""Audits of noisy counts: alone, as a histogram's mode, of right answers on held-out rows, and all that MST measures.
+
+Each count and choice of MST has an audit of its own, which sees 0.8 times the noise; its whole release takes a
+thousand times as long, and what is caught there is a budget that is spent more than once.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Event, Trial, low_bits
-from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise, low_bits
+from dpicl.audit.neighbours import numbers
+from dpicl.contract.models import Contract
+from dpicl.contract.sources import Split
 from dpicl.mechanisms.noisy_count import noisy_counts, noisy_modes
+from dpicl.methods import Options, held_out_evaluation, unit_of
+from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Stream
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, measure, measure_with
+from dpicl.types import PrivateCodes
 
+Counting = Callable[[Sequence[int], Stream], list[int]]
+"""Counts, and a noisy one of each."""
 CATEGORIES = 6
 """Among so many the largest noisy count is rarely negative, which tells most."""
 _COUNT_EVENTS: dict[str, Event] = {
@@ -22,7 +33,7 @@ _COUNT_EVENTS: dict[str, Event] = {
 }
 
 
-def _count(release: Callable[[list[int], Stream], list[int]]) -> Trial:
+def _count(release: Counting) -> Trial:
     """No row, and one."""
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
@@ -31,36 +42,19 @@ def _count(release: Callable[[list[int], Stream], list[int]]) -> Trial:
     return Trial(draw, _COUNT_EVENTS)
 
 
-def _noisy(epsilon: Fraction) -> Callable[[list[int], Stream], list[int]]:
+def _noisy(epsilon: Fraction) -> Counting:
     return lambda counts, stream: noisy_counts(counts, epsilon=epsilon, stream=stream)
 
 
-def _even_steps(counts: list[int], stream: Stream) -> list[int]:
+def _even_steps(counts: Sequence[int], stream: Stream) -> list[int]:
     """Noise of about the right size that never touches the last bit."""
     noise = noisy_counts([0] * len(counts), epsilon=Fraction(2), stream=stream)
     return [count + 2 * more for count, more in zip(counts, noise, strict=True)]
 
 
-def _exact_zero(counts: list[int], stream: Stream) -> list[int]:
+def _exact_zero(counts: Sequence[int], stream: Stream) -> list[int]:
     noisy = noisy_counts(counts, epsilon=Fraction(1), stream=stream)
     return [released if count else 0 for count, released in zip(counts, noisy, strict=True)]
-
-
-def count_case() -> AuditCase:
-    """One count."""
-    return AuditCase(
-        "noisy-count",
-        "noisy count",
-        1.0,
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
-        _count(_noisy(Fraction(1))),
-        (
-            less_noise(_count(_noisy(LESS_NOISE))),
-            Mutant("even-steps", "noise is always even, so that the last bit is the true count's", _count(_even_steps)),
-            Mutant("exact-zero", "a count of zero is released without noise", _count(_exact_zero)),
-        ),
-    )
 
 
 Modes = Callable[[Sequence[Sequence[int]], Fraction, Stream], list[int]]
@@ -79,6 +73,9 @@ def present_only(histograms: Sequence[Sequence[int]], epsilon: Fraction, stream:
     return [codes[mode] for codes, mode in zip(present, noisy_modes(occurring, epsilon=epsilon, stream=stream), strict=True)]
 
 
+PRESENT_ONLY = "present-only", "only categories that occur are counted, so that a single one is released without noise"
+
+
 def _mode(modes: Modes, epsilon: Fraction = Fraction(1)) -> Trial:
     """Empty categories, and one row in the last."""
 
@@ -89,21 +86,100 @@ def _mode(modes: Modes, epsilon: Fraction = Fraction(1)) -> Trial:
     return Trial(draw, {"the last": lambda modes: modes == CATEGORIES - 1})
 
 
-def mode_case() -> AuditCase:
-    """The mode of one histogram."""
-    return AuditCase(
-        "noisy-mode",
-        f"mode of a noisy histogram of {CATEGORIES} categories",
-        1.0,
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
-        _mode(plain_modes),
-        (
-            less_noise(_mode(plain_modes, LESS_NOISE)),
-            Mutant(
-                "present-only",
-                "only categories that occur are counted, so that a single one is released without noise",
-                _mode(present_only),
-            ),
-        ),
+_UNIT = unit_of(GdpTabicl.name, "audit", 0, (1.0,), (1,), (), False, Options())
+_COUNTS = len(held_out_evaluation.measured_cells(_UNIT)) + 1
+"""Of one unit: right answers of each cell, and the rows."""
+
+
+def _held_out(epsilon: Fraction) -> Contract:
+    return numbers({"age": 1}).model_copy(update={"split": Split(test_fraction=0.5, evaluation_epsilon=float(epsilon))})
+
+
+def _evaluated(epsilon: Fraction) -> Counting:
+    contract = _held_out(epsilon)
+    return lambda counts, stream: held_out_evaluation.released_counts(counts, contract, _UNIT, stream)
+
+
+def _exact_rows(counts: Sequence[int], stream: Stream) -> list[int]:
+    noisy = _evaluated(Fraction(1))(counts, stream)
+    noisy[_COUNTS - 1 :: _COUNTS] = counts[_COUNTS - 1 :: _COUNTS]
+    return noisy
+
+
+def _evaluation(release: Counting) -> Trial:
+    """No held-out row, and one that every cell answers correctly."""
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        return np.array(release([int(which)] * _COUNTS * count, stream), dtype=np.int64).reshape(count, _COUNTS)
+
+    events: dict[str, Event] = {
+        "all at least one": lambda counts: np.asarray((counts >= 1).all(axis=1)),
+        "one row": lambda counts: counts[:, -1] >= 1,
+    }
+    return Trial(draw, events)
+
+
+_MST_EPSILON, _SIZES = 2.0, (2, 2, 2)
+"""Two columns and the label: one pair to choose, or none."""
+
+
+def _marginals(measured: Callable[[ExactCounts, Stream], Sequence[NoisyMarginal]]) -> Trial:
+    """No row, and one; the events are that every count of its cells points to it, or to none, by the choice of the pair."""
+    tables = {which: ExactCounts.of(PrivateCodes(np.ones((int(which), 3), dtype=np.uint8)), _SIZES) for which in (False, True)}
+
+    def scores(which: bool, stream: Stream) -> tuple[int, int, int]:
+        """Whether a pair was chosen; the least and the largest count of the cells that a row of ones is in."""
+        marginals = measured(tables[which], stream)
+        counts = [int(marginal.counts.flat[-1]) for marginal in marginals]
+        return int(len(marginals[-1].columns) == 3), min(counts), max(counts)
+
+    return Trial(
+        lambda which, count, stream: np.array([scores(which, stream) for _ in range(count)]),
+        {
+            "a pair, and a row": lambda scores: (scores[:, 0] == 1) & (scores[:, 1] >= 1),
+            "no pair, and a row": lambda scores: (scores[:, 0] == 0) & (scores[:, 1] >= 1),
+            "a row": lambda scores: scores[:, 1] >= 1,
+            "no row": lambda scores: scores[:, 2] <= 0,
+        },
     )
+
+
+def _with(shares: Shares) -> Trial:
+    return _marginals(lambda exact, stream: measure_with(exact, shares, stream))
+
+
+_EVALUATION = held_out_evaluation.cost(_held_out(Fraction(1)), _UNIT)
+CASES = (
+    AuditCase("noisy-count", "noisy count", 1.0, _count(_noisy(Fraction(1)))).with_mutants(
+        less_noise(_count(_noisy(LESS_NOISE))),
+        Mutant("even-steps", "noise is always even, so that the last bit is the true count's", _count(_even_steps)),
+        Mutant("exact-zero", "a count of zero is released without noise", _count(_exact_zero)),
+    ),
+    AuditCase("noisy-mode", f"mode of a noisy histogram of {CATEGORIES} categories", 1.0, _mode(plain_modes)).with_mutants(
+        less_noise(_mode(plain_modes, LESS_NOISE)),
+        Mutant(*PRESENT_ONLY, _mode(present_only)),
+    ),
+    AuditCase(
+        "held-out-evaluation",
+        "noisy counts of right answers on held-out rows",
+        _EVALUATION.epsilon,
+        _evaluation(_evaluated(Fraction(1))),
+        _EVALUATION.neighbours,
+        _EVALUATION.unit,
+    ).with_mutants(
+        less_noise(_evaluation(_evaluated(LESS_NOISE))),
+        Mutant("exact-rows", "the number of held-out rows is released without noise", _evaluation(_exact_rows)),
+        Mutant("whole-epsilon-each", "every count spends what all of them may", _evaluation(_noisy(Fraction(1)))),
+    ),
+    AuditCase(
+        "mst-release",
+        "whole release of counts and chosen pairs",
+        _MST_EPSILON,
+        _marginals(lambda exact, stream: measure(exact, epsilon=_MST_EPSILON, stream=stream)),
+        share=20,
+        near=0.5,
+    ).with_mutants(
+        Mutant("half-noise", "noise of half the scale", _with(Shares.of(2 * _MST_EPSILON, len(_SIZES) - 1))),
+        Mutant("whole-budget-each", "every count spends the whole epsilon", _with(Shares(*[Fraction(_MST_EPSILON)] * 3))),
+    ),
+)

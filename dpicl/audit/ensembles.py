@@ -1,24 +1,24 @@
-"""Audits of answers that an ensemble of prompts gives together, where one row changes the answer of one prompt."""
+"""Audits of ensembles of prompts: answers given together, where one row changes one prompt, and how records are placed into prompts."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from scipy import stats
 
-from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Event, Trial
-from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.accounting.amplification import amplified_epsilon
+from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
+from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
+from dpicl.mechanisms.keyed_subsets import KEY_BYTES, identities, keyed_subsets, record_marks
 from dpicl.mechanisms.noisy_embedding import SCALE, EmbeddingNoise, whole_vectors
-from dpicl.mechanisms.noisy_max import gaussian_maxima
+from dpicl.mechanisms.noisy_max import exponential_maxima, gaussian_maxima
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.randomness import Stream
 
-ADD = Neighbours.ADD_OR_REMOVE_ONE
 EPSILON, SIGMA = 1.0, Fraction(1)
 
 
@@ -30,79 +30,116 @@ def delta_of(epsilon: float, sigma: float) -> float:
 
 DELTA = delta_of(EPSILON, float(SIGMA))
 _HARD = TokenNoise("gaussian", SIGMA)
-_BALLOTS = {True: (1, 2), False: (0, 3)}
+_VOTE_COUNTS = {True: (1, 2), False: (0, 3)}
 """Three prompts; behind by one and by three votes the first label wins as often as tells most at epsilon = sigma = 1."""
 
 
 def _votes(noise: TokenNoise) -> Trial:
-    """Hard votes for two labels; whether the first is elected."""
+    """Hard votes for two labels; whether the first is selected."""
     assert noise.amount is not None
     variance = noise.amount**2 * noise.squared_movement
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return gaussian_maxima([[vote * UNITS for vote in _BALLOTS[which]]] * count, variance=variance, stream=stream)
+        return gaussian_maxima([[vote * UNITS for vote in _VOTE_COUNTS[which]]] * count, variance=variance, stream=stream)
 
-    return Trial(draw, {"the first": lambda elected: elected == 0}, delta=DELTA)
-
-
-def votes_case() -> AuditCase:
-    """One prompt of three changes its label."""
-    return AuditCase(
-        "ensemble-votes",
-        f"label elected by hard votes of prompts, at delta = {DELTA:.3f}",
-        EPSILON,
-        ADD,
-        "row",
-        _votes(_HARD),
-        (
-            less_noise(_votes(replace(_HARD, amount=SIGMA / LESS_NOISE))),
-            Mutant("added-vote", "the noise is for one vote more, where one row changes a vote", _votes(replace(_HARD, row_is_voter=True))),
-        ),
-    )
+    return Trial(draw, {"the first": lambda selected: selected == 0}, delta=DELTA)
 
 
 CENTRE, RADIUS = np.array([0.25, -0.5]), 2.0
 _OWN = np.array([30.0, 40.0])
 """What the row's answer is embedded as, far outside the ball; without the row it lies opposite."""
-_ANSWERS = 2
 
 
-def _embedded(which: bool, answers: int) -> np.ndarray:
-    """Whole vectors of one answer that the row changes, and of others that it does not."""
-    rows = np.vstack([_OWN if which else -_OWN, np.zeros((answers - 1, 2))])
-    return whole_vectors(rows + CENTRE, centre=CENTRE, radius=RADIUS)
-
-
-def _beyond(share: float) -> Event:
-    return lambda sums: sums @ (_OWN / np.linalg.norm(_OWN)) >= share * SCALE
-
-
-def _embedding(noise: EmbeddingNoise, answers: int = _ANSWERS) -> Trial:
+def _embedding(noise: EmbeddingNoise, answers: int = 2) -> Trial:
     """Noisy sums, and how far they lie in the direction of the row's answer: at 2 tells most at epsilon = sigma = 1."""
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        sums = np.tile(_embedded(which, answers).sum(axis=0), count)
+        rows = np.vstack([_OWN if which else -_OWN, np.zeros((answers - 1, 2))])  # one answer that the row changes, and others
+        sums = np.tile(whole_vectors(rows + CENTRE, centre=CENTRE, radius=RADIUS).sum(axis=0), count)
         return np.array(noisy_sums(sums, variance=noise.variance, stream=stream), dtype=np.float64).reshape(count, 2)
 
-    return Trial(draw, {f"beyond {share:g}": _beyond(share) for share in (0.0, 2.0)}, delta=DELTA)
+    def beyond(share: float) -> Event:
+        return lambda sums: sums @ (_OWN / np.linalg.norm(_OWN)) >= share * SCALE
+
+    return Trial(draw, {f"beyond {share:g}": beyond(share) for share in (0.0, 2.0)}, delta=DELTA)
 
 
-def embedding_case() -> AuditCase:
-    """One answer moves from one side of the ball to the other."""
-    return AuditCase(
-        "ensemble-embedding",
-        f"noisy sum of embedded answers, at delta = {DELTA:.3f}",
-        EPSILON,
-        ADD,
-        "row",
-        _embedding(EmbeddingNoise(SIGMA)),
-        (
-            less_noise(_embedding(EmbeddingNoise(SIGMA / LESS_NOISE))),
-            Mutant(
-                "one-radius",
-                "the noise is for a movement of one radius, where an answer may move by two",
-                _embedding(EmbeddingNoise(SIGMA / 2)),
-            ),
-            Mutant("only-answer", "a single answer is released without noise", _embedding(EmbeddingNoise(None), answers=1)),
+RATE, NOMINAL = Fraction(1, 2), Fraction(2)
+PROMPTS, MANY_PROMPTS = 2, 4
+"""With few the loss of one row is likeliest to be seen; with many those show that move together."""
+_COMMON, _ROW = b"a", b"b"
+_HALF = [_COMMON, _ROW] * 10
+_ALIKE = {which: [_ROW] * which + [_COMMON] * 4 for which in (True, False)}
+"""Equal records, before which another is inserted."""
+_HALVES = {which: _HALF + [_COMMON] * which + _HALF for which in (True, False)}
+"""Records in turn, in two halves between which another is inserted."""
+
+
+@dataclass(frozen=True)
+class _Keyed:
+    """The right placement into so many prompts, at a rate."""
+
+    prompts: int = PROMPTS
+    rate: Fraction = RATE
+
+    def places(self, marks: np.ndarray, key: bytes, query: int) -> np.ndarray:
+        """The prompt of every record."""
+        return keyed_subsets(marks, key=key, query=query, sampling_rate=self.rate, subset_count=self.prompts)
+
+
+class _InTurn(_Keyed):
+    """Mutant: record i is dealt to prompt i mod M, if it takes part."""
+
+    def places(self, marks: np.ndarray, key: bytes, query: int) -> np.ndarray:
+        """By the order of the records."""
+        left_out = super().places(marks, key, query) == LEFT_OUT
+        return np.where(left_out, LEFT_OUT, np.arange(len(marks)) % self.prompts)
+
+
+def _placed(placement: _Keyed, tables: dict[bool, list[bytes]] = _ALIKE, epsilon: Fraction = NOMINAL) -> Trial:
+    """A prompt answers `b` if it holds one; whether `a` is selected, or `b`."""
+    noise = TokenNoise("exponential", epsilon)
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        key, records = stream.bytes(KEY_BYTES), tables[which]
+        marks, owned = record_marks(identities(records), key=key), np.array(records) == _ROW
+        placed = [placement.places(marks, key, query)[owned].tolist() for query in range(count)]
+        holding = [len({*places} - {LEFT_OUT}) for places in placed]
+        votes = [[(placement.prompts - some) * UNITS, some * UNITS] for some in holding]
+        return exponential_maxima(votes, epsilon=noise.amount, spread=noise.spread, stream=stream)
+
+    return Trial(draw, {"a": lambda selected: selected == 0, "b": lambda selected: selected == 1})
+
+
+CASES = (
+    AuditCase("ensemble-votes", f"label selected by hard votes of prompts, at delta = {DELTA:.3f}", EPSILON, _votes(_HARD)).with_mutants(
+        less_noise(_votes(replace(_HARD, amount=SIGMA / LESS_NOISE))),
+        Mutant("added-vote", "the noise is for an added vote, where one row changes a vote", _votes(replace(_HARD, row_is_voter=True))),
+    ),
+    AuditCase(
+        "ensemble-embedding", f"noisy sum of embedded answers, at delta = {DELTA:.3f}", EPSILON, _embedding(EmbeddingNoise(SIGMA))
+    ).with_mutants(
+        less_noise(_embedding(EmbeddingNoise(SIGMA / LESS_NOISE))),
+        Mutant(
+            "one-radius",
+            "the noise is for a movement of one radius, where an answer may move by two",
+            _embedding(EmbeddingNoise(SIGMA / 2)),
         ),
-    )
+        Mutant("only-answer", "a single answer is released without noise", _embedding(EmbeddingNoise(None), answers=1)),
+    ),
+    AuditCase(
+        "keyed-subsets",
+        "label selected by prompts of keyed subsets of a sample",
+        amplified_epsilon(float(NOMINAL), RATE),
+        _placed(_Keyed()),
+        share=10,
+    ).with_mutants(
+        less_noise(_placed(_Keyed(), epsilon=NOMINAL * LESS_NOISE)),
+        Mutant("no-subsample", "every row takes part, yet amplification is claimed", _placed(_Keyed(rate=Fraction(1)))),
+        Mutant(
+            "in-turn",
+            "records are dealt out in turn, so that one that is inserted moves all behind it",
+            _placed(_InTurn(MANY_PROMPTS), _HALVES),
+        ),
+    ),
+)

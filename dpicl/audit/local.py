@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Trial
-from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise
 from dpicl.audit.neighbours import contract_of, rows
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.mechanisms.unary_encoding import report, unary
@@ -17,7 +18,6 @@ from dpicl.methods.options import LdpOptions
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.local.observed import Reported
-from dpicl.tabular.local.tally import Tally
 
 CLIENTS, FEW_CLIENTS = 100, 10
 """Clients per run who report once, or all their answers: their noise is drawn in one go."""
@@ -41,31 +41,6 @@ def _report(epsilon: float, categories: int, *, lie_left_out: bool = False) -> T
     return Trial(draw, {"report is 0": lambda reports: reports == 0, "report is 1": lambda reports: reports == 1}, per_run=CLIENTS)
 
 
-def randomised_response(categories: int) -> AuditCase:
-    """One report of one answer."""
-    return AuditCase(
-        f"randomised-response-{categories}",
-        f"randomised response over {categories} categories",
-        1.0,
-        Neighbours.REPLACE_ONE,
-        "client",
-        _report(1.0, categories),
-        (
-            less_noise(_report(float(LESS_NOISE), categories)),
-            Mutant(
-                "lie-left-out",
-                "no lie is ever the second category, so that this report is always true",
-                _report(1.0, categories, lie_left_out=True),
-            ),
-        ),
-    )
-
-
-def _each(tally: Tally) -> np.ndarray:
-    """Cells of all reports, one by one: clients of one answer are alike, and so are the cells of all questions."""
-    return np.concatenate([np.repeat(np.arange(len(counts)), counts) for counts in tally.counts])
-
-
 def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
     """A client who differs in every answer; the events are that all reports fit one neighbour."""
     declared = {"type": "category", "categories": ["no", "yes"]}
@@ -76,56 +51,19 @@ def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
         table = rows(contract, {**dict.fromkeys(contract.columns, "yes" if which else "no"), "place": 0}, count)
         draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
         collected = collect(table, contract, unit, draws)[Cell("reports", epsilon)]
-        return collected.stored if isinstance(collected, Reported) else _each(collected)
+        if isinstance(collected, Reported):
+            return collected.stored
+        # clients of one answer are alike, and so are the cells of all questions
+        return np.concatenate([np.repeat(np.arange(len(counts)), counts) for counts in collected.counts])
 
-    if options.design != "all-columns":
-        return Trial(
-            draw, {"the answer fits the one": lambda cells: cells == 0, "fits the other": lambda cells: cells == _LAST}, per_run=FEW_CLIENTS
-        )
-    return Trial(
-        draw,
-        {
+    if options.design == "all-columns":
+        events: dict[str, Event] = {
             "all reports fit the one": lambda codes: (codes == _ONE).all(axis=1),
             "all fit the other": lambda codes: (codes == _OTHER).all(axis=1),
-        },
-        per_run=FEW_CLIENTS,
-    )
-
-
-def client_collection() -> AuditCase:
-    """All reports of one client, label included."""
-    stated = 2.0
-    return AuditCase(
-        "client-collection",
-        "all reports of one client",
-        stated,
-        Neighbours.REPLACE_ONE,
-        "client",
-        _collection(stated),
-        (
-            less_noise(_collection(stated * float(LESS_NOISE))),
-            Mutant("label-for-free", "the budget is shared among all answers but the label", _collection(stated * ANSWERS / (ANSWERS - 1))),
-        ),
-    )
-
-
-def question_collection() -> AuditCase:
-    """The answer of one client to one question, on two of three columns and the label."""
-    stated = 2.0
-    return AuditCase(
-        "client-question",
-        "one client's answer over the cells of several columns",
-        stated,
-        Neighbours.REPLACE_ONE,
-        "client",
-        _collection(stated, _SUBSET),
-        (
-            less_noise(_collection(stated * float(LESS_NOISE), _SUBSET)),
-            Mutant(
-                "budget-for-every-column", "the answer spends the budget once for each of its columns", _collection(3 * stated, _SUBSET)
-            ),
-        ),
-    )
+        }
+    else:
+        events = {"the answer fits the one": lambda cells: cells == 0, "fits the other": lambda cells: cells == _LAST}
+    return Trial(draw, events, per_run=FEW_CLIENTS)
 
 
 def _bits(epsilon: float, *, likelier: bool = False) -> Trial:
@@ -145,21 +83,38 @@ def _bits(epsilon: float, *, likelier: bool = False) -> Trial:
     )
 
 
-def unary_encoding() -> AuditCase:
-    """One report as bits."""
-    return AuditCase(
-        "unary-encoding",
-        "unary encoding of one of seven categories",
-        1.0,
-        Neighbours.REPLACE_ONE,
-        "client",
-        _bits(1.0),
-        (
-            less_noise(_bits(float(LESS_NOISE))),
+_client = partial(AuditCase, neighbours=Neighbours.REPLACE_ONE, unit="client")
+_STATED = 2.0
+CASES = (
+    *(
+        _client(
+            f"randomised-response-{categories}", f"randomised response over {categories} categories", 1.0, _report(1.0, categories)
+        ).with_mutants(
+            less_noise(_report(float(LESS_NOISE), categories)),
             Mutant(
-                "likelier-truth",
-                "the client's own bit is set in three of four reports, at the price of one of two",
-                _bits(1.0, likelier=True),
+                "lie-left-out",
+                "no lie is ever the second category, so that this report is always true",
+                _report(1.0, categories, lie_left_out=True),
             ),
+        )
+        for categories in (2, 3, 7, 200)
+    ),
+    _client("unary-encoding", "unary encoding of one of seven categories", 1.0, _bits(1.0)).with_mutants(
+        less_noise(_bits(float(LESS_NOISE))),
+        Mutant(
+            "likelier-truth",
+            "the client's own bit is set in three of four reports, at the price of one of two",
+            _bits(1.0, likelier=True),
         ),
-    )
+    ),
+    _client("client-collection", "all reports of one client", _STATED, _collection(_STATED)).with_mutants(
+        less_noise(_collection(_STATED * float(LESS_NOISE))),
+        Mutant("label-for-free", "the budget is shared among all answers but the label", _collection(_STATED * ANSWERS / (ANSWERS - 1))),
+    ),
+    _client(
+        "client-question", "one client's answer over the cells of several columns", _STATED, _collection(_STATED, _SUBSET)
+    ).with_mutants(
+        less_noise(_collection(_STATED * float(LESS_NOISE), _SUBSET)),
+        Mutant("budget-for-every-column", "the answer spends the budget once for each of its columns", _collection(3 * _STATED, _SUBSET)),
+    ),
+)

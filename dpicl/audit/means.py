@@ -12,9 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Event, Trial, low_bits
-from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise, low_bits
 from dpicl.mechanisms.noisy_mean import Grid, Origin, noisy_means
 from dpicl.randomness import Stream
 
@@ -79,14 +77,6 @@ def points_to_more(means: np.ndarray, zero: float, more: float) -> np.ndarray:
     return (sums >= (VALUE - zero) * ROWS + more - zero) & (counts >= ROWS + 1)
 
 
-def _events(zero: float) -> dict[str, Event]:
-    return {
-        "a row more, clipped": lambda means: points_to_more(means, zero, LARGEST),
-        "a row more, as it is": lambda means: points_to_more(means, zero, BEYOND * LARGEST),
-        "last bit": low_bits,
-    }
-
-
 def _mean(grid: Grid, epsilon: Fraction = Fraction(1)) -> Trial:
     without = np.full(ROWS, float(VALUE))
     values = {False: without, True: np.append(without, float(BEYOND * LARGEST))}
@@ -94,22 +84,24 @@ def _mean(grid: Grid, epsilon: Fraction = Fraction(1)) -> Trial:
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         return np.array(noisy_means([values[which]] * count, grid, epsilon=epsilon, stream=stream))
 
-    return Trial(draw, _events(grid.zero))
+    events: dict[str, Event] = {
+        "a row more, clipped": lambda means: points_to_more(means, grid.zero, LARGEST),
+        "a row more, as it is": lambda means: points_to_more(means, grid.zero, BEYOND * LARGEST),
+        "last bit": low_bits,
+    }
+    return Trial(draw, events)
 
 
-def mean_case(origin: Origin) -> AuditCase:
-    """The mean of one column."""
+HALVED = "halved-sensitivity", "the sum's noise is for half of what one row can move"
+
+
+def _case(origin: Origin, where: str) -> AuditCase:
     grid = Grid(-LARGEST, LARGEST, 1, origin)
-    return AuditCase(
-        f"noisy-mean-{origin}",
-        f"noisy mean, sums from the {'middle' if origin == 'centre' else 'lower bound'}",
-        1.0,
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
-        _mean(grid),
-        (
-            less_noise(_mean(grid, LESS_NOISE)),
-            Mutant("halved-sensitivity", "the sum's noise is for half of what one row can move", _mean(halved(grid))),
-            Mutant("no-clip", "values are not clipped to the bounds", _mean(NoClip(-LARGEST, LARGEST, 1, origin))),
-        ),
+    return AuditCase(f"noisy-mean-{origin}", f"noisy mean, sums from the {where}", 1.0, _mean(grid)).with_mutants(
+        less_noise(_mean(grid, LESS_NOISE)),
+        Mutant(*HALVED, _mean(halved(grid))),
+        Mutant("no-clip", "values are not clipped to the bounds", _mean(NoClip(-LARGEST, LARGEST, 1, origin))),
     )
+
+
+CASES = (_case("centre", "middle"), _case("lower", "lower bound"))

@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Event, Trial
-from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.noisy_max import exponential_maxima
 from dpicl.mechanisms.sparse_vector import SparseVector
@@ -36,13 +35,6 @@ def delta_of(epsilon: float, variance: float) -> float:
 DELTA = delta_of(EPSILON, float(VARIANCE))
 
 
-def _ahead_by(gap: int) -> Event:
-    return lambda sums: sums[:, 0] - sums[:, 1] >= gap
-
-
-_GAPS = {f"ahead by {gap}": _ahead_by(gap) for gap in range(1, 8)}
-
-
 def _two_counts(variance: Fraction) -> Trial:
     """One vote for the first, or for the second."""
 
@@ -50,39 +42,28 @@ def _two_counts(variance: Fraction) -> Trial:
         votes = np.tile(_ONE if which else _OTHER, count)
         return np.array(noisy_sums(votes, variance=variance, stream=stream)).reshape(count, 2)
 
-    return Trial(draw, _GAPS, delta=DELTA)
+    def ahead_by(gap: int) -> Event:
+        return lambda sums: sums[:, 0] - sums[:, 1] >= gap
+
+    return Trial(draw, {f"ahead by {gap}": ahead_by(gap) for gap in range(1, 8)}, delta=DELTA)
 
 
-def gaussian_case() -> AuditCase:
-    """Two counts, one vote moved."""
-    return AuditCase(
-        "discrete-gaussian",
-        f"discrete Gaussian noise on two counts, at delta = {DELTA:.3f}",
-        EPSILON,
-        Neighbours.REPLACE_ONE,
-        "row",
-        _two_counts(VARIANCE),
-        (
-            less_noise(_two_counts(VARIANCE / LESS_NOISE**2)),
-            Mutant("one-count", "the noise is for a change of one count, where one row changes two", _two_counts(VARIANCE / SQUARES)),
-        ),
-    )
-
-
-def _maximum(one: tuple[int, ...], other: tuple[int, ...], epsilon: Fraction, spread: int) -> Trial:
-    """Whether the last candidate is elected."""
+def _maximum(one: tuple[int, ...], other: tuple[int, ...], epsilon: Fraction) -> Trial:
+    """Whether the last candidate is selected."""
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return exponential_maxima([one if which else other] * count, epsilon=epsilon, spread=spread, stream=stream)
+        return exponential_maxima([one if which else other] * count, epsilon=epsilon, spread=1, stream=stream)
 
-    return Trial(draw, {"the last": lambda elected: elected == len(one) - 1})
+    return Trial(draw, {"the last": lambda selected: selected == len(one) - 1})
 
 
 QUESTIONS, THRESHOLD, SPARSE_EPSILON = 6, 1, 2.0
 """Before the one that is answered with yes: among so many a loud threshold is the likeliest reason."""
 
 
-def _questions(threshold_noises: Callable[[SparseVector, int, Stream], np.ndarray], epsilon: Fraction) -> Trial:
+def _questions(
+    epsilon: Fraction, threshold_noises: Callable[[SparseVector, int, Stream], np.ndarray] = SparseVector.threshold_noises
+) -> Trial:
     """Sums that a row moves up, and a last one that it does not; whether that is the first below the threshold."""
     vector = SparseVector(epsilon, 1)
 
@@ -95,38 +76,30 @@ def _questions(threshold_noises: Callable[[SparseVector, int, Stream], np.ndarra
     return Trial(draw, {"the last": lambda hits: hits})
 
 
-def sparse_case() -> AuditCase:
-    """Many questions, one yes."""
-    return AuditCase(
-        "sparse-vector",
-        f"first of {QUESTIONS + 1} sums below a threshold",
-        SPARSE_EPSILON,
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
-        _questions(SparseVector.threshold_noises, Fraction(SPARSE_EPSILON)),
-        (
-            less_noise(_questions(SparseVector.threshold_noises, Fraction(SPARSE_EPSILON) * LESS_NOISE)),
-            Mutant(
-                "exact-threshold",
-                "the threshold has no noise",
-                _questions(lambda _vector, count, _stream: np.zeros(count, dtype=np.int64), Fraction(SPARSE_EPSILON)),
-            ),
-        ),
-    )
+def _exact_threshold(_vector: SparseVector, count: int, _stream: Stream) -> np.ndarray:
+    return np.zeros(count, dtype=np.int64)
 
 
-def max_case() -> AuditCase:
-    """The elected of two candidates, of whom one has a vote and the other may have it too."""
-    stated = Fraction(EPSILON)
-    return AuditCase(
-        "noisy-max",
-        "noisy maximum of two votes",
+CASES = (
+    AuditCase(
+        "discrete-gaussian",
+        f"discrete Gaussian noise on two counts, at delta = {DELTA:.3f}",
         EPSILON,
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
-        _maximum((1, 1), (1, 0), stated, 1),
-        (
-            less_noise(_maximum((1, 1), (1, 0), stated * LESS_NOISE, 1)),
-            Mutant("moved-vote", "the noise is for a vote more, where one row moves a vote", _maximum(_OTHER, _ONE, stated, 1)),
-        ),
-    )
+        _two_counts(VARIANCE),
+        Neighbours.REPLACE_ONE,
+    ).with_mutants(
+        less_noise(_two_counts(VARIANCE / LESS_NOISE**2)),
+        Mutant("one-count", "the noise is for a change of one count, where one row changes two", _two_counts(VARIANCE / SQUARES)),
+    ),
+    # two candidates, of whom one has a vote and the other may have one
+    AuditCase("noisy-max", "noisy maximum of two votes", EPSILON, _maximum((1, 1), (1, 0), Fraction(EPSILON))).with_mutants(
+        less_noise(_maximum((1, 1), (1, 0), Fraction(EPSILON) * LESS_NOISE)),
+        Mutant("moved-vote", "the noise is for an added vote, where one row moves a vote", _maximum(_OTHER, _ONE, Fraction(EPSILON))),
+    ),
+    AuditCase(
+        "sparse-vector", f"first of {QUESTIONS + 1} sums below a threshold", SPARSE_EPSILON, _questions(Fraction(SPARSE_EPSILON))
+    ).with_mutants(
+        less_noise(_questions(Fraction(SPARSE_EPSILON) * LESS_NOISE)),
+        Mutant("exact-threshold", "the threshold has no noise", _questions(Fraction(SPARSE_EPSILON), _exact_threshold)),
+    ),
+)

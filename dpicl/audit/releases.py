@@ -1,4 +1,4 @@
-"""Audits of whole central releases: every group, and the subsample before it."""
+"""Audits of whole central releases: every group, the subsample before it, and persons with many rows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Draw, Trial, low_bits
-from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
-from dpicl.audit.counts import Modes, plain_modes, present_only
-from dpicl.audit.means import BEYOND, ROWS, VALUE, NoClip, NoiseOf, halved, points_to_more
+from dpicl.audit.case import LESS_NOISE, AuditCase, Draw, Mutant, Trial, less_noise, low_bits
+from dpicl.audit.counts import PRESENT_ONLY, Modes, plain_modes, present_only
+from dpicl.audit.means import BEYOND, HALVED, ROWS, VALUE, NoClip, NoiseOf, halved, points_to_more
 from dpicl.audit.neighbours import CATEGORIES, SHOTS, category, in_every_group, joined, numbers
+from dpicl.contract import Contract
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import Options, gdp_tabicl, unit_of
@@ -23,6 +23,7 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.central.group import assign, partition
+from dpicl.types import PrivateTable
 
 LARGEST = {"a": 100, "b": 400}
 """Upper bounds by column: far apart, so that a mix-up of columns shows."""
@@ -42,16 +43,12 @@ def _means(columns: Sequence[str], draw: Draw) -> Trial:
         {
             "a row more, clipped": lambda means: more(means, 1),
             "a row more, as it is": lambda means: more(means, BEYOND),
-            "last bit": _last_bit,
+            "last bit": lambda means: low_bits(np.ascontiguousarray(means[:, -1])),
         },
     )
 
 
-def _last_bit(means: np.ndarray) -> np.ndarray:
-    return low_bits(np.ascontiguousarray(means[:, -1]))
-
-
-def in_runs(count: int, release: Callable[[], Sequence[Any]]) -> np.ndarray:
+def _in_runs(count: int, release: Callable[[], Sequence[Any]]) -> np.ndarray:
     """So many runs, of which every release makes `SHOTS`."""
     released = chain.from_iterable(release() for _ in range(-(-count // SHOTS)))
     return np.array(list(islice(released, count)))
@@ -71,7 +68,7 @@ def _release(columns: Sequence[str], epsilon: float, options: AggregateOptions =
             released = aggregate(table, members, groups, contract, epsilon=epsilon, options=options, stream=stream)
             return [[float(group.values[name]) for name in columns] for group in released.groups]
 
-        return in_runs(count, release)
+        return _in_runs(count, release)
 
     return _means(columns, draw)
 
@@ -89,73 +86,15 @@ def _averages(columns: Sequence[str], grids: Sequence[Grid], shares: Sequence[Fr
     return _means(columns, draw)
 
 
-def one_column_case() -> AuditCase:
-    """A release of one number."""
-    grid = GRIDS["a"]
-    return AuditCase(
-        "gdp-release-1-column",
-        "whole central release of one number",
-        1.0,
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
-        _release("a", 1.0),
-        (
-            less_noise(_averages("a", [grid], [LESS_NOISE])),
-            Mutant(
-                "halved-sensitivity", "the sum's noise is for half of what one row can move", _averages("a", [halved(grid)], [Fraction(1)])
-            ),
-        ),
-    )
-
-
-def two_columns_case() -> AuditCase:
-    """A release of two numbers."""
-    a, b = GRIDS["a"], GRIDS["b"]
-    shares = [Fraction(1), Fraction(1)]
-    shifted = NoiseOf(b.low, b.high, b.step, b.origin, a)
-    unclipped = [a, NoClip(b.low, b.high, b.step, b.origin)]
-    return AuditCase(
-        "gdp-release-2-columns",
-        "whole central release of two numbers",
-        2.0,
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
-        _release("ab", 2.0),
-        (
-            Mutant("whole-budget-each", "each column spends the whole epsilon", _averages("ab", [a, b], [Fraction(2)] * 2)),
-            Mutant("shifted-bounds", "the second column's noise is for the first column's bounds", _averages("ab", [a, shifted], shares)),
-            Mutant("no-clip", "the second column is not clipped to its bounds", _averages("ab", unclipped, shares)),
-        ),
-    )
-
-
-def shared_count_case() -> AuditCase:
-    """A release of two numbers whose averages divide by one count."""
-    shared = AggregateOptions("shared-count")
-    return AuditCase(
-        "gdp-release-shared-count",
-        "whole central release of two numbers over one count",
-        2.0,
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
-        _release("ab", 2.0, shared),
-        (
-            less_noise(_release("ab", 2.0 * float(LESS_NOISE), shared)),
-            Mutant("unpaid-count", "the sums have all of epsilon, and the count as much as each", _release("ab", 3.0, shared)),
-        ),
-        share=4,
-    )
-
-
 RATE, NOMINAL = Fraction(1, 2), 2.0
 """Sampling rate, and epsilon before amplification."""
+MOST, HELD, ROW_EPSILON = 2, 6, 0.5
+"""Rows of a person that may enter, rows that the person has, and epsilon of one row."""
 
 
-def _subsampled() -> Trial:
-    """No row at all, and one of the last category in every group; subsampled, grouped and averaged by the method itself."""
-    contract = category(sampling_rate=str(RATE))
-    unit = unit_of(GdpTabicl.name, contract.name, 0, (NOMINAL,), (SHOTS,), (), False, Options())
-    tables = {which: in_every_group(contract, {"kind": CATEGORIES[-1]}, int(which)) for which in (False, True)}
+def _by_method(contract: Contract, epsilon: float, tables: dict[bool, PrivateTable]) -> Trial:
+    """Whether the last category is released in a group; bounded, subsampled, grouped and averaged by the method itself."""
+    unit = unit_of(GdpTabicl.name, contract.name, 0, (epsilon,), (SHOTS,), (), False, Options())
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         def release() -> list[bool]:
@@ -164,38 +103,87 @@ def _subsampled() -> Trial:
             (released,) = gdp_tabicl.aggregate(tables[which], members, contract, unit, draws).values()
             return [group.values["kind"] == CATEGORIES[-1] for group in released.groups]
 
-        return in_runs(count, release)
+        return _in_runs(count, release)
 
     return Trial(draw, {"the last": lambda hits: hits})
+
+
+def _subsampled() -> Trial:
+    """No row at all, and one of the last category in every group."""
+    contract = category(sampling_rate=str(RATE))
+    return _by_method(contract, NOMINAL, {which: in_every_group(contract, {"kind": CATEGORIES[-1]}, int(which)) for which in (False, True)})
 
 
 def _modes(modes: Modes, rate: Fraction) -> Trial:
     """Mutants: the mode of the first group, with a rate and a histogram of one's own."""
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        kept = np.zeros(count, dtype=int)
-        kept[poisson_subsample(count, sampling_rate=rate, stream=stream)] = int(which)
-        histograms = [[0] * (len(CATEGORIES) - 1) + [row] for row in kept.tolist()]
+        sampled = np.zeros(count, dtype=int)
+        sampled[poisson_subsample(count, sampling_rate=rate, stream=stream)] = int(which)
+        histograms = [[0] * (len(CATEGORIES) - 1) + [row] for row in sampled.tolist()]
         return np.array(modes(histograms, Fraction(NOMINAL), stream)) == len(CATEGORIES) - 1
 
     return Trial(draw, {"the last": lambda hits: hits})
 
 
-def subsampled_case() -> AuditCase:
-    """A release of one category from a secret subsample, as the method makes it."""
-    return AuditCase(
+def owned(max_rows: int) -> Contract:
+    """Persons' rows of one category column, so many of each may enter."""
+    plain = category()
+    privacy = {"unit": "person", "person": {"id_column": "who", "max_rows": max_rows}}
+    return plain.model_copy(update={"privacy": type(plain.privacy).model_validate({**plain.privacy.model_dump(), **privacy})})
+
+
+def _person(max_rows: int) -> Trial:
+    """No person, and one with many rows of the last category in every group."""
+    contract, tables = owned(max_rows), {}
+    for which in (False, True):
+        table = in_every_group(contract, {"kind": CATEGORIES[-1]}, HELD * which)
+        owners = pa.array(np.arange(table.row_count, dtype=np.int64) // HELD)  # every group's rows are one person's
+        tables[which] = PrivateTable(table.data.append_column("who", owners))
+    return _by_method(contract, ROW_EPSILON, tables)
+
+
+_A, _B = GRIDS["a"], GRIDS["b"]
+_SHARES = [Fraction(1), Fraction(1)]
+_SHARED = AggregateOptions("shared-count")
+CASES = (
+    AuditCase(
         "gdp-release-subsampled",
         "whole central release of one category from a subsample",
         amplified_epsilon(NOMINAL, RATE),
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
         _subsampled(),
-        (
-            Mutant("no-subsample", "every row is kept, yet amplification is claimed", _modes(plain_modes, Fraction(1))),
-            Mutant(
-                "present-only",
-                "only categories that occur are counted, so that a single one is released without noise",
-                _modes(present_only, RATE),
-            ),
+    ).with_mutants(
+        Mutant("no-subsample", "every row takes part, yet amplification is claimed", _modes(plain_modes, Fraction(1))),
+        Mutant(*PRESENT_ONLY, _modes(present_only, RATE)),
+    ),
+    AuditCase("gdp-release-1-column", "whole central release of one number", 1.0, _release("a", 1.0)).with_mutants(
+        less_noise(_averages("a", [_A], [LESS_NOISE])),
+        Mutant(*HALVED, _averages("a", [halved(_A)], [Fraction(1)])),
+    ),
+    AuditCase("gdp-release-2-columns", "whole central release of two numbers", 2.0, _release("ab", 2.0)).with_mutants(
+        Mutant("whole-budget-each", "each column spends the whole epsilon", _averages("ab", [_A, _B], [Fraction(2)] * 2)),
+        Mutant(
+            "shifted-bounds",
+            "the second column's noise is for the first column's bounds",
+            _averages("ab", [_A, NoiseOf(_B.low, _B.high, _B.step, _B.origin, _A)], _SHARES),
         ),
-    )
+        Mutant(
+            "no-clip",
+            "the second column is not clipped to its bounds",
+            _averages("ab", [_A, NoClip(_B.low, _B.high, _B.step, _B.origin)], _SHARES),
+        ),
+    ),
+    AuditCase(
+        "gdp-release-shared-count", "whole central release of two numbers over one count", 2.0, _release("ab", 2.0, _SHARED), share=4
+    ).with_mutants(
+        less_noise(_release("ab", 2.0 * float(LESS_NOISE), _SHARED)),
+        Mutant("unpaid-count", "the sums have all of epsilon, and the count as much as each", _release("ab", 3.0, _SHARED)),
+    ),
+    AuditCase(
+        "gdp-release-person",
+        f"whole central release, a person with {HELD} rows of which {MOST} may enter",
+        MOST * ROW_EPSILON,
+        _person(MOST),
+        unit="person",
+    ).with_mutants(Mutant("no-contribution-bound", "all rows of a person enter, yet the bound is claimed", _person(HELD))),
+)

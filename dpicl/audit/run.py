@@ -1,23 +1,37 @@
-"""Runs audits: the right mechanism, which must not exceed what is stated, and each mutant, which must."""
+"""All audits by name, and how they are run: the right mechanism must not exceed what is stated, and each mutant must."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dpicl.audit.bounds import Trial
-from dpicl.audit.case import AuditCase
-from dpicl.audit.cases import find_case
+from dpicl.audit import counts, ensembles, keywords, local, means, noise, releases, texts
+from dpicl.audit.case import AuditCase, Trial
+from dpicl.errors import ParameterError
 from dpicl.randomness import stream
 
+CASES: dict[str, AuditCase] = {
+    case.name: case for module in (local, counts, means, noise, releases, texts, ensembles, keywords) for case in module.CASES
+}
 _PART_RUNS = 20_000
 """Small enough that several processes end together."""
+
+
+def find_case(name: str) -> AuditCase:
+    """The audit of that name.
+
+    Raises:
+        ParameterError: there is none; the message lists the names.
+    """
+    if name not in CASES:
+        raise ParameterError("audit", repr(name[:60]), "one of " + ", ".join(CASES))
+    return CASES[name]
 
 
 @dataclass(frozen=True)
@@ -32,7 +46,7 @@ class MutantResult:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit found; epsilons in nats, runs on each neighbour, processor seconds of all processes."""
+    """What an audit proves; epsilons in nats, runs on each neighbour, processor seconds of all processes."""
 
     case: AuditCase
     runs: int
@@ -70,26 +84,36 @@ def run_audits(
     spread: Callable[..., Iterable[Any]] = map,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[AuditResult]:
-    """Bound epsilon from below for mechanisms and their mutants; the same seed gives the same bounds for ever.
+    """Bound epsilon from below for mechanisms and their mutants; the same seed always gives the same bounds.
 
     Args:
         cases: of `CASES`.
         runs: on each neighbour; fewer for a case whose `share` says so.
         spread: works like `map`, a process pool's for example.
-        progress: told how many parts are done, of how many.
+        progress: called with how many parts are done, and of how many.
     """
-    parts = [part for case in cases for part in _parts(case, _runs(case, runs))]
+    runs_of = {case.name: max(1, runs // case.share) for case in cases}
+    parts = [
+        _Part(case.name, mutant, number, min(_PART_RUNS, runs_of[case.name] - start))
+        for case in cases
+        for mutant in _trials(case)
+        for number, start in enumerate(range(0, runs_of[case.name], _PART_RUNS))
+    ]
     seen: dict[tuple[str, str], Any] = defaultdict(int)
     seconds: Counter[str] = Counter()
-    for done, (part, (counts, took)) in enumerate(zip(parts, spread(partial(_seen, seed), parts), strict=True), 1):
-        seen[part.case, part.mutant] += counts
+    for done, (part, (counted, took)) in enumerate(zip(parts, spread(partial(_seen, seed), parts), strict=True), 1):
+        seen[part.case, part.mutant] += counted
         seconds[part.case] += took
         progress(done, len(parts))
-    return [_result(case, _runs(case, runs), seed, seen, seconds[case.name]) for case in cases]
-
-
-def _runs(case: AuditCase, runs: int) -> int:
-    return max(1, runs // case.share)
+    results = []
+    for case in cases:
+        least = {name: trial.epsilon_at_least(seen[case.name, name], runs_of[case.name]) for name, trial in _trials(case).items()}
+        mutants = tuple(
+            MutantResult(mutant.name, mutant.what_is_wrong, least[mutant.name], least[mutant.name] > case.stated_epsilon)
+            for mutant in case.mutants
+        )
+        results.append(AuditResult(case, runs_of[case.name], seed, least[""], mutants, seconds[case.name]))
+    return results
 
 
 def _trials(case: AuditCase) -> dict[str, Trial]:
@@ -97,23 +121,8 @@ def _trials(case: AuditCase) -> dict[str, Trial]:
     return {"": case.trial} | {mutant.name: mutant.trial for mutant in case.mutants}
 
 
-def _parts(case: AuditCase, runs: int) -> Iterator[_Part]:
-    for mutant in _trials(case):
-        for number, start in enumerate(range(0, runs, _PART_RUNS)):
-            yield _Part(case.name, mutant, number, min(_PART_RUNS, runs - start))
-
-
 def _seen(seed: int, part: _Part) -> tuple[np.ndarray, float]:
     start = time.thread_time()
     trial = _trials(find_case(part.case))[part.mutant]
-    counts = trial.seen(part.runs, stream(seed, "audit", part.case, f"{part.mutant} {part.number}"))
-    return counts, time.thread_time() - start
-
-
-def _result(case: AuditCase, runs: int, seed: int, seen: Mapping[tuple[str, str], np.ndarray], seconds: float) -> AuditResult:
-    least = {name: trial.epsilon_at_least(seen[case.name, name], runs) for name, trial in _trials(case).items()}
-    mutants = [
-        MutantResult(mutant.name, mutant.what_is_wrong, least[mutant.name], least[mutant.name] > case.stated_epsilon)
-        for mutant in case.mutants
-    ]
-    return AuditResult(case, runs, seed, least[""], tuple(mutants), seconds)
+    counted = trial.seen(part.runs, stream(seed, "audit", part.case, f"{part.mutant} {part.number}"))
+    return counted, time.thread_time() - start

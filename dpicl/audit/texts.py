@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.bounds import Trial
-from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, less_noise
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, Trial, less_noise
 from dpicl.contract import TextContract, parse_contract
 from dpicl.lm.local.batching import Tokens
 from dpicl.lm.requests import ModelDescription
-from dpicl.lm.votes.voting import Ballot, VoteRule, Votes
+from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.methods.few_shot_generation import write
 from dpicl.methods.few_shot_plan import CellPlan, Drawing, Noise, Pool, Shape
@@ -30,7 +29,7 @@ from dpicl.types import PrivateTable
 COMMON, OWN = "a", "b"
 """What the model writes without private rows, and the text of the row that may be there."""
 RATE, FRESH_EPSILON = Fraction(1, 2), Fraction(2)
-SHARE = 10
+_SHARE = 10
 _RUNS_AT_ONCE = 1_000
 _CELL = Cell("icl", 1.0, 1)
 _POOL = Pool(None, 2)
@@ -57,28 +56,28 @@ class EchoingModel:
         """The words."""
         return "".join((COMMON, OWN)[token] for token in tokens)
 
-    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
+    def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         """Whole votes for one word each."""
-        return [Votes(np.arange(2), np.array([_count(ballot, 0), _count(ballot, 1)]) * UNITS) for ballot in ballots]
+        return [Votes(np.arange(2), np.array([_count(request, 0), _count(request, 1)]) * UNITS) for request in requests]
 
-    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> Any:
+    def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> Any:
         """The same voters for every token."""
-        return _Session(self, ballots, rule)
+        return _Session(self, requests, rule)
 
 
-def _count(ballot: Ballot, word: int) -> int:
-    return sum((voter or (0,))[0] == word for voter in ballot.voters)
+def _count(request: VoteRequest, word: int) -> int:
+    return sum((voter or (0,))[0] == word for voter in request.voters)
 
 
 @dataclass(frozen=True)
 class _Session:
     model: EchoingModel
-    ballots: Sequence[Ballot]
+    requests: Sequence[VoteRequest]
     rule: VoteRule
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
         """One token is all that is written here."""
-        return [*self.model.vote(self.ballots, self.rule)]
+        return [*self.model.vote(self.requests, self.rule)]
 
 
 def _contract() -> TextContract:
@@ -94,7 +93,7 @@ def _contract() -> TextContract:
         "max_characters": 10,
         "task": {"kind": "extraction", "field": "label", "rows": 2, "labels": ["any"], "answer_tokens": 1},
         "query_count": 1,
-        "prompts": {"generation": words, "asking": {"text": "Text", "answer": "Kind"}},
+        "prompts": {"generation": words, "answering": {"text": "Text", "answer": "Kind"}},
         "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 1, "delta": "1/1000"},
     }
     contract = parse_contract(content, "audit")
@@ -123,42 +122,40 @@ def _trial(plan: CellPlan) -> Trial:
     return Trial(draw, {"its text": lambda hits: hits})
 
 
-def fresh_case() -> AuditCase:
-    """Two subsets that vote on a token, into one of which the row may fall."""
-    shape = Shape("exponential", False, 2, 1, None, 1, 1.0)
-    noise = TokenNoise("exponential", FRESH_EPSILON)
-    plan = _plan(shape, noise, RATE)
-    with_less = replace(plan, drawings={_POOL: Drawing(RATE, Noise(TokenNoise("exponential", FRESH_EPSILON * LESS_NOISE)))})
-    all_in = replace(plan, drawings={_POOL: Drawing(Fraction(1), Noise(noise))})
-    added = replace(plan, drawings={_POOL: Drawing(RATE, Noise(replace(noise, row_is_voter=True)))})
-    return AuditCase(
+_FRESH_NOISE = TokenNoise("exponential", FRESH_EPSILON)
+_FRESH = _plan(Shape("exponential", False, 2, 1, None, 1, 1.0), _FRESH_NOISE, RATE)
+_FIXED_NOISE = TokenNoise("clipped-logits", Fraction(1), row_is_voter=True)
+_FIXED = _plan(Shape("clipped-logits", True, None, 1, None, 1, 1.0), _FIXED_NOISE, Fraction(1))
+
+
+def _drawn(plan: CellPlan, rate: Fraction, noise: TokenNoise) -> Trial:
+    """By another noise or rate than the plan's guarantee is for."""
+    return _trial(replace(plan, drawings={_POOL: Drawing(rate, Noise(noise))}))
+
+
+CASES = (
+    # two subsets that vote on a token, into one of which the row may fall
+    AuditCase(
         "few-shot-fresh",
         "one token of DP few-shot generation, exponential noise on fresh subsets",
-        plan.guarantee.epsilon,
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
-        _trial(plan),
-        (
-            less_noise(_trial(with_less)),
-            Mutant("no-subsample", "every row takes part, yet amplification by subsampling is claimed", _trial(all_in)),
-            Mutant("added-vote", "the noise is for a vote more, where one row changes a vote", _trial(added)),
+        _FRESH.guarantee.epsilon,
+        _trial(_FRESH),
+        share=_SHARE,
+    ).with_mutants(
+        less_noise(_drawn(_FRESH, RATE, replace(_FRESH_NOISE, amount=FRESH_EPSILON * LESS_NOISE))),
+        Mutant("no-subsample", "every row takes part, yet amplification is claimed", _drawn(_FRESH, Fraction(1), _FRESH_NOISE)),
+        Mutant(
+            "added-vote",
+            "the noise is for an added vote, where one row changes a vote",
+            _drawn(_FRESH, RATE, replace(_FRESH_NOISE, row_is_voter=True)),
         ),
-        share=SHARE,
-    )
-
-
-def fixed_case() -> AuditCase:
-    """A row that is a voter of its own, beside the one that knows no row."""
-    shape = Shape("clipped-logits", True, None, 1, None, 1, 1.0)
-    plan = _plan(shape, TokenNoise("clipped-logits", Fraction(1), row_is_voter=True), Fraction(1))
-    with_less = replace(plan, drawings={_POOL: Drawing(Fraction(1), Noise(TokenNoise("clipped-logits", LESS_NOISE, row_is_voter=True)))})
-    return AuditCase(
+    ),
+    # a row that is a voter of its own, beside the one that reads no row
+    AuditCase(
         "few-shot-fixed",
         "one token of DP few-shot generation, clipped logits of fixed batches",
-        plan.guarantee.epsilon,
-        Neighbours.ADD_OR_REMOVE_ONE,
-        "row",
-        _trial(plan),
-        (less_noise(_trial(with_less)),),
-        share=SHARE,
-    )
+        _FIXED.guarantee.epsilon,
+        _trial(_FIXED),
+        share=_SHARE,
+    ).with_mutants(less_noise(_drawn(_FIXED, Fraction(1), replace(_FIXED_NOISE, amount=LESS_NOISE)))),
+)

@@ -1,21 +1,25 @@
 """Commands of other packages, by the entry-point group `dpicl.commands`: a name, and a function or app of Typer.
 
-`flows` contributes those that need Prefect. One whose packages are not installed is not shown; typed, it says what it needs.
+`flows` contributes those that need Prefect. One whose packages are not installed is hidden, and its error says what it needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import typer
 
+import dpicl
 from dpicl.errors import DpiclError
 
 GROUP = "dpicl.commands"
 SHIPPED = ("serve", "deploy", "metrics")
 """Commands of `flows`, whether or not it can be loaded here."""
+FLOWS = Path(dpicl.__file__).parent.parent / "flows" / "commands.py"
+"""In the repository and the image it stands beside this package; elsewhere `flows` may be anybody's."""
 
 
 def contribute(app: typer.Typer, *names: str) -> None:
@@ -34,11 +38,15 @@ def contribute(app: typer.Typer, *names: str) -> None:
 
 
 def others() -> list[str]:
-    """Names that packages besides `flows` contribute; `run` is this package's own."""
+    """Names of commands that packages other than `flows` contribute; `run` is this package's own."""
     return sorted(entry_points(group=GROUP).names - {"run", *SHIPPED})
 
 
 def _loaded(name: str) -> Any:
+    if name in SHIPPED and not FLOWS.exists():
+        raise DpiclError(
+            f"{name}: is run from the repository or the image, and is not among what pip installs; expected a clone and `make setup`"
+        )
     for point in entry_points(group=GROUP, name=name):
         return point.load()
     raise DpiclError(
@@ -47,7 +55,7 @@ def _loaded(name: str) -> Any:
 
 
 def _missing(error: Exception) -> Callable[[typer.Context], None]:
-    """A command that only says why it is not there."""
+    """A command that only raises why it is missing."""
 
     def missing(_context: typer.Context) -> None:
         raise error

@@ -12,13 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli.options import MANY, PERIOD, split_values
-from dpicl.cli.terminal import console
-from dpicl.engine.settings import Settings
+from dpicl.cli.contributed import FLOWS
+from dpicl.cli.terminal import MANY, PERIOD, console, say, split_values
+from dpicl.engine.settings import Settings, log_format
+from dpicl.engine.state_home import check_one_home
 from dpicl.errors import DpiclError
 
-_PREFECT = ("flows", "prefect", "prefect_dask")
-"""Packages of a run on Prefect: `flows` comes with the repository and the image, not with the wheel."""
+_PREFECT = ("prefect", "prefect_dask")
+"""Packages of a run on Prefect, besides `flows`, which comes with the repository and the image."""
 
 
 class Executors(StrEnum):
@@ -30,27 +31,27 @@ class Executors(StrEnum):
 
 def run(
     pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; `dpicl list` shows them.")] = None,
-    datasets: Annotated[str | None, typer.Option(help=f"Data sets: {MANY}.")] = None,
-    methods: Annotated[str | None, typer.Option(help=f"Methods: {MANY}.")] = None,
-    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, `inf` for none: {MANY}.")] = None,
-    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations: {MANY}.")] = None,
-    seeds: Annotated[str | None, typer.Option(help=f"Seeds: {MANY}.")] = None,
-    sampling_rates: Annotated[str | None, typer.Option(help=f"Rates of the subsample in (0, 1]: {MANY}.")] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="At most so many held-out rows of a table are put to the model.")] = None,
+    datasets: Annotated[str | None, typer.Option(help=f"Data sets, {MANY}.")] = None,
+    methods: Annotated[str | None, typer.Option(help=f"Methods, {MANY}.")] = None,
+    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, {MANY}; `inf` for no privacy.")] = None,
+    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}.")] = None,
+    seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,
+    sampling_rates: Annotated[str | None, typer.Option(help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows of a table to query the model with.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="Name in pipelines.yaml, folder, hub id org/name[@revision], or a server's URL#MODEL.")
+        str | None, typer.Option(help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.")
     ] = None,
-    writer: Annotated[
-        str | None, typer.Option(help="The local model that reads private texts and writes demonstrations; --model if left out.")
+    generator: Annotated[
+        str | None, typer.Option(help="The local model that reads private texts and generates demonstrations. Default: --model.")
     ] = None,
-    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder; made from the time if left out.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run, doing only what is missing.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes on this machine; one per core if left out.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would spend, and run nothing.")] = False,
+    writer: Annotated[str | None, typer.Option(hidden=True, help="Earlier name of --generator.")] = None,
+    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder. Default: made from the current time.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Resume this run; only missing stages are done.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes on this machine. Default: one per core.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would be charged, and run nothing.")] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
     executor: Annotated[
-        Executors | None,
-        typer.Option(help="Worker processes alone, or tasks of Prefect on Dask; Prefect if left out, where it is installed."),
+        Executors | None, typer.Option(help="Worker processes alone, or tasks of Prefect on Dask. Default: Prefect, where it is installed.")
     ] = None,
 ) -> None:
     """Run a pipeline and write its report."""
@@ -65,20 +66,21 @@ def run(
         "sampling_rates": sampling_rates,
     }
     changes: dict[str, Any] = {name: split_values(text) for name, text in options.items() if text is not None}
-    changes |= {name: value for name, value in (("queries", queries), ("model", model), ("writer", writer)) if value is not None}
+    single = {"queries": queries, "model": model, "generator": generator, "writer": writer}
+    changes |= {name: value for name, value in single.items() if value is not None}
     if resume is not None:
         if pipeline or changes or run_id or period:
-            raise DpiclError("--resume takes the run's own plan: leave the pipeline and all other options out")
+            raise DpiclError("--resume uses the run's own plan; expected no pipeline and no other option")
         pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
     if pipeline is None:
         raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
     if dry_run:
         from dpicl.cli.budget import print_quotes
 
-        print_quotes(pipeline, changes, console, period=period)
+        print_quotes(pipeline, changes, period=period)
         return
     folder = _run(pipeline, changes, run_id, resume=resume is not None, workers=workers, period=period, chosen=executor)
-    console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+    say(f"report: {folder / 'report.html'}")
 
 
 def _run(
@@ -93,7 +95,7 @@ def _run(
 ) -> Path:
     """Plan, run, and show how far it is; returns the run's folder."""
     execute = _executor(chosen)
-    from dpicl.cli.budget import print_unheeded
+    from dpicl.cli.budget import warn_of_caps
     from dpicl.cli.run_progress import progress
     from dpicl.engine.execute import call_all
     from dpicl.engine.plan import make_plan
@@ -102,12 +104,12 @@ def _run(
     from dpicl.report.stages import report_steps
 
     folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
-    console.print(f"run {folder.name}", highlight=False)
+    say(f"run {folder.name}")
     units, settings = read_plan(folder).units, Settings.from_environment()
     if not units:  # a table of costs needs no workers
         call_all([report_steps(folder)])
         return folder
-    print_unheeded(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings, console)
+    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
     with progress(folder, console) as show:
         execute(folder, pipeline, changes, workers or os.cpu_count() or 1, show)
         show("done")
@@ -119,19 +121,21 @@ Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], No
 
 
 def _executor(chosen: Executors | None) -> Execute:
-    """What does the run.
+    """What does the run; what it needs is checked.
 
     Raises:
+        DpiclError: Prefect was asked for, and this is no clone.
         ModuleNotFoundError: Prefect was asked for, and is not installed.
     """
     missing = [name for name in _PREFECT if find_spec(name) is None]
-    if chosen is Executors.pool or (chosen is None and missing):
-        from dpicl.engine.settings import log_format
-        from dpicl.engine.state_home import check_one_home
-
+    if chosen is Executors.pool or (chosen is None and (missing or not FLOWS.exists())):
         log_format()
         check_one_home(Settings.from_environment().home)
         return _on_pool
+    if not FLOWS.exists():
+        raise DpiclError(
+            "--executor prefect: runs on Prefect are started from the repository or the image; expected a clone, or --executor pool"
+        )
     if missing:
         raise ModuleNotFoundError(f"No module named {missing[0]!r}", name=missing[0])
     execute: Execute = importlib.import_module("flows.console").prepared()

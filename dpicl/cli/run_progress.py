@@ -58,7 +58,7 @@ def _writing(folder: Path) -> dict[str, Any]:
 
 def _cell_count(unit: Unit) -> int:
     """Scored cells of a unit: zero-shot and its own; raw rows have none without noise."""
-    return 1 + sum(cell.system != "raw-rows" or cell.epsilon != float("inf") for cell in unit.asked)
+    return 1 + sum(cell.system != "raw-rows" or cell.epsilon != float("inf") for cell in unit.evaluated_cells)
 
 
 def _done(folder: Path, units: dict[str, Unit]) -> int:

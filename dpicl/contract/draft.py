@@ -1,7 +1,7 @@
 """A first contract for a table that has none, from what is known of its columns.
 
 What rows say is no public knowledge: where columns were read off rows, their lines are marked LOOKED and
-the contract says `draft: true`, by which nothing is released. What nobody has said yet is written as
+the contract says `draft: true`, by which nothing is released. What is not known yet is written as
 `null` and marked FILL IN: such a contract is refused wherever it is read, by the name of the column.
 """
 
@@ -35,7 +35,7 @@ class DraftColumn:
     bounds: tuple[float | None, float | None] = (None, None)
     categories: tuple[str, ...] = ()
     note: str = ""
-    """What its publisher says of it, for whoever fills it in."""
+    """What its publisher says of it, for the person who fills it in."""
 
     @property
     def is_open(self) -> bool:
@@ -50,16 +50,16 @@ class DraftColumn:
 
     @property
     def attribute(self) -> str:
-        """As it stands under `local`: a number is parted in the middle, categories each stand for themselves."""
+        """As it stands under `local`: a number is split in the middle, every category is a part of its own."""
         low, high = self._shown
         if self.type == "category":
-            asked = f"parts: {_json([[one] for one in self.categories] or None)}, texts: {_json(self.categories or None)}"
+            rule = f"parts: {_json([[one] for one in self.categories] or None)}, texts: {_json(self.categories or None)}"
         elif low is None or high is None:
-            asked = "cuts: [null], texts: null"
+            rule = "cuts: [null], texts: null"
         else:
             cut = tidy((low + high) / 2)
-            asked = f"cuts: [{cut}], texts: {_json([f'less than {cut}', f'{cut} or more'])}"
-        return f"{{name: {self.name}, column: {self.name}, {asked}}}"
+            rule = f"cuts: [{cut}], texts: {_json([f'less than {cut}', f'{cut} or more'])}"
+        return f"{{name: {self.name}, column: {self.name}, {rule}}}"
 
     @property
     def _shown(self) -> tuple[float | None, float | None]:
@@ -119,7 +119,53 @@ class Draft:
     @property
     def text(self) -> str:
         """The file."""
-        return _text(self)
+        unit = "unit: row  # or person, with `person: {id_column: …, max_rows: …}`, where a person may have several rows"
+        if self.person is not None:
+            unit = f"unit: person\n  person: {{id_column: {self.person[0]}, max_rows: {self.person[1]}}}"
+        leave_out = f"\n  ignore: {_json(self.ignored)}" if self.ignored else ""
+        columns = "\n".join(_marked(f"  {column.line}", column, self) for column in self.columns)
+        attributes = "\n".join(_marked(f"  - {column.attribute}", column, self) for column in self.features)
+        sentence = _json(self.sentence or sentences(self.features))
+        return f"""\
+{_head(self)}
+version: 1
+name: {self.name}
+{"draft: true" + chr(10) if self.looked else ""}description: Records of {self.name}.
+
+source:
+  title: {self.name}
+  licence: not published
+  citation: none
+  file: {_json(self.file)}{leave_out}
+
+privacy:
+  {unit}
+  neighbours: add-or-remove-one
+  sampling_rate: 1/10
+  budget: {{epsilon: {self.epsilon:g}}}
+
+# Every row is protected. To measure answers, name a file of public rows with these columns: `queries: {{file: …}}`.
+
+columns:
+{columns}
+
+label:
+  column: {self.label.name}
+  parts: [rest, {_json(self.positive)}]
+  question: {_json(f"Is the {self.label.name} {' or '.join(self.positive)}?")}
+
+groups:
+  2: [label]
+
+local:
+{attributes}
+
+prompts:
+  local:
+    text: {sentence}
+  central:
+    text: {sentence}
+"""
 
 
 def assemble(columns: Sequence[DraftColumn], label: str, positive: Sequence[str], where: str, **others: Any) -> Draft:
@@ -129,19 +175,19 @@ def assemble(columns: Sequence[DraftColumn], label: str, positive: Sequence[str]
         ParameterError: there is no such label, or it never or always has these values.
         DataError: no column is left to describe a row by.
     """
-    found = {column.name: column for column in columns}
-    if label not in found:
+    features = {column.name: column for column in columns}
+    if label not in features:
         raise ParameterError("label", label, f"one of the {len(columns)} columns of {where} that a contract can describe")
-    outcome = found.pop(label)
+    outcome = features.pop(label)
     if outcome.type != "category":
         outcome = DraftColumn(label, "category", note=outcome.note)
     if not positive or (outcome.categories and not set(positive) < set(outcome.categories)):
         raise ParameterError("positive", ",".join(positive), f"some, but not all, of the values of column {label}")
-    if not found:
+    if not features:
         raise DataError(
             where, "has no column that a contract can describe; expected numbers or few categories, named by letters and digits"
         )
-    return Draft(features=tuple(found.values()), label=outcome, positive=tuple(positive), **others)
+    return Draft(features=tuple(features.values()), label=outcome, positive=tuple(positive), **others)
 
 
 def can_be_named(name: str) -> bool:
@@ -156,7 +202,7 @@ def tidy(value: float) -> float:
 
 
 def sentences(features: Sequence[DraftColumn]) -> str:
-    """How a prompt puts a row if nobody says otherwise."""
+    """How a prompt puts a row by default."""
     return " ".join(f"The {column.name} is {{{column.name}}}." for column in features)
 
 
@@ -184,57 +230,3 @@ def _head(draft: Draft) -> str:
     return f"""\
 {made} Write what is publicly known in every line marked FILL IN
 # (a code book, a law, a device's range), and never what rows say; until then the contract is refused."""
-
-
-def _unit(person: tuple[str, int] | None) -> str:
-    """Whom a release protects."""
-    if person is None:
-        return "unit: row  # or person, with `person: {id_column: …, max_rows: …}`, where somebody may have several rows"
-    return f"unit: person\n  person: {{id_column: {person[0]}, max_rows: {person[1]}}}"
-
-
-def _text(draft: Draft) -> str:
-    leave_out = f"\n  ignore: {_json(draft.ignored)}" if draft.ignored else ""
-    columns = "\n".join(_marked(f"  {column.line}", column, draft) for column in draft.columns)
-    attributes = "\n".join(_marked(f"  - {column.attribute}", column, draft) for column in draft.features)
-    said = _json(draft.sentence or sentences(draft.features))
-    return f"""\
-{_head(draft)}
-version: 1
-name: {draft.name}
-{"draft: true" + chr(10) if draft.looked else ""}description: Records of {draft.name}.
-
-source:
-  title: {draft.name}
-  licence: not published
-  citation: none
-  file: {_json(draft.file)}{leave_out}
-
-privacy:
-  {_unit(draft.person)}
-  neighbours: add-or-remove-one
-  sampling_rate: 1/10
-  budget: {{epsilon: {draft.epsilon:g}}}
-
-# Every row is protected. To measure answers, name a file of public rows with these columns: `queries: {{file: …}}`.
-
-columns:
-{columns}
-
-label:
-  column: {draft.label.name}
-  parts: [rest, {_json(draft.positive)}]
-  question: {_json(f"Is the {draft.label.name} {' or '.join(draft.positive)}?")}
-
-groups:
-  2: [label]
-
-local:
-{attributes}
-
-prompts:
-  local:
-    text: {said}
-  central:
-    text: {said}
-"""

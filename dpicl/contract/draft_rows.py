@@ -1,4 +1,4 @@
-"""Columns of a draft as the rows have them: a look at private data, which `draft.Draft.looked` has to tell."""
+"""Columns of a draft as the rows have them: a look at private data, which `Draft.looked` states."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def columns_of_rows(table: pa.Table, label: str, where: str) -> tuple[list[Draft
     outcome = _categories(table.column(label), label)
     if outcome is None:
         raise ParameterError("label", label, f"a column of values of which there are at most {MOST_CATEGORIES}")
-    found = {name: _column(table.column(name), name) for name in table.column_names if name != label}
-    ignored = tuple(name for name, column in found.items() if column is None)
-    return [*(column for column in found.values() if column is not None), outcome], ignored
+    columns = {name: _column(table.column(name), name) for name in table.column_names if name != label}
+    ignored = tuple(name for name, column in columns.items() if column is None)
+    return [*(column for column in columns.values() if column is not None), outcome], ignored
 
 
 def _column(values: pa.ChunkedArray, name: str) -> DraftColumn | None:
@@ -39,8 +39,10 @@ def _column(values: pa.ChunkedArray, name: str) -> DraftColumn | None:
     numbers = _numbers(values)
     if numbers is None or len(np.unique(numbers)) == 1:
         return _categories(values, name)
-    whole = bool((numbers == np.rint(numbers)).all())
-    return DraftColumn(name, "integer" if whole else "real", _outwards(float(numbers.min()), float(numbers.max())))
+    low, high = float(numbers.min()), float(numbers.max())
+    step = 10 ** math.floor(math.log10(high - low))  # bounds to one digit of their width, beyond the rows
+    bounds = tidy(math.floor(low / step) * step), tidy(math.ceil(high / step) * step)
+    return DraftColumn(name, "integer" if (numbers == np.rint(numbers)).all() else "real", bounds)
 
 
 def _numbers(values: pa.ChunkedArray) -> np.ndarray | None:
@@ -52,12 +54,6 @@ def _numbers(values: pa.ChunkedArray) -> np.ndarray | None:
 
 
 def _categories(values: pa.ChunkedArray, name: str) -> DraftColumn | None:
-    found = sorted(set(pc.unique(values).to_pylist()))
-    fits = 1 < len(found) <= min(MOST_CATEGORIES, len(values) / 2) and all(value and len(value) <= 200 for value in found)
-    return DraftColumn(name, "category", categories=tuple(found)) if fits else None
-
-
-def _outwards(low: float, high: float) -> tuple[float, float]:
-    """Bounds to one digit of their width, beyond the rows."""
-    step = 10 ** math.floor(math.log10(high - low))
-    return tidy(math.floor(low / step) * step), tidy(math.ceil(high / step) * step)
+    categories = sorted(set(pc.unique(values).to_pylist()))
+    fits = 1 < len(categories) <= min(MOST_CATEGORIES, len(values) / 2) and all(value and len(value) <= 200 for value in categories)
+    return DraftColumn(name, "category", categories=tuple(categories)) if fits else None

@@ -1,7 +1,7 @@
-"""Columns of a draft from a schema that somebody has published: no row is read.
+"""Columns of a draft from a published schema: no row is read.
 
 Three kinds: Frictionless Table Schema (alone, or of a resource of a Data Package), JSON Schema of one row, and
-the names and types in the footer of a Parquet file, of which statistics are not asked for, since they tell of rows.
+the names and types in the footer of a Parquet file, whose statistics are not read, since they are computed from rows.
 """
 
 from __future__ import annotations
@@ -106,17 +106,17 @@ def columns_of_schema(path: Path, file: str) -> tuple[list[DraftColumn], tuple[s
 
     Args:
         path: the schema: `.parquet`, or JSON.
-        file: name of the file of rows, by which a Data Package is asked.
+        file: name of the file of rows, which picks the resource of a Data Package.
 
     Raises:
         DeclarationError: it is none of the three kinds, or breaks a rule of its kind.
         DataError: it cannot be read.
     """
-    found = list(_of_parquet(path) if path.suffix == ".parquet" else _of_json(path, file))
-    twice = len(found) - len({name for name, _ in found})
+    columns = list(_of_parquet(path) if path.suffix == ".parquet" else _of_json(path, file))
+    twice = len(columns) - len({name for name, _ in columns})
     if twice:
         raise DeclarationError(path.name, "", f"names {twice} columns twice", "distinct names")
-    return [column for _, column in found if column is not None], tuple(name for name, column in found if column is None)
+    return [column for _, column in columns if column is not None], tuple(name for name, column in columns if column is None)
 
 
 def _of_parquet(path: Path) -> Iterator[tuple[str, DraftColumn | None]]:
@@ -144,7 +144,10 @@ def _arrow_type(kind: pa.DataType) -> str:
 
 
 def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | None]]:
-    content = _json(path)
+    try:
+        content = json.loads(read_bytes(path))
+    except (ValueError, RecursionError):
+        raise DeclarationError(path.name, "", "is not JSON", f"a .parquet file, or JSON with {_SHAPES}") from None
     keys = content.keys() if isinstance(content, dict) else ()
     if "properties" in keys:
         for name, one in validate(_JsonSchema, content, path.name).properties.items():
@@ -153,17 +156,10 @@ def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | None]]:
     elif "fields" in keys or "resources" in keys:
         table = validate(_TableSchema, content, path.name) if "fields" in keys else _resource(content, path.name, file)
         for field in table.fields:
-            told = field.description or field.title
-            yield field.name, _column(field.name, field.type, field.constraints, field.false_values + field.true_values, told)
+            truth = field.false_values + field.true_values
+            yield field.name, _column(field.name, field.type, field.constraints, truth, field.description or field.title)
     else:
         raise DeclarationError(path.name, "", "is no schema of a table", _SHAPES)
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(read_bytes(path))
-    except (ValueError, RecursionError):
-        raise DeclarationError(path.name, "", "is not JSON", f"a .parquet file, or JSON with {_SHAPES}") from None
 
 
 def _resource(content: Any, where: str, file: str) -> _TableSchema:
@@ -180,11 +176,11 @@ def _resource(content: Any, where: str, file: str) -> _TableSchema:
     return validate(_TableSchema, chosen.table, where)
 
 
-def _column(name: str, kind: str, limits: _Limits, truth: tuple[str, ...], told: str) -> DraftColumn | None:
+def _column(name: str, kind: str, limits: _Limits, truth: tuple[str, ...], meaning: str) -> DraftColumn | None:
     """A column of a listed set of values is one of categories, whatever they are."""
     if not can_be_named(name) or not (limits.enum or kind in _TYPES):
         return None
-    note = "".join(letter for letter in " ".join(told.split()) if letter.isprintable())[:_LONGEST_NOTE]
+    note = "".join(letter for letter in " ".join(meaning.split()) if letter.isprintable())[:_LONGEST_NOTE]
     if limits.enum or _TYPES[kind] == "category":
         return DraftColumn(name, "category", categories=limits.enum or (truth if kind == "boolean" else ()), note=note)
     return DraftColumn(name, _TYPES[kind], (_bound(limits.minimum), _bound(limits.maximum)), note=note)

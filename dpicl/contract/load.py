@@ -46,7 +46,7 @@ def load_contract(path: Path) -> Contract | TextContract:
     return contract
 
 
-@lru_cache(maxsize=256)  # every stage asks for its own contract again, and whoever names a model for all of them
+@lru_cache(maxsize=256)  # every stage reads its own contract again
 def _parsed(content: bytes, file: str) -> Contract | TextContract:
     return parse_contract(parse_yaml(content, file), file)
 

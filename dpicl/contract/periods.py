@@ -42,10 +42,10 @@ def period_at(every: Every, when: datetime) -> str:
 
 
 def read_period(text: str) -> str:
-    """A period that somebody typed.
+    """A period typed by a user.
 
     Raises:
-        ParameterError: it is none; a slip would be charged as another period.
+        ParameterError: it is none; a typing error would be charged as another period.
     """
     if text == ONCE:
         return text

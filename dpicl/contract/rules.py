@@ -37,10 +37,10 @@ def check_references(contract: Contract, file: str) -> None:
     for key, rule, named in _rules(contract):
         _check_rule(rule, _column(contract, named, f"{key}.column", file), key, file)
     for name, column in contract.columns.items():
-        if not isinstance(column, CategoryColumn) and column.levels is not None:
-            _check_cuts(column.levels, column, f"columns.{name}.levels", file)
+        if not isinstance(column, CategoryColumn) and column.bins is not None:
+            _check_cuts(column.bins, column, f"columns.{name}.bins", file)
             if name not in contract.features:
-                raise DeclarationError(file, f"columns.{name}.levels", "is of no feature", "levels on features only")
+                raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features only")
     _check_evaluation(contract, file)
     if contract.split_column is not None:
         _check_split(contract, file)
@@ -147,7 +147,7 @@ def check_public_digest(contract: Declared, key: str, file: str) -> None:
     """A plain hash of rows stands in a contract of public rows alone.
 
     Raises:
-        DeclarationError: the contract is no benchmark: whoever knows all rows but one tries guesses of that one against the hash.
+        DeclarationError: the contract is no benchmark: who knows all rows but one can test guesses of that one against the hash.
     """
     if not contract.privacy.budget.benchmark:
         raise DeclarationError(file, key, "is a hash of private rows, against which guesses can be tried", "no such key but in a benchmark")
@@ -163,7 +163,7 @@ def _check_groups(contract: Contract, file: str) -> None:
         if len(set(columns)) != len(columns):
             raise DeclarationError(file, f"groups.{k}", "two keys use one column", "distinct columns")
         if "label" not in keys and contract.label.column in columns:
-            raise DeclarationError(file, f"groups.{k}", "parts the label's column by a rule of its own", "the key `label`")
+            raise DeclarationError(file, f"groups.{k}", "splits the label's column by another rule", "the key `label`")
 
 
 def _check_attributes(contract: Contract, file: str) -> None:

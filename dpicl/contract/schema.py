@@ -24,31 +24,41 @@ def json_schema(kind: type[Declared] = Contract) -> dict[str, Any]:
     """
     schema, known = kind.model_json_schema(), models()
     for name, part in {kind.__name__: schema, **schema["$defs"]}.items():
-        said = meanings(known[name])
+        descriptions = meanings(known[name])
         for key, content in part.get("properties", {}).items():
-            content |= {"description": said[key]} if key in said else {}
+            content |= {"description": descriptions[key]} if key in descriptions else {}
+        _add_earlier(part, known[name])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _add_earlier(part: dict[str, Any], kind: type[BaseModel]) -> None:
+    """A key's earlier name is valid too, and deprecated."""
+    for key, earlier in getattr(kind, "earlier", {}).items():
+        part["properties"][earlier] = {**part["properties"][key], "deprecated": True, "description": f"Earlier name of `{key}`."}
+        if key in part.get("required", ()):
+            part["required"].remove(key)
+            part["anyOf"] = [{"required": [key]}, {"required": [earlier]}]
 
 
 def models(kind: type[BaseModel] = BaseModel) -> dict[str, type[BaseModel]]:
     """Our frozen types by name."""
-    found = {kind.__name__: kind} if kind.__module__.startswith("dpicl.") else {}
-    for one in kind.__subclasses__():
-        found |= models(one)
-    return found
+    by_name = {kind.__name__: kind} if kind.__module__.startswith("dpicl.") else {}
+    for subclass in kind.__subclasses__():
+        by_name |= models(subclass)
+    return by_name
 
 
 def meanings(kind: type[BaseModel]) -> dict[str, str]:
     """Docstrings of a type's keys, those that it inherits too, one line each."""
-    found: dict[str, str] = {}
+    described: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         if not one.__module__.startswith("dpicl."):
             continue
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
         for line, after in pairwise(cast(ast.ClassDef, tree).body):
             if isinstance(line, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                found[ast.unparse(line.target)] = " ".join(str(after.value.value).split())
-    return found
+                described[ast.unparse(line.target)] = " ".join(str(after.value.value).split())
+    return described
 
 
 def schema_text(kind: type[Declared] = Contract) -> str:

@@ -26,9 +26,9 @@ from dpicl.engine.run_folder import Plan, read_plan, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.serialize import DEMONSTRATIONS, demonstrate
 from dpicl.errors import ParameterError
-from dpicl.lm.models import ModelSpec
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS
-from dpicl.methods.common import asked_epsilon
+from dpicl.methods.common import epsilon_of
 from dpicl.pipeline import Cell, read_epsilon
 from dpicl.snapshots import is_free, locked
 from dpicl.yaml_file import validate as validate_yaml
@@ -110,5 +110,5 @@ def _found(run: Path, key: str, cell: Cell, settings: Settings) -> Protected:
     parted = (text.rpartition(" ") for text in texts)
     demonstrations = tuple((before, answer) for before, _, answer in parted)
     caveats = (*([_SIMULATED] if contract.privacy.budget.benchmark else []), *([_HELD_OUT] if contract.split else []))
-    asked, digest = asked_epsilon(cell), contract_digest(contract)
+    asked, digest = epsilon_of(cell), contract_digest(contract)
     return Protected(unit.dataset, unit.method, asked, digest, demonstrations, statement, tuple(spent), caveats)

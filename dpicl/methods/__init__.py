@@ -112,4 +112,4 @@ def unit_of(
         PrivacyError: no such method is registered.
     """
     bare = Unit(method, dataset, seed, tuple(epsilons), tuple(shots), tuple(sampling_rates), baselines, options, ())
-    return replace(bare, asked=tuple(METHODS[method].asked(bare)))
+    return replace(bare, evaluated_cells=tuple(METHODS[method].evaluated_cells(bare)))

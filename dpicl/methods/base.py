@@ -116,7 +116,7 @@ class Method(ABC):
             DpiclError: names the contract and the rule.
         """
 
-    def asked(self, unit: Unit) -> Iterator[Cell]:
+    def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
         """Every cell in which the model is asked with demonstrations."""
         for system in ("icl", *self.systems(unit)):
             yield from unit.cells(system)

@@ -32,7 +32,7 @@ class Cost:
         return self.amplified or self.nominal
 
 
-def asked_epsilon(cell: Cell) -> float:
+def epsilon_of(cell: Cell) -> float:
     """Of a cell that releases."""
     assert cell.epsilon is not None
     return cell.epsilon

@@ -34,11 +34,11 @@ from dpicl.baselines import central_baselines
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics
-from dpicl.lm.layout import prompt
+from dpicl.lm.requests import prompt
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods.base import Reads, Trust
-from dpicl.methods.common import ZERO_SHOT, Cost, asked_epsilon, for_unit, shots_of
+from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
 from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
@@ -99,7 +99,7 @@ def released(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, dra
             of_cell,
             partition(contract, shots_of(cell)),
             contract,
-            epsilon=epsilon_of(contract, unit, cell),
+            epsilon=nominal_epsilon(contract, unit, cell),
             options=options_of(unit),
             stream=draws.secret("aggregate", cell.key),
         )
@@ -107,10 +107,10 @@ def released(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, dra
     }
 
 
-def epsilon_of(contract: Contract, unit: Unit, cell: Cell) -> float:
-    """Of the averages, before amplification; with `spent: in-all`, so that the cell's own is what is charged."""
-    asked = asked_epsilon(cell)
-    if unit.chosen(GdpOptions).spent == "before":
+def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:
+    """Of the averages, before amplification; with `epsilon_is: amplified`, so that the cell's own is what is charged."""
+    asked = epsilon_of(cell)
+    if unit.chosen(GdpOptions).epsilon_is == "nominal":
         return asked
     times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
     return epsilon_before(asked / times, rate_of(contract, cell))
@@ -145,7 +145,7 @@ def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
 
 def _cost(contract: Contract, unit: Unit, cell: Cell) -> Cost:
     groups = partition(contract, shots_of(cell))
-    nominal = tabular_aggregate.guarantee(groups, contract, epsilon=epsilon_of(contract, unit, cell), options=options_of(unit))
+    nominal = tabular_aggregate.guarantee(groups, contract, epsilon=nominal_epsilon(contract, unit, cell), options=options_of(unit))
     amplified = amplify(nominal, rate_of(contract, cell))
     return Cost(for_unit(nominal, contract), for_unit(amplified, contract))
 

@@ -46,7 +46,7 @@ MECHANISM, VERSION = "evaluation", 1
 
 def measured_cells(unit: Unit) -> list[Cell]:
     """The cells that are counted, whatever rows there are: public."""
-    cells = dict.fromkeys((ZERO_SHOT, *unit.asked))
+    cells = dict.fromkeys((ZERO_SHOT, *unit.evaluated_cells))
     return [replace(cell, system="icl-calibrated") if cell.system == "content-free" else cell for cell in cells]
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
 from dpicl.mechanisms.randomised_response import Response, randomise, response
-from dpicl.methods.common import Cost, asked_epsilon
+from dpicl.methods.common import Cost, epsilon_of
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -57,7 +57,7 @@ def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -
 def release_cells(unit: Unit) -> dict[Cell, LdpVariant]:
     """Every collection of a unit, and the way that it is for."""
     options = unit.chosen(LdpOptions)
-    ways = {"reports": options.variant("icl"), **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.also}}
+    ways = {"reports": options.variant("icl"), **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.variants}}
     return {Cell(name, epsilon): chosen for name, chosen in ways.items() for epsilon in unit.epsilons}
 
 
@@ -73,7 +73,7 @@ def collect(
 
     for cell, chosen in release_cells(unit).items():
         if cells is None or cell in cells:
-            encoding, epsilon = encoding_of(contract, chosen), asked_epsilon(cell)
+            encoding, epsilon = encoding_of(contract, chosen), epsilon_of(cell)
             same = (encoding, chosen.design, chosen.columns, epsilon)  # whatever is made of it, a collection is one
             if same not in made:
                 made[same] = collect_codes(codes(encoding), encoding, chosen, epsilon, draws)
@@ -121,7 +121,7 @@ def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     """
     for chosen in release_cells(unit).values():
         check_fits(chosen.estimator, encoding_of(contract, chosen).sizes, contract.name)
-    return {cell: Cost(client_guarantee(contract, chosen, asked_epsilon(cell))) for cell, chosen in release_cells(unit).items()}
+    return {cell: Cost(client_guarantee(contract, chosen, epsilon_of(cell))) for cell, chosen in release_cells(unit).items()}
 
 
 def client_guarantee(contract: Contract, chosen: LdpVariant, epsilon: float) -> Guarantee:

@@ -30,7 +30,7 @@ from dpicl.contract.models import Contract
 from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics
 from dpicl.methods.base import Reads, Trust
-from dpicl.methods.common import Cost, asked_epsilon
+from dpicl.methods.common import Cost, epsilon_of
 from dpicl.methods.ldp_collection import Collected, collect, encoding_of, merged, read_collected, release_cells, released_by, releases
 from dpicl.methods.options import LdpOptions
 from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
@@ -80,10 +80,10 @@ def _pools(
     reconstructed: Mapping[Cell, ReleasedRows], collections: Mapping[Cell, Collected], contract: Contract, unit: Unit
 ) -> dict[Cell, Pool]:
     pools = {}
-    for cell in unit.asked:
-        source = released_by(cell.system, asked_epsilon(cell), collections)
+    for cell in unit.evaluated_cells:
+        source = released_by(cell.system, epsilon_of(cell), collections)
         raw = cell.system == "raw-rows"
-        if cell.system != "content-free" and not (raw and np.isinf(asked_epsilon(cell))):
+        if cell.system != "content-free" and not (raw and np.isinf(epsilon_of(cell))):
             codes = collections[source].stored if raw else reconstructed[source].codes
             pools[cell] = Pool(codes, encoding_of(contract, unit.chosen(LdpOptions).variant(cell.system)))
     return pools
@@ -121,7 +121,7 @@ class LdpTabicl(TabularMethod[Collected]):
         """See `Method`."""
         chosen = unit.chosen(LdpOptions)
         raw = ("raw-rows",) if chosen.design == "all-columns" else ()
-        ways = (f"icl-{name}" for name in (*chosen.also_sampled, *chosen.also))
+        ways = (f"icl-{name}" for name in (*chosen.shot_selection, *chosen.variants))
         return (*raw, *ways, *(("content-free",) if unit.options.calibrate else ()))
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
@@ -142,7 +142,7 @@ class LdpTabicl(TabularMethod[Collected]):
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """To each client."""
         paid = releases(contract, unit)
-        asked = {cell: paid[released_by(cell.system, cell.epsilon, paid)] for cell in unit.asked if cell.epsilon is not None}
+        asked = {cell: paid[released_by(cell.system, cell.epsilon, paid)] for cell in unit.evaluated_cells if cell.epsilon is not None}
         fitted = {
             Cell(name + cell.system.removeprefix("reports"), cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")
         }
@@ -181,7 +181,7 @@ class LdpTabicl(TabularMethod[Collected]):
         """What all clients sent."""
         chosen = release_cells(unit)
         return {
-            cell: merged([read_collected(one[cell]["reports"], contract, chosen[cell], asked_epsilon(cell)) for one in batches])
+            cell: merged([read_collected(one[cell]["reports"], contract, chosen[cell], epsilon_of(cell)) for one in batches])
             for cell in cells
         }
 
@@ -194,7 +194,7 @@ class LdpTabicl(TabularMethod[Collected]):
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Collected:
         """See `TabularMethod`."""
         stored = np.load(io.BytesIO(content), allow_pickle=False)
-        return read_collected(stored, contract, release_cells(unit)[cell], asked_epsilon(cell))
+        return read_collected(stored, contract, release_cells(unit)[cell], epsilon_of(cell))
 
     def derive(self, drawn: Mapping[Cell, Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
         """Step 2."""

@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from importlib.util import find_spec
 from operator import add
 from typing import Any, ClassVar
 
@@ -33,10 +32,9 @@ import numpy as np
 
 from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
-from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics
 from dpicl.methods.base import Reads, Trust
-from dpicl.methods.common import Cost, asked_epsilon, for_unit
+from dpicl.methods.common import Cost, epsilon_of, for_unit
 from dpicl.methods.options import MstOptions
 from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
@@ -75,7 +73,7 @@ def exact_counts(train: PrivateTable, contract: Contract, draws: Draws) -> Exact
 
 def measured(exact: Mapping[Cell, ExactCounts], draws: Draws) -> dict[Cell, list[NoisyMarginal]]:
     """Step 1 from exact counts of the whole table: the only draw of noise."""
-    return {cell: measure(counts, epsilon=asked_epsilon(cell), stream=draws.secret("counts", cell.key)) for cell, counts in exact.items()}
+    return {cell: measure(counts, epsilon=epsilon_of(cell), stream=draws.secret("counts", cell.key)) for cell, counts in exact.items()}
 
 
 def model_rows(counted: Mapping[Cell, Sequence[NoisyMarginal]], contract: Contract, draws: Draws) -> dict[Cell, ReleasedRows]:
@@ -98,7 +96,7 @@ def serialise(
 
 
 def _pools(drawn: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
-    encoding, cells = row_encoding(contract), (cell for cell in unit.asked if cell.system != "content-free")
+    encoding, cells = row_encoding(contract), (cell for cell in unit.evaluated_cells if cell.system != "content-free")
     return {cell: Pool(drawn[Cell("counts", cell.epsilon)].codes, encoding) for cell in cells}
 
 
@@ -125,31 +123,29 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
     baselines_read: ClassVar[Reads] = "released"
     options = MstOptions
     draw_version = 2
-    post_version = 1
+    post_version = 2
     artefact = "released_counts.json"
     first_versions = (1,)
     draw_stage, derive_stage = "measure", "reconstruct"
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        ways = (f"icl-{name}" for name in unit.chosen(MstOptions).also_sampled)
+        ways = (f"icl-{name}" for name in unit.chosen(MstOptions).shot_selection)
         return (*ways, *(("content-free",) if unit.options.calibrate else ()))
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon.
 
         Raises:
-            ParameterError: what fits the model is not installed, or there is more to count than fits into memory.
+            ParameterError: there is more to count than fits into memory.
         """
         check_counts(row_encoding(contract).sizes, contract.name)
-        if find_spec("mbi") is None:
-            raise ParameterError("methods", self.name, "package mbi for it: pip install 'dpicl[models]'")
-        return {cell: Cost(for_unit(guarantee(asked_epsilon(cell)), contract)) for cell in release_cells(unit)}
+        return {cell: Cost(for_unit(guarantee(epsilon_of(cell)), contract)) for cell in release_cells(unit)}
 
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """See `Method`."""
         paid = self.releases(contract, unit)
-        asked = {cell: paid[Cell("counts", cell.epsilon)] for cell in unit.asked if cell.epsilon is not None}
+        asked = {cell: paid[Cell("counts", cell.epsilon)] for cell in unit.evaluated_cells if cell.epsilon is not None}
         return {**asked, **{Cell(name, cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")}}
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -20,7 +21,7 @@ from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import split_table
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
+README, METHODS_PAGE = (ROOT / "README.md").read_text("utf-8"), (ROOT / "docs" / "methods.md").read_text("utf-8")
 EPSILONS = (1.0, 5.0, 10.0, 50.0, float("inf"))
 
 
@@ -38,14 +39,14 @@ def split(contract, tmp_path_factory):
     return split_table(load_source(contract, data_folder=None, cache_folder=tmp_path_factory.mktemp("cache")), contract)
 
 
-def test_the_quoted_demonstrations_are_what_the_demo_releases(contract, split) -> None:
+def test_the_quoted_demonstration_is_what_the_demo_releases(contract, split) -> None:
     unit, draws = _unit("gdp_tabicl", 0), draws_for(contract, 0)
     members = gdp_tabicl.subsample_and_group(split.train, contract, unit, draws)
     groups = gdp_tabicl.aggregate(split.train, members, contract, unit, draws)[Cell("icl", 5.0, 2)]
     quoted = re.sub(r"\s+", " ", README.replace("\n> ", " "))
-    for text in central_demonstrations(groups, contract):
-        start, end = text.split(" Their mean area")[0], "Is this tumour malignant?" + text.split("Is this tumour malignant?")[1]
-        assert f"{start} … {end}" in quoted
+    text = central_demonstrations(groups, contract)[0]
+    start, end = text.split(" Their mean area")[0], "Is this tumour malignant?" + text.split("Is this tumour malignant?")[1]
+    assert f"{start} … {end}" in quoted
 
 
 def test_the_quoted_accuracies_are_what_the_demo_measures(contract, split) -> None:
@@ -61,11 +62,11 @@ def test_the_quoted_accuracies_are_what_the_demo_measures(contract, split) -> No
         ("logistic regression, diff", "lr", gdp),
         ("logistic regression on rec", "lr", ldp),
     ):
-        row = next(line for line in README.splitlines() if line.startswith(f"| {title}"))
+        row = next(line for line in METHODS_PAGE.splitlines() if line.startswith(f"| {title}"))
         means = [sum(run[Cell(system, epsilon)].accuracy for run in runs) / 2 for epsilon in EPSILONS]
         assert [cell.strip() for cell in row.split("|")[2:-1]] == [f"{mean:.3f}" for mean in means]
     truth = tabular_answers.truth_of(split.queries, contract)
-    assert f"{measure(truth, truth * 0).accuracy:.3f}" in README
+    assert f"{measure(truth, truth * 0).accuracy:.3f}" in METHODS_PAGE
 
 
 def test_the_library_example_runs(tmp_path: Path) -> None:
@@ -77,3 +78,30 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     first, second, releases = done.stdout.splitlines()
     assert "malignant" in first and "malignant" in second and releases == "[1]"
+
+
+def test_the_three_commands_print_what_is_shown(tmp_path: Path) -> None:
+    """Answers vary with the noise; everything else is as it stands."""
+    fields = [
+        {"name": "age", "type": "integer", "constraints": {"minimum": 18, "maximum": 100}},
+        {"name": "spent", "type": "number", "constraints": {"minimum": 0, "maximum": 500}},
+        {"name": "city", "type": "string", "constraints": {"enum": ["north", "south", "west"]}},
+        *({"name": name, "type": "boolean", "falseValues": ["no"], "trueValues": ["yes"]} for name in ("member", "bought")),
+    ]
+    (tmp_path / "customers.schema.json").write_text(json.dumps({"fields": fields}), "utf-8")
+    rows = [f"{18 + row % 80},{row % 500}.5,{('north', 'south', 'west')[row % 3]}" for row in range(300)]
+    members = [f"{row},{('no', 'yes')[number % 2]}" for number, row in enumerate(rows)]
+    bought = [f"{row},{('no', 'yes')[number % 5 > 2]}" for number, row in enumerate(members)]
+    (tmp_path / "customers.csv").write_text("\n".join(["age,spent,city,member,bought", *bought, ""]), "utf-8")
+    (tmp_path / "new.csv").write_text("\n".join(["age,spent,city,member", *members[:2], ""]), "utf-8")
+    (tmp_path / "data_contracts").mkdir()
+    shown = re.search(r"```console\n(.*?)```", README, re.DOTALL)
+    assert shown is not None
+    home = {**os.environ, "DPICL_HOME": str(tmp_path / "home"), "DPICL_DATA": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    for step in shown[1].removeprefix("$ dpicl ").split("$ dpicl "):
+        command, _, expected = step.partition("\n")
+        words = [sys.executable, "-m", "dpicl.cli", *command.split()]
+        done = subprocess.run(words, cwd=tmp_path, env=home, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+        pattern = re.sub(r"\\{\"answer.*", r"\\{\"answer\": \"(Yes|No)\", \"yes\": [0-9.]+\\}", re.escape(expected).replace("…", ".*"))
+        assert re.search(pattern, done.stdout, re.DOTALL), done.stdout

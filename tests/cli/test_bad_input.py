@@ -65,9 +65,9 @@ OPTIONS = {
     "an option without a value": (("demo", "--epsilons"), "--epsilons"),
     "an unknown run": (("--resume", "nope"), "run nope: no such run"),
     "a path as a run to resume": (("--resume", "../../etc"), "run id '../../etc'"),
-    "resuming with a pipeline": (("demo", "--resume", "x"), "leave the pipeline and all other options out"),
-    "resuming with options": (("--resume", "x", "--epsilons", "1"), "leave the pipeline and all other options out"),
-    "resuming with a run id": (("--resume", "x", "--run-id", "y"), "leave the pipeline and all other options out"),
+    "resuming with a pipeline": (("demo", "--resume", "x"), "expected no pipeline and no other option"),
+    "resuming with options": (("--resume", "x", "--epsilons", "1"), "expected no pipeline and no other option"),
+    "resuming with a run id": (("--resume", "x", "--run-id", "y"), "expected no pipeline and no other option"),
     "no noise on private rows": (("demo", "--datasets", "secret", "--epsilons", "inf"), "benchmark: true"),
     "central baselines on private rows": (("demo", "--datasets", "secret", "--epsilons", "1", "--methods", "gdp_tabicl"), "baselines"),
 }

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dpicl.audit import CASES, epsilon_at_least, run_audits
-from dpicl.audit.bounds import Draw, Trial, low_bits
+from dpicl.audit.case import Draw, Trial, low_bits
 from dpicl.audit.means import ROWS, VALUE, sums_and_counts
 from dpicl.audit.neighbours import LABELS, SHOTS, joined, numbers, rows
 from dpicl.audit.releases import GRIDS, LARGEST

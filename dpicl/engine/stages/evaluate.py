@@ -39,7 +39,7 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     """Of public queries."""
     method = METHODS[folder.unit.method]
     truth = method.answers.truth_of(read_queries(folder), folder.declared)
-    by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.asked)}
+    by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
     said = {by_key[key]: table for key, table in read_scores(folder).items()}
     if isinstance(method, TextMethod):
         said |= method.said(read_texts(folder)[0], folder.texts)
@@ -68,7 +68,7 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
 def _draw(folder: UnitFolder) -> list[int]:
     """Noisy counts of right answers, and of the rows."""
     contract, unit = folder.contract, folder.unit
-    by_key = {cell.key: cell for cell in (ZERO_SHOT, *unit.asked)}
+    by_key = {cell.key: cell for cell in (ZERO_SHOT, *unit.evaluated_cells)}
     said = {by_key[key]: table for key, table in read_scores(folder).items()}
     counts = held_out_evaluation.right_counts(said, METHODS[unit.method].answers.truth_of(read_queries(folder), contract), unit)
     return held_out_evaluation.released_counts(counts, contract, unit, draws_for(contract, unit.seed).secret("evaluation", ""))

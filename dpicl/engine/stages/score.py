@@ -34,7 +34,7 @@ def _cell_file(folder: UnitFolder, number: int) -> Path:
 
 def _cells(folder: UnitFolder) -> dict[str, Cell]:
     """Every cell that a unit may have prompts for, by key."""
-    return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.asked)}
+    return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
 
 
 def _groups(folder: UnitFolder) -> list[list[Asked]]:

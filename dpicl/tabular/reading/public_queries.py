@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpicl.contract.models import Contract
-from dpicl.contract.split import QueryFile
+from dpicl.contract.sources import QueryFile
 from dpicl.errors import SourceError
 from dpicl.files.place import below
 from dpicl.tabular.reading.read import read_table

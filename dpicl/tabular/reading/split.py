@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract.models import CategoryColumn, Contract
-from dpicl.contract.split import Split
+from dpicl.contract.sources import Split
 from dpicl.errors import DataError, PrivacyError
 from dpicl.randomness import stream
 from dpicl.tabular.reading.keyed_split import asked_rows, is_held_out

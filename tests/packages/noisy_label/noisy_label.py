@@ -22,9 +22,9 @@ import numpy as np
 
 from dpicl.contract.base import Frozen
 from dpicl.contract.models import CategoryColumn, Contract
-from dpicl.lm.layout import prompt
+from dpicl.lm.requests import prompt
 from dpicl.mechanisms.noisy_count import exact_epsilon, guarantee, noisy_counts
-from dpicl.methods.common import ZERO_SHOT, Cost, asked_epsilon, for_unit, shots_of
+from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
 from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -58,7 +58,7 @@ class NoisyLabel(TabularMethod[list[int]]):
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """Any number of shots for the price of one release."""
         paid = self.releases(contract, unit)
-        return {cell: paid[Cell("labels", cell.epsilon)] for cell in unit.asked}
+        return {cell: paid[Cell("labels", cell.epsilon)] for cell in unit.evaluated_cells}
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """Nothing but epsilon and seed."""
@@ -81,8 +81,7 @@ class NoisyLabel(TabularMethod[list[int]]):
         labels = label_codes(train, contract)[contributing_rows(train, contract, draws)]
         counts = np.bincount(labels, minlength=2).tolist()
         return {
-            cell: noisy_counts(counts, epsilon=exact_epsilon(asked_epsilon(cell)), stream=draws.secret("labels", cell.key))
-            for cell in cells
+            cell: noisy_counts(counts, epsilon=exact_epsilon(epsilon_of(cell)), stream=draws.secret("labels", cell.key)) for cell in cells
         }
 
     def encode(self, drawn: list[int]) -> bytes:
@@ -101,7 +100,7 @@ class NoisyLabel(TabularMethod[list[int]]):
             for column in [contract.columns[name]]
         }
         found = {}
-        for cell in unit.asked:
+        for cell in unit.evaluated_cells:
             no, yes = (max(count, 0) for count in released.draws[Cell("labels", cell.epsilon)])
             share, shots = yes / max(no + yes, 1), shots_of(cell)
             groups = tuple(ReleasedGroup((), values, int(number < round(share * shots))) for number in range(shots))
