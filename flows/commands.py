@@ -111,9 +111,7 @@ def deploy(
 
 def metrics(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve the metrics at this port until interrupted.")] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to serve at; any but the local one lets others read the metrics.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to serve at; any but the local one lets others read the metrics.")] = "127.0.0.1",
 ) -> None:
     """Print metrics of runs and budgets in the text format of Prometheus, or serve them at /metrics."""
     from dpicl.engine.state_home import check_one_home

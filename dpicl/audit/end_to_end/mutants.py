@@ -34,7 +34,6 @@ from dpicl.engine.stage import stage
 from dpicl.engine.stages.evaluate import evaluate
 from dpicl.errors import DataError
 from dpicl.mechanisms.randomised_response import response
-from dpicl.methods import gdp_tabicl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
@@ -111,15 +110,15 @@ def _unpaid_baseline() -> Iterator[None]:
 @contextmanager
 def _least_of_the_rows() -> Iterator[None]:
     """A column's lower bound is the smallest value that occurs."""
-    real = gdp_tabicl.aggregate
+    real = GdpTabicl.draw
 
-    def aggregate(train: PrivateTable, members: Any, contract: Any, *more: Any) -> Any:
+    def draw(self: GdpTabicl, train: PrivateTable, contract: Any, *more: Any) -> Any:
         column = contract.columns["spent"]
         bounds = (int(train.numbers("spent").min()), column.bounds[1])
         columns = contract.columns | {"spent": column.model_copy(update={"bounds": bounds})}
-        return real(train, members, contract.model_copy(update={"columns": columns}), *more)
+        return real(self, train, contract.model_copy(update={"columns": columns}), *more)
 
-    with patch.object(gdp_tabicl, "aggregate", aggregate):
+    with patch.object(GdpTabicl, "draw", draw):
         yield
 
 
