@@ -134,7 +134,7 @@ def _progress(folder: Path, console: Console) -> Iterator[Any]:
             watcher.join()
 
 
-def _writing(folder: Path) -> dict[str, str]:
+def _writing(folder: Path) -> dict[str, Any]:
     """How far a model is that reads private rows, as the bar's text; nothing where none does."""
     told = [read_json(path) for path in folder.glob(f"{WRITING}/*.json") if not (folder / "units" / path.stem / PROMPTS).exists()]
     if not told:

@@ -22,16 +22,16 @@ def gpus_here() -> list[str]:
     return sorted(path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
 
 
-class LocalWorker(Nanny):  # type: ignore[misc]
+class LocalWorker(Nanny):
     """A worker process of the local cluster; the first ones own a GPU each, if there are some, the others see none."""
 
-    def __init__(self, *arguments: Any, name: int, **options: Any) -> None:
+    def __init__(self, scheduler: str, *, name: int, **options: Any) -> None:
         gpus = gpus_here()
         if gpus:
             own = gpus[name : name + 1]
             options["resources"] = {GPU: len(own)} if own else {}
             options["env"] = {**(options.get("env") or {}), VISIBLE: ",".join(own)}
-        super().__init__(*arguments, name=name, **options)
+        super().__init__(scheduler, name=name, **options)
 
 
 def on_gpus(client: Any) -> Any:

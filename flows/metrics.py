@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice, pairwise, takewhile
+from typing import TypeVar
 
 from cronsim import CronSim, CronSimError
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -29,6 +30,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError
 
 STATES = ("finished", "unfinished")
+Labels = TypeVar("Labels", bound=tuple[str, ...])
 
 
 class RunsAndBudgets(Collector):
@@ -73,7 +75,7 @@ def longest_gap(cron: str) -> float:
     return max(((later - earlier).total_seconds() for earlier, later in pairwise(dates)), default=math.inf)
 
 
-def _gauge(name: str, told: str, labels: Iterable[str], values: Mapping[tuple[str, ...], float]) -> GaugeMetricFamily:
+def _gauge(name: str, told: str, labels: Iterable[str], values: Mapping[Labels, float]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, told, labels=list(labels))
     for key, value in values.items():
         family.add_metric(key, value)

@@ -157,9 +157,10 @@ def _start_fork_server() -> None:
 
 def _client_settings(security: Security) -> dict[str, Any]:
     """What a client that knows only the address needs besides."""
+    tls = security.get_tls_config_for_role("client")
     return {
         "distributed.comm.require-encryption": True,
-        "distributed.comm.tls.ca-file": security.tls_ca_file,
-        "distributed.comm.tls.client.cert": security.tls_client_cert,
-        "distributed.comm.tls.client.key": security.tls_client_key,
+        "distributed.comm.tls.ca-file": tls["ca_file"],
+        "distributed.comm.tls.client.cert": tls["cert"],
+        "distributed.comm.tls.client.key": tls["key"],
     }

@@ -124,7 +124,7 @@ class Progress:
     def __init__(self, total: int, finished: int) -> None:
         self._total, self._finished, self._told = total, finished, time.monotonic()
         share = 100 * finished / total if total else 100.0
-        self._artifact = create_progress_artifact(share, description=f"{total} units")
+        self._artifact: Any = create_progress_artifact(share, description=f"{total} units")
 
     def one_more(self) -> None:
         """Another unit has finished, or failed."""

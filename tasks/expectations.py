@@ -99,9 +99,9 @@ def evaluate(table: pa.Table, rules: tuple[Rule, ...], contract: Declared) -> li
     asset = context.data_sources.add_pandas("private").add_dataframe_asset("table")
     batch = asset.add_batch_definition_whole_dataframe("whole").get_batch(batch_parameters={"dataframe": _frame(table, contract)})
     wanted = [{**expectation(rule, contract), "meta": {"rule": number}} for number, rule in enumerate(rules)]
-    suite = gx.ExpectationSuite(name=contract.name, expectations=wanted)  # type: ignore[arg-type]
+    suite = gx.ExpectationSuite(name=contract.name, expectations=wanted)
     found = batch.validate(suite, result_format="BOOLEAN_ONLY")
-    holds = {int(result.expectation_config.meta["rule"]): bool(result.success) for result in found.results}
+    holds = {int(result.expectation_config.meta["rule"]): bool(result.success) for result in found.results if result.expectation_config}
     if len(holds) != len(rules):
         raise RunError(f"validate {contract.name}: {len(holds)} of {len(rules)} checks were evaluated")
     return [holds[number] for number in range(len(rules))]

@@ -14,10 +14,10 @@ from dpicl.engine.stage import Stage
 from dpicl.errors import DpiclError
 
 RETRIES = 2
-_tasks: dict[Stage, Task[..., Any]] = {}
+_tasks: dict[Stage, Task[..., str]] = {}
 
 
-def as_task(stage: Stage) -> Task[..., Any]:
+def as_task(stage: Stage) -> Task[..., str]:
     """The stage with retries; Prefect keeps references and one line of counts of it, no result."""
 
     @functools.wraps(stage.run)
@@ -27,7 +27,6 @@ def as_task(stage: Stage) -> Task[..., Any]:
             return stage.run(*references, **options)
 
     _tasks[stage] = task(
-        run,
         name=stage.name,
         task_run_name=stage.label,
         retries=RETRIES,
@@ -37,11 +36,11 @@ def as_task(stage: Stage) -> Task[..., Any]:
         persist_result=False,
         cache_policy=NO_CACHE,
         log_prints=False,
-    )
+    )(run)
     return _tasks[stage]
 
 
-def task_of(stage: Stage) -> Task[..., Any]:
+def task_of(stage: Stage) -> Task[..., str]:
     """The task of a stage, made once."""
     return _tasks.get(stage) or as_task(stage)
 

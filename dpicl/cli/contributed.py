@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import typer
 
+import dpicl
 from dpicl.errors import DpiclError
 
 GROUP = "dpicl.commands"
 SHIPPED = ("run", "serve", "deploy", "metrics")
 """Commands of `flows`, whether or not it can be loaded here."""
+_FLOWS = Path(dpicl.__file__).parent.parent / "flows" / "commands.py"
+"""In the repository and the image it stands beside this package; elsewhere `flows` may be anybody's."""
 
 
 def contribute(app: typer.Typer, *names: str) -> None:
@@ -39,6 +43,10 @@ def others() -> list[str]:
 
 
 def _loaded(name: str) -> Any:
+    if name in SHIPPED and not _FLOWS.exists():
+        raise DpiclError(
+            f"{name}: is run from the repository or the image, and is not among what pip installs; expected a clone and `make setup`"
+        )
     for point in entry_points(group=GROUP, name=name):
         return point.load()
     raise DpiclError(

@@ -38,7 +38,7 @@ NEEDED = {
         "dpicl.tabular.reading.remote",
         "dpicl.tabular.reading.repository",
     ),
-    "local": ("dpicl.lm"),
+    "local": ("dpicl.lm",),
 }
 """Which extra a part of the library may need; all other parts need none."""
 PROGRAM = "from dpicl.cli import main\nmain()"
