@@ -22,7 +22,7 @@ from dpicl.contract import Contract, TextContract
 from dpicl.contract.schema import meanings, models
 from dpicl.engine import settings
 from dpicl.engine.pipelines import Pipeline, Pipelines
-from dpicl.lm.models import ModelSpec
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.yaml_file import read_yaml
 from flows import environment
@@ -169,7 +169,7 @@ def pipelines_page() -> str:
     """The keys of pipelines.yaml and what it ships with."""
     shipped = typing.cast(dict[str, Any], read_yaml(ROOT / "pipelines.yaml"))
     page = "# pipelines.yaml" + _WRITTEN.format(
-        source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and dpicl/lm/models.py"
+        source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and dpicl/lm/spec.py"
     )
     page += "What is shipped stands first, then every key.\n\n## Shipped pipelines\n\n"
     for name, entry in shipped["pipelines"].items():

@@ -18,7 +18,7 @@ from dpicl.engine.run_folder import Plan, check_versions, read_plan, run_folder,
 from dpicl.engine.settings import Settings, power_watts
 from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
-from dpicl.lm.models import ModelSpec, resolve_model
+from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Unit

@@ -34,7 +34,7 @@ from dpicl.baselines import central_baselines
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics
-from dpicl.lm.layout import prompt
+from dpicl.lm.requests import prompt
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods.base import Reads, Trust

@@ -17,7 +17,8 @@ from dpicl.engine.pipelines import units_of
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.lm.local.embedding import open_embedder
-from dpicl.lm.models import ModelSpec, open_scorer, open_writer
+from dpicl.lm.models import open_generator, open_scorer
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods.in_process import run as run_table
 from dpicl.methods.in_process import run_texts
 from dpicl.tabular.reading.source import load_source
@@ -36,7 +37,7 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
     with world.entered():
         settings = Settings.from_environment()
         scorer = open_scorer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus())
-        writer = open_writer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus())
+        writer = open_generator(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus())
         found = {}
         for unit in units_of(read_plan(run).pipeline):
             contract = settings.declared(unit.dataset)

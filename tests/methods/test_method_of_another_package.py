@@ -108,7 +108,8 @@ def test_a_table_in_batches_is_refused_as_it_counts_none(tmp_path: Path, install
         "from dpicl.engine.run_folder import read_plan\n"
         "from tests.tasks.in_batches import small_batches\n"
         f"small_batches()\nrun = str(make_plan('private', {grid!r}, 'batches'))\n(key,) = read_plan(Path(run)).units\n"
-        "for stage, references in (*rows_ready(run, 'shop'), *released(run, key)):\n    stage(*references)"
+        "for steps in (rows_ready(run, 'shop'), released(run, key)):\n"
+        "    for stage, references in steps:\n        stage(*references)"
     )
     refused = _python(installed, place, program)
     assert refused.returncode == 1 and f"method '{NAME}' counts no table batch by batch; expected a smaller table" in refused.stderr

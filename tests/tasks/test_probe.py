@@ -19,7 +19,7 @@ from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import PROBE
 from dpicl.errors import ModelError, ModelRefusedError
-from dpicl.lm.models import ModelSpec
+from dpicl.lm.spec import ModelSpec
 from tasks.charge import charge
 from tasks.probe import probe
 from tests.harness import Place, complaint, install, install_texts, letters, new_place, shop, shop_rows

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from dpicl.contract import Contract
 from dpicl.errors import PrivacyError
 from dpicl.lm.egress import check_egress
-from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import HashScorer
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import Options, mst_tabicl, tabular, unit_of
 from dpicl.methods import held_out_evaluation as evaluation
 from dpicl.methods.common import draws_for
