@@ -216,8 +216,8 @@ def _noised(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draw
 
 
 def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:
-    """Of the averages, before amplification; with `spent: in-all`, so that the cell's own is what is charged."""
-    if unit.chosen(GdpOptions).spent == "before":
+    """Of the averages, before amplification; with `epsilon_is: amplified`, so that the cell's own is what is charged."""
+    if unit.chosen(GdpOptions).epsilon_is == "nominal":
         return epsilon_of(cell)
     times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
     return epsilon_before(epsilon_of(cell) / times, rate_of(contract, cell))

@@ -16,7 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.contract.base import Frozen
+from dpicl.contract.base import TODAY, Frozen
 from dpicl.engine.names import POST_PROCESSING, parameters_of
 from dpicl.errors import PrivacyError
 from dpicl.methods import METHODS, ensemble_plan, few_shot_plan
@@ -49,11 +49,11 @@ def _values(kind: Any) -> Iterator[Any]:
 def _ways(kind: type[Frozen], together: int = 3) -> list[dict[str, Any]]:
     """Valid choices: so many of them other than usual, since some are valid beside certain others only; variants one at a time."""
     alone = [(name, value) for name, field in kind.model_fields.items() for value in _values(field.annotation)]
-    few = combinations_with_replacement([choice for choice in alone if choice[0] != "also"], together)
+    few = combinations_with_replacement([choice for choice in alone if choice[0] != "variants"], together)
     made: dict[str, dict[str, Any]] = {}
     for choices in chain(few, ((choice,) for choice in alone)):
         with suppress(ValidationError):
-            valid = kind.model_validate(dict(choices)).model_dump()
+            valid = kind.model_validate(dict(choices)).model_dump(context=TODAY)
             made.setdefault(repr(valid), valid)
     return list(made.values())
 
@@ -92,14 +92,14 @@ def test_one_name_is_one_draw_whatever_is_chosen(name: str) -> None:
 
 @every_method
 def test_every_choice_but_of_post_processing_is_part_of_the_name(name: str) -> None:
-    ways = _ways(METHODS[name].options)
-    named = [(chosen, _plain(name, chosen)) for chosen in ways]
-    for field in METHODS[name].options.model_fields:
+    options = METHODS[name].options
+    named = [(chosen, _plain(name, chosen)) for chosen in _ways(options)]
+    for field in options.model_fields:
         alike: dict[str, list[str]] = defaultdict(list)
         for chosen, parameters in named:
             alike[repr({**chosen, field: ""})].append(parameters)
         names_of_several = [names for names in alike.values() if len(names) > 1]
-        apart = field not in {*POST_PROCESSING, "also"}  # variants have names of their own
+        apart = field != "variants" and options.earlier.get(field, field) not in POST_PROCESSING  # variants have names of their own
         assert names_of_several, f"{field}: was not searched"
         assert all(len(set(names)) == (len(names) if apart else 1) for names in names_of_several), field
 

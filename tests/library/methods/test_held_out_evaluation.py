@@ -49,7 +49,7 @@ def shop_unit(method: str, **options: Any) -> Unit:
 
 UNITS = {
     "gdp_tabicl": shop_unit("gdp_tabicl"),
-    "mst_tabicl": shop_unit("mst_tabicl", calibrate=True, mst_tabicl={"also_sampled": ["near", "shared"]}),
+    "mst_tabicl": shop_unit("mst_tabicl", calibrate=True, mst_tabicl={"shot_selection": ["near", "shared"]}),
 }
 MODEL_ROWS = ReleasedRows(mst_tabicl.row_levels(PrivateTable(random_table(contract_of(), 300, 5)), contract_of()))
 
