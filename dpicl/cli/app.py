@@ -95,9 +95,10 @@ def protect(
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Release demonstrations of a table to a file; asks no model. Done again in the same period it costs nothing and gives the same."""
-    from dpicl.cli.protect import print_protected
+    from dpicl.cli.protect import print_protected, without_pandas
     from dpicl.engine.stage import StageFailed, clean_errors
 
+    without_pandas()
     _check_state()
     try:
         clean_errors("protect", print_protected)(
