@@ -90,7 +90,7 @@ def cli_page() -> str:
         hints = typing.get_type_hints(command.callback)
         rows = [_parameter(parameter, hints) for parameter in command.params if parameter.name in hints and not parameter.hidden]
         page += _table(("argument or option", "takes", "if left out", "what it is"), rows) if rows else "It takes no options.\n\n"
-    return page + "`python -m dpicl.client --help` and `python -m tools.training --help` tell the options of these two programs.\n"
+    return page + "`python -m dpicl.client --help` and `python -m tools.training --help` list the options of these two programs.\n"
 
 
 # Declarations: contracts and pipelines.
