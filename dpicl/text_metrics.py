@@ -19,7 +19,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
 
 from dpicl.evaluation import Metrics
 
@@ -44,16 +43,17 @@ def _stripped(texts: Iterable[str]) -> list[str]:
 
 def _similarities(right: str, given: str) -> tuple[float, ...]:
     """The five measures of one answer, in the order of `Metrics`."""
-    rouge, bleu = _scorers()
+    rouge, bleu, levenshtein = _scorers()
     found = rouge.score(right, given)
     measured = [float(found[name].fmeasure) for name in _ROUGE]
-    return *measured, min(1.0, bleu.sentence_score(given, [right]).score / 100), Levenshtein.normalized_similarity(right, given)
+    return *measured, min(1.0, bleu.sentence_score(given, [right]).score / 100), levenshtein.normalized_similarity(right, given)
 
 
 @cache
-def _scorers() -> tuple[Any, Any]:
-    """ROUGE and BLEU; their libraries take a while to load, so only who measures texts waits for them."""
+def _scorers() -> tuple[Any, Any, Any]:
+    """ROUGE, BLEU and Levenshtein; their libraries take a while to load, so only who measures texts waits for them."""
+    from rapidfuzz.distance import Levenshtein
     from rouge_score.rouge_scorer import RougeScorer
     from sacrebleu.metrics.bleu import BLEU
 
-    return RougeScorer(list(_ROUGE), use_stemmer=True), BLEU(effective_order=True)
+    return RougeScorer(list(_ROUGE), use_stemmer=True), BLEU(effective_order=True), Levenshtein
