@@ -23,7 +23,7 @@ from dpicl.methods import METHODS
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, read_epsilon
-from dpicl.text.plain import plain_text
+from dpicl.text.parse import plain_text
 from dpicl.yaml_file import validate
 
 
