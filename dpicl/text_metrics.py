@@ -18,7 +18,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
 
 from dpicl.evaluation import Metrics
 
@@ -31,22 +30,23 @@ def measure_texts(truth: np.ndarray, answered: np.ndarray) -> Metrics:
     Args:
         truth, answered: texts, shape (queries,); at least one query.
     """
-    rouge, bleu = _scorers()
+    rouge, bleu, levenshtein = _scorers()
     pairs = [(str(right).strip(), str(given).strip()) for right, given in zip(truth, answered, strict=True)]
     similarities = []
     for right, given in pairs:
         words = rouge.score(right, given)
         measures = [float(words[name].fmeasure) for name in _ROUGE]
-        measures += [min(1.0, bleu.sentence_score(given, [right]).score / 100), Levenshtein.normalized_similarity(right, given)]
+        measures += [min(1.0, bleu.sentence_score(given, [right]).score / 100), levenshtein.normalized_similarity(right, given)]
         similarities.append(measures)
     exact = float(np.mean([right == given for right, given in pairs]))
     return Metrics(len(pairs), exact, None, None, *np.mean(similarities, axis=0).tolist())
 
 
 @cache
-def _scorers() -> tuple[Any, Any]:
-    """ROUGE and BLEU; their libraries take a while to load, so they are imported only where texts are measured."""
+def _scorers() -> tuple[Any, Any, Any]:
+    """ROUGE, BLEU and Levenshtein; their libraries take a while to load, so they are imported only where texts are measured."""
+    from rapidfuzz.distance import Levenshtein
     from rouge_score.rouge_scorer import RougeScorer
     from sacrebleu.metrics.bleu import BLEU
 
-    return RougeScorer(list(_ROUGE), use_stemmer=True), BLEU(effective_order=True)
+    return RougeScorer(list(_ROUGE), use_stemmer=True), BLEU(effective_order=True), Levenshtein
