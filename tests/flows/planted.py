@@ -109,18 +109,19 @@ def dask_setup(_worker: Any) -> None:
     import dpicl.engine.stages.ingest
     import dpicl.engine.stages.split
     import tasks.expectations
-    from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl, ldp_tabicl
+    from dpicl.methods import dp_icl, few_shot_generation, ldp_tabicl
+    from dpicl.methods.gdp_tabicl import GdpTabicl
 
     places = (
         (dpicl.engine.stages.ingest, "load_source"),
         (tasks.expectations, "evaluate"),
         (dpicl.engine.stages.split, "split_table"),
         (ldp_tabicl, "collect"),
-        (gdp_tabicl, "subsample_and_group"),
-        (gdp_tabicl, "aggregate"),
+        (GdpTabicl, "prepare"),
+        (GdpTabicl, "draw"),
     )
     for stage, (module, function) in zip(STAGES, places, strict=True):
         plant(module, function, stage)
-    plant(gdp_tabicl, "baselines", "baselines", _die_once)
+    plant(GdpTabicl, "baselines", "baselines", _die_once)
     plant(few_shot_generation, "write", "generate")
     plant(dp_icl, "consult", "consult")
