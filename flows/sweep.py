@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from prefect import flow
+from prefect.client.schemas.objects import FlowRun
 from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
@@ -70,16 +71,24 @@ def sweep(
         The run's id.
     """
     scheduled, settings = scheduled_run(), Settings.from_environment()
-    if scheduled is None:
+    with settings.entered():
+        if scheduled is not None:
+            return _scheduled(pipeline, scheduled, settings, changes or {}, run_id, resume=resume, period=period)
         run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
         _check_ledger(run, settings, is_on_pool=False)
         run_on_prefect(run)
         return run.name
+
+
+def _scheduled(
+    pipeline: str, flow_run: FlowRun, settings: Settings, changes: dict[str, Any], run_id: str | None, *, resume: bool, period: str | None
+) -> str:
+    """What a deployment made: alone in its folder and on its accounts, and for no longer than its schedule allows."""
     _check_placed()
-    with held(scheduled.id, settings):
-        name, begun = (run_id, resume or scheduled.run_count > 1) if run_id else folder_name(pipeline, scheduled, settings)
-        run = make_plan(pipeline, changes or {}, name, resume=begun, period=period, when=scheduled.expected_start_time)
-        _check_ledger(run, settings, is_on_pool=scheduled.work_pool_name is not None)
+    with held(flow_run.id, settings):
+        name, begun = (run_id, resume or flow_run.run_count > 1) if run_id else folder_name(pipeline, flow_run, settings)
+        run = make_plan(pipeline, changes, name, resume=begun, period=period, when=flow_run.expected_start_time)
+        _check_ledger(run, settings, is_on_pool=flow_run.work_pool_name is not None)
         schedule = read_plan(run).pipeline.schedule
         with _one_at_a_time(run, settings), killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
             run_on_prefect(run)
@@ -90,7 +99,7 @@ def _check_ledger(run: Path, settings: Settings, *, is_on_pool: bool) -> None:
     """Where other hosts may work on the same rows, one ledger is needed for all of them."""
     host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
     if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
-        check_shared(settings.declared(name) for name in read_plan(run).pipeline.datasets)
+        check_shared((settings.declared(name) for name in read_plan(run).pipeline.datasets), settings)
 
 
 def _check_placed() -> None:

@@ -10,6 +10,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import TaskRunContext
 
 from dpicl.engine.logs import attempt
+from dpicl.engine.settings import Settings
 from dpicl.engine.stage import Stage
 from dpicl.errors import DpiclError
 
@@ -23,7 +24,7 @@ def as_task(stage: Stage) -> Task[..., str]:
     @functools.wraps(stage.run)
     def run(*references: Any, **options: Any) -> str:
         context = TaskRunContext.get()
-        with attempt(None if context is None else context.task_run.run_count):
+        with Settings.from_environment().entered(), attempt(None if context is None else context.task_run.run_count):
             return stage.run(*references, **options)
 
     _tasks[stage] = task(

@@ -40,6 +40,7 @@ from dpicl.engine.journal import FileJournal
 from dpicl.engine.order import drawing_stages
 from dpicl.engine.releases import UnitReleases, open_ledger
 from dpicl.engine.run_folder import UnitFolder
+from dpicl.engine.settings import Settings
 from dpicl.engine.stages.charge import charge
 from dpicl.engine.stages.charge import release as release_unit
 from dpicl.engine.stages.consult import KeptVotes
@@ -232,6 +233,11 @@ def enter(schedule: Path, environment: Mapping[str, str], mutate: Callable[[], N
 
 def release(run: str, unit_key: str, method: str) -> None:
     """Do the stages of a unit up to its gathered release, each tried as often as the orchestrator would."""
+    with Settings.from_environment().entered():
+        _release(run, unit_key, method)
+
+
+def _release(run: str, unit_key: str, method: str) -> None:
     for stage in STAGES[method]:
         for left in reversed(range(RETRIES + 1)):
             try:

@@ -129,7 +129,8 @@ def ask(
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Answer queries from private texts, charged once per --count queries, or by released demonstrations; repeated queries are free."""
-    from dpicl.cli.ask import answer_queries, answer_rows, read_queries, request_of
+    from dpicl.cli.ask import answer_queries, answer_rows, read_queries
+    from dpicl.engine.query_session import request_of
     from dpicl.engine.stage import StageFailed, clean_errors
 
     settings = Settings.from_environment()
@@ -203,11 +204,11 @@ contribute(app, "serve", "deploy", "metrics", *others())
 
 def _check_state() -> None:
     """Refuse a wrong log format, or budgets in two places, before anything is charged."""
-    from dpicl.engine.settings import log_format
     from dpicl.engine.state_home import check_one_home
 
-    log_format()
-    check_one_home(Settings.from_environment().home)
+    settings = Settings.from_environment()
+    _ = settings.log_format
+    check_one_home(settings.home)
 
 
 def main() -> None:

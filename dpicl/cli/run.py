@@ -14,12 +14,16 @@ import typer
 
 from dpicl.cli.contributed import FLOWS
 from dpicl.cli.terminal import MANY, PERIOD, console, say, split_values
-from dpicl.engine.settings import Settings, log_format
+from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 from dpicl.errors import DpiclError
 
 _PREFECT = ("prefect", "prefect_dask")
 """Packages of a run on Prefect, besides `flows`, which comes with the repository and the image."""
+
+
+Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], None]
+"""Does a planned run: its folder, the pipeline and the changes to it, how many workers, and what shows a line."""
 
 
 class Executors(StrEnum):
@@ -79,7 +83,9 @@ def run(
 
         print_quotes(pipeline, changes, period=period)
         return
-    folder = _run(pipeline, changes, run_id, resume=resume is not None, workers=workers, period=period, chosen=executor)
+    execute = _executor(executor)
+    with Settings.from_environment().entered():
+        folder = _run(pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period)
     say(f"report: {folder / 'report.html'}")
 
 
@@ -87,14 +93,13 @@ def _run(
     pipeline: str,
     changes: dict[str, Any],
     run_id: str | None,
+    execute: Execute,
     *,
     resume: bool,
-    workers: int | None,
+    workers: int,
     period: str | None,
-    chosen: Executors | None,
 ) -> Path:
     """Plan, run, and show how far it is; returns the run's folder."""
-    execute = _executor(chosen)
     from dpicl.cli.budget import warn_of_caps
     from dpicl.cli.run_progress import progress
     from dpicl.engine.execute import call_all
@@ -105,19 +110,15 @@ def _run(
 
     folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
     say(f"run {folder.name}")
-    units, settings = read_plan(folder).units, Settings.from_environment()
+    units, settings = read_plan(folder).units, Settings.current()
     if not units:  # a table of costs needs no workers
         call_all([report_steps(folder)])
         return folder
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
     with progress(folder, console) as show:
-        execute(folder, pipeline, changes, workers or os.cpu_count() or 1, show)
+        execute(folder, pipeline, changes, workers, show)
         show("done")
     return folder
-
-
-Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], None]
-"""Does a planned run: its folder, the pipeline and the changes to it, how many workers, and what shows a line."""
 
 
 def _executor(chosen: Executors | None) -> Execute:
@@ -129,8 +130,9 @@ def _executor(chosen: Executors | None) -> Execute:
     """
     missing = [name for name in _PREFECT if find_spec(name) is None]
     if chosen is Executors.pool or (chosen is None and (missing or not FLOWS.exists())):
-        log_format()
-        check_one_home(Settings.from_environment().home)
+        settings = Settings.from_environment()
+        _ = settings.log_format
+        check_one_home(settings.home)
         return _on_pool
     if not FLOWS.exists():
         raise DpiclError(
@@ -148,6 +150,6 @@ def _on_pool(folder: Path, _pipeline: str, _changes: dict[str, Any], workers: in
     from dpicl.report.stages import report_steps
 
     show("starting the workers")
-    with Pool(workers, Settings.from_environment()) as pool:
+    with Pool(workers, Settings.current()) as pool:
         show("running")
         run_units(folder, pool, report_steps(folder))

@@ -21,7 +21,7 @@ from dpicl.engine.files import read_json, write_json
 from dpicl.engine.models import TOLD, scorer_of
 from dpicl.engine.releases import open_ledger, spending_of
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
-from dpicl.engine.settings import Settings, power_watts
+from dpicl.engine.settings import Settings
 from dpicl.evaluation import majority, results_frame_columns
 from dpicl.methods import METHODS, held_out_evaluation, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -45,7 +45,7 @@ MANIFEST = "manifest.json"
 def collect(run: str) -> str:
     """Write manifest.json, results.csv and timings.csv from what the units left."""
     folder = Path(run)
-    plan, settings = read_plan(folder), Settings.from_environment()
+    plan, settings = read_plan(folder), Settings.current()
     rows = [row for key in plan.units for row in _results(folder / "units" / key / RESULTS)]
     write_csv(folder / "results.csv", results_frame_columns(), rows)
     write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), _timings(folder, plan))
@@ -96,7 +96,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "command": _command(plan),
         "majority": _majority(folder, units, settings),
         "budget": bought(folder, plan.units, contracts, settings),
-        "energy": {"power_watts": power_watts(), "kg_co2_per_kwh": KG_CO2_PER_KWH},
+        "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": _not_protected(contracts.values()),
         "evaluation": {name: contract.evaluation for name, contract in contracts.items() if not contract.privacy.budget.benchmark},
         "evaluation_noise": _evaluation_noise(units, contracts),

@@ -215,7 +215,7 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
         schedule.do([_Strand("report", "", iter([[step] for step in closing]))])
     if schedule.failures:
         _raise(run, schedule.failures)
-    remove_private(run, Settings.from_environment())
+    remove_private(run, Settings.current())
     return f"{len(plan.units)} units, {len(missing)} of them now"
 
 

@@ -65,7 +65,7 @@ def protect(dataset: str, method: str, settings: Settings, *, epsilon: str, shot
     _sweep(settings)
     run = begin(plan, settings)
     (key,) = read_plan(run).units
-    with locked(run / _LOCK):
+    with settings.entered(), locked(run / _LOCK):
         try:
             call_all(chain(rows_ready(str(run), dataset), released(str(run), key)))
             demonstrate(str(run), key)

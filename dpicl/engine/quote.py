@@ -14,8 +14,8 @@ from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.engine.accounts import account_of, open_account
 from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, evaluation_of, releases_of
-from dpicl.engine.releases import check_ledger, ledger_key, open_ledger
+from dpicl.engine.names import QUERIES, evaluation_of
+from dpicl.engine.releases import ledger_key, named_releases, open_ledger
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError
@@ -54,12 +54,10 @@ def charges(
     found: dict[str, dict[str, Release]] = {}
     for unit in chosen:
         contract = settings.declared(unit.dataset)
-        check_ledger(contract)
+        period = plan.period_of(unit.dataset)
+        releases = list(named_releases(ledger, contract, unit, settings, period=period, writer=writer).values())
         account = open_account(ledger, contract, unit.method, settings)
         accounts[account.name] = account
-        period = plan.period_of(unit.dataset)
-        named = releases_of(ledger, key, contract, unit, settings, period=period, writer=writer)
-        releases = list(named.values())
         if contract.evaluation == "charged":
             assert isinstance(contract, Contract)
             model, queries = fingerprint(plan.model, settings), plan.pipeline.queries

@@ -14,7 +14,6 @@ then. A ledger that is shorter than the newest receipt is not the one that these
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,7 +119,7 @@ def check_not_lost(settings: Settings) -> None:
         LedgerRefusedError: with what to do.
     """
     file = settings.home / "ledger.db"
-    if not os.environ.get("DPICL_LEDGER") and not file.exists() and (newest(settings).path.exists() or any(artefacts(settings))):
+    if not settings.ledger and not file.exists() and (newest(settings).path.exists() or any(artefacts(settings))):
         raise LedgerRefusedError(lost(str(file)))
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -61,14 +60,14 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
         yield ledger
 
 
-def check_shared(contracts: Iterable[Declared]) -> None:
+def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
     """Refuse to charge rows in a ledger of this host alone, where other hosts work on them too: each would have a budget of its own.
 
     Raises:
         LedgerRefusedError: DPICL_LEDGER names no database that all share.
     """
     capped = sorted(contract.name for contract in contracts if not contract.privacy.budget.benchmark)
-    if capped and not (os.environ.get("DPICL_LEDGER") or "").startswith("postgresql"):
+    if capped and not (settings.ledger or "").startswith("postgresql"):
         raise LedgerRefusedError(
             f"{capped[0]}: on a cluster every host would spend from a ledger of its own; expected one PostgreSQL for all in DPICL_LEDGER"
         )
@@ -76,10 +75,10 @@ def check_shared(contracts: Iterable[Declared]) -> None:
 
 def address_of(settings: Settings) -> str | URL:
     """Of the ledger's database; its file's path may hold any letters."""
-    return os.environ.get("DPICL_LEDGER") or URL.create("sqlite", database=str(settings.home / LEDGER))
+    return settings.ledger or URL.create("sqlite", database=str(settings.home / LEDGER))
 
 
-def check_ledger(contract: Declared) -> None:
+def check_ledger(contract: Declared, settings: Settings) -> None:
     """Refuse to charge rows elsewhere than in the ledger that their contract names.
 
     Raises:
@@ -88,7 +87,7 @@ def check_ledger(contract: Declared) -> None:
     if contract.ledger is None:
         return
     try:
-        used, named = (make_url(text) for text in (os.environ.get("DPICL_LEDGER") or "sqlite://", contract.ledger))
+        used, named = (make_url(text) for text in (settings.ledger or "sqlite://", contract.ledger))
     except ArgumentError:
         raise LedgerRefusedError("DPICL_LEDGER: is no database URL; expected postgresql://…") from None
     if [(url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named)].count(
@@ -112,6 +111,17 @@ def rows_version(settings: Settings, digest: str) -> str:
     return content_version(ledger_key(settings), bytes.fromhex(digest))
 
 
+def named_releases(ledger: Ledger, contract: Declared, unit: Unit, settings: Settings, **facts: Any) -> dict[Cell, Release]:
+    """Every release of a unit by its name, whoever makes it; its account is opened. `facts` are those of `releases_of`.
+
+    Raises:
+        LedgerRefusedError: the contract's rows are charged in another ledger.
+        PrivacyError: the account protects something else than the releases do.
+    """
+    check_ledger(contract, settings)
+    return releases_of(ledger, ledger_key(settings), contract, unit, settings, **facts)
+
+
 @dataclass(frozen=True)
 class UnitReleases:
     """The releases of one unit, named and priced."""
@@ -122,10 +132,7 @@ class UnitReleases:
     @staticmethod
     def of(folder: UnitFolder, ledger: Ledger) -> UnitReleases:
         """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
-        contract, settings = folder.declared, folder.settings
-        check_ledger(contract)
-        named = releases_of(ledger, ledger_key(settings), contract, folder.unit, settings, **_plan_facts(folder))
-        return UnitReleases(folder, named)
+        return UnitReleases(folder, named_releases(ledger, folder.declared, folder.unit, folder.settings, **_plan_facts(folder)))
 
     def reserve(self, ledger: Ledger) -> list[Cell]:
         """Charge every release that was not charged before; gives those that nothing is published for.

@@ -14,6 +14,7 @@ from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.order import Step, answered, released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import read_plan
+from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import probe
 from dpicl.report.stages import report_steps
 
@@ -42,8 +43,9 @@ def work(environment: Mapping[str, str], pipeline: str, changes: Mapping[str, An
     os.environ.update(environment)
     if end != "finished":
         _die(end)
-    run = make_plan(pipeline, changes, run_id)
-    run_units(run, InProcess(), report_steps(run))
+    with Settings.from_environment().entered():
+        run = make_plan(pipeline, changes, run_id)
+        run_units(run, InProcess(), report_steps(run))
 
 
 def _die(end: End) -> None:

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from transformers import GPT2Config, Lfm2Config
 
-from dpicl.engine.desk import Desk
 from dpicl.engine.files import read_json
 from dpicl.engine.plan import draft_plan
+from dpicl.engine.query_session import QuerySession
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
@@ -126,7 +126,7 @@ def test_asking_refuses_a_model_before_its_release_is_opened(place: Place, habit
         spec = ModelSpec.model_validate({"name": "far", "kind": "endpoint", "id": "m", "url": server.url, "trust": "local"})
         asked = wish()
         with pytest.raises(ModelError):
-            list(Desk(type(asked)(asked.contract, asked.cell, spec, asked.options), Settings.from_environment()).answer(["one"]))
+            list(QuerySession(type(asked)(asked.contract, asked.cell, spec, asked.options), Settings.from_environment()).answer(["one"]))
     assert reserved() == [] and not list((place.home / "private").rglob("opened.json"))
 
 

@@ -72,7 +72,7 @@ def _places(world: World, rows: Sequence[Row], declaration: Declaration) -> Coun
     split = read_split(open_unit(str(run), key))
     tables = {"protected": split.train.data, **({} if declaration.measured == "public queries" else {"held out": split.test.data})}
     places = Counter((name, tuple(map(str, row.items()))) for name, table in tables.items() for row in table.to_pylist())
-    remove_private(run, Settings.from_environment())
+    remove_private(run, Settings.current())
     return places
 
 

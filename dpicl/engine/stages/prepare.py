@@ -10,7 +10,7 @@ from dpicl.engine.stage import stage, timed
 
 
 def _prepare(run: str, dataset: str, part: int, parts: int) -> str:
-    found = Batches.find(Settings.from_environment(), dataset, Path(run))
+    found = Batches.find(Settings.current(), dataset, Path(run))
     assert found is not None
     with timed(Path(run), dataset, "prepare", f"-{part}"):
         for number in found.numbers(part, parts):

@@ -38,7 +38,7 @@ TOLERANCE_OF_SIXTEEN_BITS = 0.5
 
 def _probe(run: str) -> str:
     """Ask once for every kind of unit; what was asked and who answered is kept."""
-    folder, settings = Path(run), Settings.from_environment()
+    folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
     asked = _digest(plan, settings)
     if (folder / PROBE).exists() and read_json(folder / PROBE)["asked"] == asked:

@@ -28,7 +28,7 @@ def check_rules(run: str, dataset: str) -> str:
     Raises:
         DataError: names column, rule and count.
     """
-    settings = Settings.from_environment()
+    settings = Settings.current()
     contract = settings.declared(dataset)
     with timed(Path(run), dataset, "validate"):
         batches = Batches.find(settings, dataset, Path(run))
