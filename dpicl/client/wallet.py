@@ -55,11 +55,13 @@ class Wallet:
         """What they may cost; None before the first use."""
         return self._cap
 
-    def join(self, collection: str, epsilon: float, *, wished: float | None, contract_cap: float | None, id_column: str | None) -> None:
+    def join(
+        self, collection: str, epsilon: float, *, requested_cap: float | None, contract_cap: float | None, id_column: str | None
+    ) -> None:
         """Take part in a collection.
 
         Args:
-            wished: what the holder says that all collections may cost: the cap at first use; later a smaller one holds for this report.
+            requested_cap: what the holder says that all collections may cost: the cap at first use; later a smaller one holds for this report.
             contract_cap: lowers the cap for this report, and never raises it.
             id_column: what tells clients apart; by another column, one record would answer one collection twice.
 
@@ -71,12 +73,14 @@ class Wallet:
             if self._ids.get(collection, id_column) != id_column:
                 raise ParameterError("id", id_column, "the same column as when this collection was answered first")
             return
-        cap = self._cap if self._cap is not None else DEFAULT_CAP if wished is None else wished
-        if wished is not None and wished > cap:
+        cap = self._cap if self._cap is not None else DEFAULT_CAP if requested_cap is None else requested_cap
+        if requested_cap is not None and requested_cap > cap:
             raise ParameterError(
-                "cap", wished, f"at most this wallet's, {cap:.6g}, or first `python -m dpicl.client cap WALLET --raise-to {wished:.6g}`"
+                "cap",
+                requested_cap,
+                f"at most this wallet's, {cap:.6g}, or first `python -m dpicl.client cap WALLET --raise-to {requested_cap:.6g}`",
             )
-        allowed = min(one for one in (cap, wished, contract_cap) if one is not None)
+        allowed = min(one for one in (cap, requested_cap, contract_cap) if one is not None)
         if self.spent + epsilon > allowed * (1 + 1e-12):
             raise BudgetError(
                 f"clients: another collection asks epsilon={epsilon:.6g}, and {self.spent:.6g} of cap {allowed:.6g} is spent; "

@@ -19,9 +19,8 @@ from itertools import accumulate
 from typing import Any
 
 from dpicl.errors import ModelError
-from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, GarbledError, Outcome, Reply, public_prompt
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, GarbledError, Outcome, Reply, Request, public_prompt
 from dpicl.lm.endpoint.requester import Requester, T
-from dpicl.lm.requests import prompt_digest
 
 PARSED_GAP = 1.0
 """Nats between the label that a text starts with and the others: only the order means something."""
@@ -31,16 +30,10 @@ _SILENT = "the reply has no log-probabilities"
 
 
 @dataclass(frozen=True)
-class LabelRequest:
+class LabelRequest(Request):
     """One prompt whose labels are to be scored."""
 
-    prompt: str
     labels: tuple[str, ...]
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """The request's identity, without its prompt."""
-        return prompt_digest(self.prompt), self.labels
 
     @staticmethod
     def public(labels: tuple[str, ...]) -> LabelRequest:
@@ -103,7 +96,7 @@ class LabelRequester(Requester[LabelRequest]):
         return await self._send(text, request.labels, score)
 
     async def _send(self, text: str, labels: Sequence[str], read: Callable[[Reply], T]) -> T:
-        """One request for scores; a chat is told the labels, because chat models like to explain."""
+        """One request for scores; a chat gets the labels in an instruction, because chat models like to explain."""
         body: dict[str, Any] = {"temperature": 0, "max_tokens": GENERATED_TOKENS if self.mode.kind == "generated" else 1}
         if self.mode.api == "completions":
             body |= {"prompt": text}

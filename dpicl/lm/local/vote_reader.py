@@ -52,7 +52,6 @@ class LastLogits(Protocol):
 
     def after(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
         """Every row once, in any order: keys and logits of shape (keys, vocabulary), on the device."""
-        ...
 
 
 @dataclass(frozen=True)
