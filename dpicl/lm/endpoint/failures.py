@@ -51,8 +51,9 @@ class Unanswered(Exception):
 class GaveUpError(ModelError):
     """The server failed too often, or for too long; `status` as in `Transient`, `of_all` where all calls' failures were counted together."""
 
-    status = 0
-    of_all = False
+    def __init__(self, problem: str, status: int = 0, *, of_all: bool = False) -> None:
+        super().__init__(problem)
+        self.status, self.of_all = status, of_all
 
 
 class StopError(ModelError):
