@@ -27,19 +27,19 @@ WALLET = Path.home() / ".dpicl-client.jsonl"
 
 
 def _arguments(typed: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m dpicl.client", description="Randomise records here, and print reports that may leave.")
+    parser = argparse.ArgumentParser(prog="python -m dpicl.client", description="Randomise records on this machine, and print reports that may leave it.")
     parser.add_argument("contract", type=Path, help="the contract of the table")
-    parser.add_argument("--epsilon", type=float, required=True, help="what one report may cost its client")
-    parser.add_argument("--design", choices=("one-column", "pairs", "subset"), default="subset", help="what a client is asked")
-    parser.add_argument("--columns", type=int, help="of subset: how many columns are asked for together")
-    parser.add_argument("--id", help="a column that tells clients apart, where the contract protects rows and there are several")
+    parser.add_argument("--epsilon", type=float, required=True, help="privacy parameter of one report")
+    parser.add_argument("--design", choices=("one-column", "pairs", "subset"), default="subset", help="which columns a client reports")
+    parser.add_argument("--columns", type=int, help="with subset: number of columns in a report")
+    parser.add_argument("--id", help="a column that identifies clients, if the contract protects rows and there are several clients")
     parser.add_argument(
         "--cap",
         type=float,
-        help=f"what all reports in the wallet may cost a client, kept in it at first use ({DEFAULT_CAP:g} if not said); "
+        help=f"cap on epsilon of all reports in the wallet, stored there at first use (default {DEFAULT_CAP:g}); "
         "`python -m dpicl.client cap --help` raises it",
     )
-    parser.add_argument("--memory", type=Path, default=WALLET, help="the wallet: where the cap and all reports are kept")
+    parser.add_argument("--memory", type=Path, default=WALLET, help="the wallet: a file with the cap and all reports")
     return parser.parse_args(typed)
 
 
@@ -48,7 +48,7 @@ def _cap_arguments(typed: list[str]) -> argparse.Namespace:
         prog="python -m dpicl.client cap", description="Show what a wallet has spent of its cap, or raise the cap."
     )
     parser.add_argument("wallet", type=Path, nargs="?", default=WALLET, help="as in --memory")
-    parser.add_argument("--raise-to", type=float, metavar="EPSILON", help="what all reports may cost a client from now on")
+    parser.add_argument("--raise-to", type=float, metavar="EPSILON", help="new cap on epsilon of all reports")
     return parser.parse_args(typed)
 
 
