@@ -20,7 +20,7 @@ from dpicl.methods import on_texts, tabular
 from dpicl.methods.common import Cost
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell
-from dpicl.types import Demonstration, PrivateTable, QueryTable, ReleasedRows, SplitTable
+from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
 
 TRAIN, TEST, ASKED = "private_train.parquet", "queries_test.parquet", "queries_asked.npz"
 ROWS, MARKS = "released_rows.npz", "private_marks.npz"
@@ -70,6 +70,12 @@ def read_queries(unit: UnitFolder) -> QueryTable:
     """The held-out rows that are put to the model, as `SplitTable.queries` has them; reads no private row."""
     folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
     return QueryTable(read_table(folder / TEST).take(read_arrays(folder / ASKED)["asked"]))
+
+
+def text_drafts(unit: UnitFolder, drawn: Mapping[Cell, Any]) -> dict[Cell, bytes]:
+    """What a model drew from private texts, as it is published."""
+    method = on_texts(unit.unit.method)
+    return {cell: json.dumps(method.encode(one), ensure_ascii=False).encode() for cell, one in drawn.items()}
 
 
 def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes]) -> None:
@@ -138,14 +144,10 @@ def read_marks(unit: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, np.ndarray
     return {cell: stored[cell.key] for cell in cells}
 
 
-def texts_json(texts: Sequence[Demonstration]) -> list[dict[str, str]]:
-    """Texts with their labels, as they are published."""
-    return [{"label": one.label, "text": one.text} for one in texts]
-
-
-def write_texts(path: Path, texts: Mapping[Cell, Sequence[Demonstration]]) -> None:
-    """Texts with their labels, by cell."""
-    write_json(path, {cell.key: texts_json(demonstrations) for cell, demonstrations in texts.items()})
+def write_texts(unit: UnitFolder, path: Path, drawn: Mapping[Cell, Any]) -> None:
+    """What a model wrote, by cell."""
+    method = on_texts(unit.unit.method)
+    write_json(path, {cell.key: method.encode(one) for cell, one in drawn.items()})
 
 
 def read_texts(unit: UnitFolder) -> tuple[dict[Cell, Any], dict[Cell, Any]]:

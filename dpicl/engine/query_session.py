@@ -22,13 +22,13 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import sweep_votes
 from dpicl.engine.stages.probe import check_reader
 from dpicl.errors import BudgetError
-from dpicl.lm.egress import ask_texts
+from dpicl.lm.egress import generate_texts
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, text_answers
-from dpicl.methods.dp_icl import DpIcl, told
+from dpicl.methods.dp_icl import DpIcl, answer_text
 from dpicl.methods.ensemble_answers import Answer
 from dpicl.methods.ensemble_voting import STOP
 from dpicl.methods.options import EnsembleOptions
@@ -186,9 +186,9 @@ def _as_text(answer: Answer, query: str, request: EnsembleRequest, model: Scorer
     """Keywords are made a sentence by asking the model once more, without rows."""
     contract, task = request.contract, request.contract.task
     if not isinstance(answer, list) or not isinstance(model, TextGenerator) or isinstance(task, Classification):
-        return told(contract, answer)
+        return answer_text(contract, answer)
     prompt = asking_prompt(contract, [], keywords_query(contract, query, answer))
-    return ask_texts(model, ReleasedPrompts((prompt,)), new_tokens=task.answer_tokens, stop=STOP)[0].strip()
+    return generate_texts(model, ReleasedPrompts((prompt,)), new_tokens=task.answer_tokens, stop=STOP)[0].strip()
 
 
 def request_of(

@@ -6,7 +6,6 @@ kept, and never the noise: all draws of a release come from its own seed.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from dpicl.accounting.ledger import load_key
 from dpicl.contract.text import TextContract
-from dpicl.engine.artefacts import CANDIDATES, DRAFTS, read_split, write_drafts
+from dpicl.engine.artefacts import CANDIDATES, DRAFTS, read_split, text_drafts, write_drafts
 from dpicl.engine.files import read_json, write_json
 from dpicl.engine.journal import FileJournal, votes_folder
 from dpicl.engine.models import reader_of
@@ -50,11 +49,11 @@ class KeptVotes:
         return KeptVotes({cell: SnapshotPlace(folder, key) for cell, folder in folders.items()})
 
     def read(self, cell: Cell, name: str) -> bytes | None:
-        """See `Kept`."""
+        """See `StoredVotes`."""
         return self.places[cell].read(name)
 
     def write(self, cell: Cell, name: str, content: bytes) -> None:
-        """See `Kept`."""
+        """See `StoredVotes`."""
         self.places[cell].write(name, content, LIFETIME_SECONDS)
 
 
@@ -85,7 +84,7 @@ def consult(folder: UnitFolder) -> str:
     """Answer what is charged and missing."""
     missing, contract = charged(folder), folder.texts
     drafts = _answered(folder, missing) if missing else {}
-    write_drafts(folder, {cell: json.dumps(answers, ensure_ascii=False).encode() for cell, answers in drafts.items()})
+    write_drafts(folder, text_drafts(folder, drafts))
     return f"{len(drafts)} times {contract.query_count} answers"
 
 

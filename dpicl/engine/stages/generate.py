@@ -5,10 +5,9 @@ Everything is charged before (`charge`); a token is kept before the next is draw
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from dpicl.engine.artefacts import DRAFTS, PUBLIC_TEXTS, read_split, texts_json, write_drafts, write_texts
+from dpicl.engine.artefacts import DRAFTS, PUBLIC_TEXTS, read_split, text_drafts, write_drafts, write_texts
 from dpicl.engine.journal import FileJournal
 from dpicl.engine.models import writer_of
 from dpicl.engine.run_folder import UnitFolder, open_unit
@@ -36,8 +35,8 @@ def _write(folders: Sequence[UnitFolder]) -> None:
     train = read_split(first).train
     written = few_shot_generation.write(train, contract, writer, jobs, progress=teller(folders, "writing demonstrations, token"))
     for folder, texts in zip(folders, written, strict=True):
-        write_texts(folder.path / PUBLIC_TEXTS, few_shot_generation.write_public(contract, folder.unit, writer))
-        write_drafts(folder, {cell: json.dumps(texts_json(one), ensure_ascii=False).encode() for cell, one in texts.items()})
+        write_texts(folder, folder.path / PUBLIC_TEXTS, few_shot_generation.write_public(contract, folder.unit, writer))
+        write_drafts(folder, text_drafts(folder, texts))
 
 
 def _job(folder: UnitFolder) -> Job:
