@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from dpicl.cli.contributed import FLOWS
 from dpicl.cli.terminal import MANY, PERIOD, console, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
-from dpicl.errors import DpiclError
+from dpicl.errors import DpiclError, ParameterError
 
 _PREFECT = ("prefect", "prefect_dask")
 """Packages of a run on Prefect, besides `flows`, which comes with the repository and the image."""
@@ -24,13 +23,6 @@ _PREFECT = ("prefect", "prefect_dask")
 
 Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], None]
 """Does a planned run: its folder, the pipeline and the changes to it, how many workers, and what shows a line."""
-
-
-class Executors(StrEnum):
-    """What may do the steps of a run."""
-
-    pool = "pool"
-    prefect = "prefect"
 
 
 def run(
@@ -55,7 +47,10 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would be charged, and run nothing.")] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
     executor: Annotated[
-        Executors | None, typer.Option(help="Worker processes alone, or tasks of Prefect on Dask. Default: Prefect, where it is installed.")
+        str | None,
+        typer.Option(
+            help="`pool`: worker processes alone; `prefect`: tasks of Prefect on Dask. Default: prefect where it is installed, else pool."
+        ),
     ] = None,
 ) -> None:
     """Run a pipeline and write its report."""
@@ -121,15 +116,17 @@ def _run(
     return folder
 
 
-def _executor(chosen: Executors | None) -> Execute:
+def _executor(chosen: str | None) -> Execute:
     """What does the run; what it needs is checked.
 
     Raises:
-        DpiclError: Prefect was asked for, and this is no clone.
+        DpiclError: there is no such executor, or Prefect was asked for and this is no clone.
         ModuleNotFoundError: Prefect was asked for, and is not installed.
     """
+    if chosen not in (None, "pool", "prefect"):
+        raise ParameterError("executor", chosen, "pool or prefect")
     missing = [name for name in _PREFECT if find_spec(name) is None]
-    if chosen is Executors.pool or (chosen is None and (missing or not FLOWS.exists())):
+    if chosen == "pool" or (chosen is None and (missing or not FLOWS.exists())):
         settings = Settings.from_environment()
         _ = settings.log_format
         check_one_home(settings.home)
