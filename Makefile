@@ -60,9 +60,10 @@ TOPIC ?= main
 bench: $(READY) ## measure: make bench TOPIC=main
 	$(BIN)/python -m benchmarks.$(subst -,_,$(TOPIC))
 
-schema: $(READY) ## write the JSON schemas of contracts again
+schema: $(READY) ## write the JSON schemas of contracts and their suites of Great Expectations again
 	$(BIN)/python -m dpicl.contract.schema > data_contracts/schema.json
 	$(BIN)/python -m dpicl.contract.schema text > data_contracts/texts/schema.json
+	DPICL_CONTRACTS=data_contracts $(BIN)/python -m tasks.expectations
 
 reference: $(READY) ## write the pages of docs/reference again
 	$(BIN)/python -m tools.reference
