@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures import Figures
-from dpicl.lm.endpoint.asking import Asker
-from dpicl.lm.endpoint.client import Client, Server, Spending
-from dpicl.lm.endpoint.protocol import Manner
+from dpicl.lm.endpoint.asking import LabelRequester
+from dpicl.lm.endpoint.client import Client, Server, Usage
+from dpicl.lm.endpoint.protocol import RequestMode
 from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.layout import CONTINUATIONS
-from dpicl.lm.models import ModelSpec
-from dpicl.lm.requests import HashScorer
+from dpicl.lm.requests import CONTINUATIONS, HashScorer
+from dpicl.lm.spec import ModelSpec
 from tests.library.endpoint_server import Habits, serving
 
 CONNECTIONS = (1, 8, 64, 256)
@@ -53,10 +52,10 @@ def elsewhere(habits: Habits) -> Iterator[str]:
 
 async def _paced(url: str, connections: int, count: int) -> tuple[float, np.ndarray]:
     """Seconds for all calls, and for each."""
-    client = Client(Server("m", url, "", connections, 600.0), Spending(), connections)
+    client = Client(Server("m", url, "", connections, 600.0), Usage(), connections)
     prompts, seconds = iter([f"Row {number} of {connections}. Answer:" for number in range(count)]), []
     async with client:
-        asker = Asker(client, "m", Manner("completions", "top-logprobs", 20), CONTINUATIONS)
+        asker = LabelRequester(client, "m", RequestMode("completions", "top-logprobs", 20), CONTINUATIONS)
 
         async def one_by_one() -> None:
             for prompt in prompts:

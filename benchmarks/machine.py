@@ -25,11 +25,10 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.events import gaussian, poisson_sampled
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.end_to_end.claims import base_rows
-from dpicl.audit.end_to_end.commands import Said, command_line, protect
+from dpicl.audit.end_to_end.commands import Output, command_line, protect
 from dpicl.audit.end_to_end.mutants import MUTANTS, caught
 from dpicl.audit.end_to_end.suite import CLAIMS, most_moved
-from dpicl.audit.end_to_end.world import KINDS, URL, Declaration, World, new_world
+from dpicl.audit.end_to_end.world import KINDS, URL, Declaration, World, base_rows, new_world
 from dpicl.cli.audit_end_to_end import bounds
 from dpicl.contract import parse_contract
 from dpicl.engine.releases import address_of, check_shared, open_ledger
@@ -52,8 +51,8 @@ def _broken(*claims: str) -> int:
     return int(any(CLAIMS[claim]() for claim in claims))
 
 
-def _granted(said: Said) -> int:
-    return int(said.code == 0)
+def _granted(output: Output) -> int:
+    return int(output.code == 0)
 
 
 def _refused(act: Callable[[], object]) -> int:

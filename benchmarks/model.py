@@ -29,9 +29,9 @@ from benchmarks.figures import Figures, seconds
 from dpicl.contract import Contract
 from dpicl.engine.pipelines import MethodName
 from dpicl.engine.settings import Settings
-from dpicl.lm.layout import CONTINUATIONS
-from dpicl.lm.models import BUNDLED, ModelSpec, open_scorer
-from dpicl.lm.requests import Scorer
+from dpicl.lm.models import BUNDLED, open_scorer
+from dpicl.lm.requests import CONTINUATIONS, Scorer
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell

@@ -22,7 +22,7 @@ from dpicl.contract import Contract, TextContract
 from dpicl.contract.schema import meanings, models
 from dpicl.engine import settings
 from dpicl.engine.pipelines import Pipeline, Pipelines
-from dpicl.lm.models import ModelSpec
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.yaml_file import read_yaml
 from flows import environment
@@ -88,7 +88,7 @@ def cli_page() -> str:
         if hasattr(command, "commands"):
             continue
         hints = typing.get_type_hints(command.callback)
-        rows = [_parameter(parameter, hints) for parameter in command.params if parameter.name in hints]
+        rows = [_parameter(parameter, hints) for parameter in command.params if parameter.name in hints and not parameter.hidden]
         page += _table(("argument or option", "takes", "if left out", "what it is"), rows) if rows else "It takes no options.\n\n"
     return page + "`python -m dpicl.client --help` and `python -m tools.training --help` tell the options of these two programs.\n"
 
@@ -137,9 +137,15 @@ def _default(key: str, schema: Schema, part: Schema) -> str:
 
 def _part(name: str, part: Schema, level: int) -> str:
     """The section of one type: its docstring and a table of its keys."""
-    said = meanings(models()[name])
+    kind = models()[name]
+    descriptions, earlier = meanings(kind), getattr(kind, "earlier", {})
     rows = [
-        [_code(key), _kind(schema), _default(key, schema, part), said.get(key) or schema.get("description", "")]
+        [
+            _code(key),
+            _kind(schema),
+            _default(key, schema, part),
+            (descriptions.get(key) or schema.get("description", "")) + (f" Earlier name: `{earlier[key]}`." if key in earlier else ""),
+        ]
         for key, schema in part.get("properties", {}).items()
     ]
     return f"{'#' * level} {name}\n\n{_prose(part.get('description'))}\n\n" + _table(("key", "takes", "if left out", "what it is"), rows)
@@ -169,7 +175,7 @@ def pipelines_page() -> str:
     """The keys of pipelines.yaml and what it ships with."""
     shipped = typing.cast(dict[str, Any], read_yaml(ROOT / "pipelines.yaml"))
     page = "# pipelines.yaml" + _WRITTEN.format(
-        source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and dpicl/lm/models.py"
+        source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and dpicl/lm/spec.py"
     )
     page += "What is shipped stands first, then every key.\n\n## Shipped pipelines\n\n"
     for name, entry in shipped["pipelines"].items():

@@ -34,7 +34,7 @@ WAYS = {
 
 
 def _unit(contract: Contract, seed: int) -> Unit:
-    options = Options(ldp_tabicl=LdpOptions(also=WAYS))
+    options = Options(ldp_tabicl=LdpOptions(variants=WAYS))
     return unit_of("ldp_tabicl", contract.name, seed, EPSILONS, (1,), (), True, options)
 
 

@@ -19,9 +19,9 @@ from dpicl.engine.corpus import public_corpus
 from dpicl.engine.pipelines import MethodName
 from dpicl.engine.settings import Settings
 from dpicl.evaluation import answers
-from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.requests import CONTINUATIONS
 from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell, Unit

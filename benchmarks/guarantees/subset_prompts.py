@@ -12,8 +12,8 @@ import pyarrow as pa
 from benchmarks.figures import Figures
 from dpicl.audit import CASES, run_audits
 from dpicl.lm.local.batching import Tokens
-from dpicl.lm.votes.echo import EchoWriter
-from dpicl.lm.votes.voting import Ballot, VoteRule
+from dpicl.lm.votes.echo import EchoGenerator
+from dpicl.lm.votes.voting import VoteRequest, VoteRule
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.private_token import UNITS, Kind, TokenNoise
 from dpicl.methods.few_shot_plan import Shape
@@ -43,7 +43,7 @@ def moved(seed: int) -> Moved:
     generator = stream(seed, "subset-prompts", "", "").generator()
     count, voters = int(generator.integers(1, 40)), int(generator.integers(1, 6))
     shape = Shape(_KINDS[seed % 2], False, voters, int(generator.integers(1, 4)), [None, 20][seed % 3 > 0], 8, 10.0)
-    prompts = Prompts(text_contract(), EchoWriter(context=int(generator.integers(200, 400))), shape)
+    prompts = Prompts(text_contract(), EchoGenerator(context=int(generator.integers(200, 400))), shape)
     texts = ["".join(generator.choice(list("abc  "), size=generator.integers(1, 90))) for _ in range(count)]
     places = disjoint_subsets(count, sampling_rate=Fraction(3, 4), subset_count=voters, stream=stream(seed, "places", "", ""))
     gone = int(generator.integers(count))
@@ -79,7 +79,7 @@ def _rule(shape: Shape) -> VoteRule:
 
 def _share(prompts: Prompts, pair: Sequence[tuple[Tokens, ...]]) -> float:
     """Of the movement that the noise is for: the squared l2 norm, or the spread."""
-    ballots = [Ballot(prompts.public(LABEL), voters, prompts.writer.encode(" ")) for voters in pair]
+    ballots = [VoteRequest(prompts.public(LABEL), voters, prompts.writer.encode(" ")) for voters in pair]
     one, other = (votes.sums for votes in prompts.writer.vote(ballots, _rule(prompts.shape)))
     noise, difference = TokenNoise(prompts.shape.kind, None), (one - other).astype(object)
     if prompts.shape.kind == "gaussian":

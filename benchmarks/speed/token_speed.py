@@ -26,7 +26,7 @@ from dpicl.lm.local.preallocated_cache import ROOM
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import FreshRows, Reader, count_votes
 from dpicl.lm.votes.vote_session import CachedSession
-from dpicl.lm.votes.voting import Ballot, VoteRule, Votes
+from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 BUDGET = {"cpu": 4096, "cuda": 16384}[DEVICE.type]
@@ -47,7 +47,7 @@ def reader_of() -> Reader:
     return Reader(model, "random", DEVICE, torch.arange(VOCABULARY, device=DEVICE), CONTEXT, BUDGET, read)
 
 
-def ballots_of(written: int, seed: int) -> list[Ballot]:
+def ballots_of(written: int, seed: int) -> list[VoteRequest]:
     """Instruction, two examples of about 60 tokens and a header in every voter's prompt."""
     rng = np.random.default_rng(seed)
 
@@ -60,11 +60,11 @@ def ballots_of(written: int, seed: int) -> list[Ballot]:
 
     instruction = tokens(20)
     headers = [tokens(6) for _ in range(TEXTS)]
-    return [Ballot(instruction + header, tuple(voter(header) for _ in range(VOTERS)), tokens(written)) for header in headers]
+    return [VoteRequest(instruction + header, tuple(voter(header) for _ in range(VOTERS)), tokens(written)) for header in headers]
 
 
 @torch.inference_mode()
-def _plain(reader: Reader, ballot: Ballot) -> Sums:
+def _plain(reader: Reader, ballot: VoteRequest) -> Sums:
     """Sums of probabilities by candidate."""
 
     def after(prompt: Tokens) -> np.ndarray:
@@ -80,7 +80,7 @@ def _plain(reader: Reader, ballot: Ballot) -> Sums:
     return dict(zip(candidates.tolist(), sums.tolist(), strict=True))
 
 
-def _fresh(reader: Reader, ballots: list[Ballot]) -> list[Votes]:
+def _fresh(reader: Reader, ballots: list[VoteRequest]) -> list[Votes]:
     votes = count_votes(reader, dict(enumerate(ballots)), RULE, FreshRows(reader), FreshRows(reader))
     return [votes[number] for number in range(len(ballots))]
 
@@ -93,7 +93,7 @@ def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
     return result, clock() - started
 
 
-def _fixed(reader: Reader, ballots: list[Ballot]) -> tuple[list[Votes | None], float]:
+def _fixed(reader: Reader, ballots: list[VoteRequest]) -> tuple[list[Votes | None], float]:
     """Votes at the end, and seconds for a token of one text in fixed batches.
 
     The first token reads all prompts. As many steps as bring one growth of the caches, around the middle

@@ -20,7 +20,7 @@ from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.tree_attention import NAME
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import FreshRows, Reader, count_votes
-from dpicl.lm.votes.voting import Ballot, VoteRule
+from dpicl.lm.votes.voting import VoteRequest, VoteRule
 
 RULES = (VoteRule("probability", 100, UNITS), VoteRule("relative", 100, UNITS), VoteRule("logit", 100, UNITS, clip=10.0))
 GOAL = 1e-4
@@ -55,7 +55,7 @@ def _shares(reader: Reader, rule: VoteRule) -> Iterator[float]:
         yield np.linalg.norm(moved) / (2**0.5 * UNITS) if rule.kind == "probability" else np.ptp(moved) / (2 * UNITS)
 
 
-def _others(reader: Reader, ballot: Ballot, rule: VoteRule, first: tuple[int, ...]) -> np.ndarray:
+def _others(reader: Reader, ballot: VoteRequest, rule: VoteRule, first: tuple[int, ...]) -> np.ndarray:
     """Votes of all but the first voter, read in one batch with it: equal prompts of two ballots are read once."""
     everybody = replace(ballot, voters=(first, *ballot.voters[1:]))
     both = {0: everybody, 1: replace(ballot, voters=ballot.voters[1:])}

@@ -16,7 +16,7 @@ from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, Trial, less_noise
 from dpicl.contract import TextContract, parse_contract
 from dpicl.lm.local.batching import Tokens
 from dpicl.lm.requests import ModelDescription
-from dpicl.lm.votes.voting import Ballot, VoteRule, Votes
+from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.methods.few_shot_generation import write
 from dpicl.methods.few_shot_plan import CellPlan, Drawing, Noise, Pool, Shape
@@ -56,28 +56,28 @@ class EchoingModel:
         """The words."""
         return "".join((COMMON, OWN)[token] for token in tokens)
 
-    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
+    def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         """Whole votes for one word each."""
-        return [Votes(np.arange(2), np.array([_count(ballot, 0), _count(ballot, 1)]) * UNITS) for ballot in ballots]
+        return [Votes(np.arange(2), np.array([_count(request, 0), _count(request, 1)]) * UNITS) for request in requests]
 
-    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> Any:
+    def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> Any:
         """The same voters for every token."""
-        return _Session(self, ballots, rule)
+        return _Session(self, requests, rule)
 
 
-def _count(ballot: Ballot, word: int) -> int:
-    return sum((voter or (0,))[0] == word for voter in ballot.voters)
+def _count(request: VoteRequest, word: int) -> int:
+    return sum((voter or (0,))[0] == word for voter in request.voters)
 
 
 @dataclass(frozen=True)
 class _Session:
     model: EchoingModel
-    ballots: Sequence[Ballot]
+    requests: Sequence[VoteRequest]
     rule: VoteRule
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
         """One token is all that is written here."""
-        return [*self.model.vote(self.ballots, self.rule)]
+        return [*self.model.vote(self.requests, self.rule)]
 
 
 def _contract() -> TextContract:
@@ -93,7 +93,7 @@ def _contract() -> TextContract:
         "max_characters": 10,
         "task": {"kind": "extraction", "field": "label", "rows": 2, "labels": ["any"], "answer_tokens": 1},
         "query_count": 1,
-        "prompts": {"generation": words, "asking": {"text": "Text", "answer": "Kind"}},
+        "prompts": {"generation": words, "answering": {"text": "Text", "answer": "Kind"}},
         "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 1, "delta": "1/1000"},
     }
     contract = parse_contract(content, "audit")

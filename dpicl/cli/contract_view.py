@@ -109,10 +109,10 @@ def _print_table(contract: Contract, console: Console) -> None:
 
 
 def _print_texts(contract: TextContract, console: Console) -> None:
-    asking = contract.prompts.asking
+    words = contract.prompts.answering
     console.print(f"text       {contract.text}, cut to {contract.max_characters} characters", highlight=False)
     answers = f"{contract.task.kind}, {contract.query_count} queries{', calibrated' if contract.calibrate else ''}"
-    console.print(f"task       {answers}; {asking.text}: ... {asking.answer}: ...", highlight=False)
+    console.print(f"task       {answers}; {words.text}: ... {words.answer}: ...", highlight=False)
     if contract.is_classification:
         table = Table("label", "in prompts", "at least this many rows", box=None, header_style="bold")
         for label, rows in contract.row_bounds.items():

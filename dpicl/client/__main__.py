@@ -10,9 +10,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from dpicl.client.memory import DEFAULT_CAP, open_memory
 from dpicl.client.records import Records
 from dpicl.client.reports import Report, answer
+from dpicl.client.wallet import DEFAULT_CAP, open_wallet
 from dpicl.contract.load import contract_digest, load_contract
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, DpiclError, ParameterError
@@ -79,12 +79,12 @@ def report_all(contract: Contract, records: Records, asked: argparse.Namespace) 
     collection = _hash(f"{contract_digest(contract)} {asked.design} {asked.columns} {asked.epsilon!r}")
     secret, found = system_stream(), []
     contract_cap = contract.privacy.budget.epsilon
-    with open_memory(asked.memory) as memory:
+    with open_wallet(asked.memory) as wallet:
         cost = turns * asked_with.guarantee.epsilon
-        memory.join(collection, cost, wished=asked.cap, contract_cap=contract_cap, id_column=asked.id)
+        wallet.join(collection, cost, wished=asked.cap, contract_cap=contract_cap, id_column=asked.id)
         for row, name in zip(rows, records.names(rows, contract), strict=True):
-            found.append(memory.report(collection, _hash(name), partial(answer, codes[row], asked_with, secret)))
-        memory.keep()
+            found.append(wallet.report(collection, _hash(name), partial(answer, codes[row], asked_with, secret)))
+        wallet.keep()
     return found
 
 
@@ -108,11 +108,11 @@ def _show_cap(typed: list[str]) -> None:
     asked = _cap_arguments(typed)
     if asked.raise_to is not None:
         _check_positive("raise-to", asked.raise_to)
-    with open_memory(asked.wallet, may_be_new=False) as memory:
+    with open_wallet(asked.wallet, may_be_new=False) as wallet:
         if asked.raise_to is not None:
-            memory.raise_cap(asked.raise_to)
-        cap = DEFAULT_CAP if memory.cap is None else memory.cap
-        sys.stdout.write(f"{asked.wallet.name}: epsilon {memory.spent:.6g} of {cap:.6g} is spent\n")
+            wallet.raise_cap(asked.raise_to)
+        cap = DEFAULT_CAP if wallet.cap is None else wallet.cap
+        sys.stdout.write(f"{asked.wallet.name}: epsilon {wallet.spent:.6g} of {cap:.6g} is spent\n")
 
 
 def main() -> int:

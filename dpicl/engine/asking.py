@@ -25,8 +25,8 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import KeptVotes
 from dpicl.errors import DpiclError, LedgerError
 from dpicl.lm.local.embedding import open_embedder
-from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import Scorer
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import Options, dp_icl, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import DpIcl, Job

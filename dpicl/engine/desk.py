@@ -20,8 +20,8 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import sweep_votes
 from dpicl.engine.stages.probe import check_reader
 from dpicl.errors import BudgetError
-from dpicl.lm.apart import publicly
 from dpicl.lm.egress import ask_texts
+from dpicl.lm.isolation import public_answer
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.methods import text_answers
@@ -159,7 +159,7 @@ class Desk:
     @cached_property
     def _model(self) -> Scorer:
         wanted, settings = text_answers.wanted_of(self._wish.contract), self._settings
-        model = publicly(
+        model = public_answer(
             self._wish.model.name,
             lambda: open_scorer(self._wish.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted),
         )

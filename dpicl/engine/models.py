@@ -10,9 +10,10 @@ from dpicl.engine.files import read_json, write_json
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import RunError
-from dpicl.lm.models import ModelSpec, Wanted, fingerprint_of, open_scorer, open_writer
+from dpicl.lm.models import fingerprint_of, open_generator, open_scorer
 from dpicl.lm.requests import Scorer
-from dpicl.lm.votes.voting import Writer
+from dpicl.lm.spec import ModelSpec, Wanted
+from dpicl.lm.votes.voting import GeneratorModel
 
 TOLD: dict[Wanted, str] = {"scores": "model.json", "text": "model-text.json"}
 """Where a run keeps what its model said of itself, by what it was opened for."""
@@ -36,9 +37,9 @@ def reader_of(run: Path, settings: Settings, wanted: Wanted) -> Scorer:
     return open_scorer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
 
 
-def writer_of(run: Path, settings: Settings) -> Writer:
+def writer_of(run: Path, settings: Settings) -> GeneratorModel:
     """The run's model that reads private texts; it is on this machine."""
-    return open_writer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus())
+    return open_generator(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus())
 
 
 def fingerprint(spec: ModelSpec, settings: Settings) -> str:

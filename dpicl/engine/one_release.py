@@ -24,7 +24,7 @@ from dpicl.engine.run_folder import Plan, read_plan, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.serialize import DEMONSTRATIONS, demonstrate
 from dpicl.errors import ParameterError
-from dpicl.lm.models import ModelSpec
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.methods.common import epsilon_of
 from dpicl.pipeline import Cell, read_epsilon

@@ -22,7 +22,7 @@ from dpicl.engine.files import read_json, write_json
 from dpicl.engine.pipelines import Pipeline, units_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError, RunError
-from dpicl.lm.models import ModelSpec
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.methods.base import Method
 from dpicl.pipeline import Unit

@@ -1,24 +1,25 @@
 """Language models: what is asked, who answers. Importing this does not load torch."""
 
-from dpicl.lm.models import ModelSpec, open_scorer, open_writer, resolve_model
+from dpicl.lm.models import open_generator, open_scorer
 from dpicl.lm.requests import HashScorer, ModelDescription, Scorer, ScoreRequest, Trust
-from dpicl.lm.votes.echo import EchoWriter
-from dpicl.lm.votes.voting import Ballot, VoteRule, Votes, VotingSession, Writer
+from dpicl.lm.spec import ModelSpec, resolve_model
+from dpicl.lm.votes.echo import EchoGenerator
+from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes, VotingSession
 
 __all__ = [
-    "Ballot",
-    "EchoWriter",
+    "EchoGenerator",
+    "GeneratorModel",
     "HashScorer",
     "ModelDescription",
     "ModelSpec",
     "ScoreRequest",
     "Scorer",
     "Trust",
+    "VoteRequest",
     "VoteRule",
     "Votes",
     "VotingSession",
-    "Writer",
+    "open_generator",
     "open_scorer",
-    "open_writer",
     "resolve_model",
 ]

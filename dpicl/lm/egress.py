@@ -16,8 +16,8 @@ import numpy as np
 
 from dpicl.contract.declared import Declared
 from dpicl.errors import ParameterError, PrivacyError
-from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import ModelDescription, Progress, Scorer, TextGenerator
+from dpicl.lm.spec import ModelSpec
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivatePrompts, ReleasedPrompts
 

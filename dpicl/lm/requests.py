@@ -19,8 +19,16 @@ import numpy as np
 Trust = Literal["local", "remote"]
 """`local`: prompts stay on machines that may see private rows; `remote`: they leave them."""
 
+CONTINUATIONS = (" No", " Yes")
+"""What is scored after a prompt over a table: column 0 and 1 of every score table."""
+
 Progress = Callable[[int], None]
 """Called now and then with the number of prompts finished so far."""
+
+
+def prompt(demonstrations: Sequence[str], query: str) -> str:
+    """One prompt as in DP-TabICL: demonstrations, one a line, then the query; without demonstrations the zero-shot prompt."""
+    return "\n".join([*demonstrations, query])
 
 
 @dataclass(frozen=True)

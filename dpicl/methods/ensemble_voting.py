@@ -20,8 +20,8 @@ import numpy as np
 
 from dpicl.contract.text import Classification, TextContract
 from dpicl.errors import ModelError
-from dpicl.lm.apart import answers_apart, publicly
 from dpicl.lm.egress import ask, ask_texts
+from dpicl.lm.isolation import isolated_answers, public_answer
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 from dpicl.mechanisms.keyed_subsets import identities, keyed_subsets, record_marks
@@ -114,10 +114,10 @@ class Voters:
         together = [prompt for of_query in prompts for prompt in of_query]
         ends = np.cumsum([len(of_query) for of_query in prompts])[:-1]
         if not isinstance(self.contract.task, Classification):
-            texts = np.array(list(answers_apart(self._texts, together, "", self.check)), dtype=object)
+            texts = np.array(list(isolated_answers(self._texts, together, "", self.check)), dtype=object)
             return [[str(text) for text in part] for part in np.split(texts, ends)]
         labels = len(continuations(self.contract))
-        scores = np.array(list(answers_apart(self._scores, together, np.full(labels, math.nan), self.check))).reshape(-1, labels)
+        scores = np.array(list(isolated_answers(self._scores, together, np.full(labels, math.nan), self.check))).reshape(-1, labels)
         votes = soft_votes if placement.shape.alone else hard_votes
         return [votes(part, placement.shape.clip) for part in np.split(scores, ends)]
 
@@ -128,7 +128,7 @@ class Voters:
             DpiclError: the model does not answer, so that the failure is no row's.
         """
         for size in (1, 2):
-            publicly(self.model.description.name, lambda size=size: self._answered(size))  # type: ignore[misc]
+            public_answer(self.model.description.name, lambda size=size: self._answered(size))  # type: ignore[misc]
 
     def _answered(self, size: int) -> None:
         label = self.contract.label_text(next(iter(self.contract.demonstrated), ""))

@@ -40,7 +40,7 @@ import numpy as np
 from dpicl.contract.text import Generation, TextContract
 from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.embedding import Embedder
-from dpicl.lm.votes.voting import Votes, Writer
+from dpicl.lm.votes.voting import GeneratorModel, Votes
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
@@ -117,7 +117,7 @@ def job_of(contract: TextContract, unit: Unit, journal: Journal, cells: Sequence
 
 
 def write(
-    train: PrivateTable, contract: TextContract, writer: Writer, jobs: Sequence[Job], progress: Progress | None = None
+    train: PrivateTable, contract: TextContract, writer: GeneratorModel, jobs: Sequence[Job], progress: Progress | None = None
 ) -> list[Demonstrations]:
     """Steps 0 to 5 for all cells of all jobs, side by side where they are written in one way.
 
@@ -165,7 +165,7 @@ def _elect(contract: TextContract, text: Text, token: int, elections: int, votes
     return drawing.noise.token.elect(votes.sums, text.stream("token", token)), True
 
 
-def write_public(contract: TextContract, unit: Unit, writer: Writer) -> Demonstrations:
+def write_public(contract: TextContract, unit: Unit, writer: GeneratorModel) -> Demonstrations:
     """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no row and costs nothing."""
     prompts, draws = Prompts(contract, writer, Shape.of(contract, unit)), draws_for(contract, unit.seed)
     job = Job({}, MemoryJournal(draws))
@@ -230,7 +230,7 @@ class FewShotGeneration(TextMethod):
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        return (*(f"icl-{name}" for name in unit.chosen(FewShotOptions).also), "random-rows")
+        return (*(f"icl-{name}" for name in unit.chosen(FewShotOptions).variants), "random-rows")
 
     def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
         """Also what is written from the instruction alone: epsilon = 0."""
@@ -259,7 +259,7 @@ class FewShotGeneration(TextMethod):
         return {cell: tuple(Demonstration(one["label"], one["text"]) for one in stored[cell.key]) for cell in cells if cell.key in stored}
 
     def in_memory(
-        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Writer, embedder: Embedder | None
+        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: GeneratorModel, embedder: Embedder | None
     ) -> tuple[Demonstrations, Demonstrations]:
         """Steps 0 to 5."""
         journal = MemoryJournal(draws_for(contract, unit.seed))

@@ -17,9 +17,9 @@ import numpy as np
 
 from dpicl.contract.text import TextContract
 from dpicl.errors import ModelError
-from dpicl.lm.apart import votes_apart
+from dpicl.lm.isolation import isolated_votes
 from dpicl.lm.local.batching import Tokens
-from dpicl.lm.votes.voting import Ballot, VoteRule, Votes, VotingSession, Writer
+from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.private_token import UNITS, Kind
 from dpicl.methods.few_shot_plan import CellPlan, Pool, Shape, pool_of
@@ -97,7 +97,7 @@ class Prompts:
     """Prompts for one writer: pieces are made tokens one by one, so that no row's text changes another's."""
 
     contract: TextContract
-    writer: Writer
+    writer: GeneratorModel
     shape: Shape
 
     def public(self, label: str) -> Tokens:
@@ -187,8 +187,10 @@ class FreshVoting:
 
     def votes(self, written: Written) -> dict[Text, Votes]:
         """See `Voting`."""
-        ballots = [Ballot(self.prompts.public(text.label), self._voters(text, len(tokens)), tokens) for text, tokens in written.items()]
-        return dict(zip(written, votes_apart(self.prompts.writer, ballots, self.rule), strict=True))
+        ballots = [
+            VoteRequest(self.prompts.public(text.label), self._voters(text, len(tokens)), tokens) for text, tokens in written.items()
+        ]
+        return dict(zip(written, isolated_votes(self.prompts.writer, ballots, self.rule), strict=True))
 
     def _voters(self, text: Text, token: int) -> tuple[Tokens, ...]:
         pool = pool_of(self.prompts.contract, text.label)
@@ -224,7 +226,7 @@ class FixedVoting:
             except Exception:  # noqa: BLE001 - whatever it is, it may follow from a row; what is public fails again below
                 self._failed, self._session = True, None
         ballots = [self._ballot(text, tokens) for text, tokens in written.items()]
-        return dict(zip(written, votes_apart(self._prompts.writer, ballots, self._rule), strict=True))
+        return dict(zip(written, isolated_votes(self._prompts.writer, ballots, self._rule), strict=True))
 
     def _kept_votes(self, written: Written) -> dict[Text, Votes]:
         if self._session is None:
@@ -236,10 +238,10 @@ class FixedVoting:
         found = zip(self._texts, self._session.vote(news), strict=True)
         return {text: votes for text, votes in found if votes is not None}
 
-    def _ballot(self, text: Text, tokens: Tokens) -> Ballot:
+    def _ballot(self, text: Text, tokens: Tokens) -> VoteRequest:
         public = self._prompts.public(text.label)
         voters = (self._prompts.voter(text.label, [example]) for example in self._rows.examples(self.batch(text)))
-        return Ballot(public, (public, *voters), tokens)
+        return VoteRequest(public, (public, *voters), tokens)
 
     def batch(self, text: Text) -> np.ndarray:
         """Numbers of the rows that vote on a text: those of one label are parted once, among its texts."""
@@ -263,7 +265,7 @@ class PublicVoting:
     def votes(self, written: Written) -> dict[Text, Votes]:
         """See `Voting`."""
         rule = VoteRule("probability", self.prompts.shape.candidates, UNITS)
-        ballots = [Ballot(self.prompts.public(text.label), (), tokens) for text, tokens in written.items()]
+        ballots = [VoteRequest(self.prompts.public(text.label), (), tokens) for text, tokens in written.items()]
         return dict(zip(written, self.prompts.writer.vote(ballots, rule), strict=True))
 
 

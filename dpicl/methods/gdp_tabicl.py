@@ -34,7 +34,7 @@ from dpicl.baselines import central_baselines
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics
-from dpicl.lm.layout import prompt
+from dpicl.lm.requests import prompt
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods.base import Reads, Trust
@@ -108,9 +108,9 @@ def released(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, dra
 
 
 def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:
-    """Of the averages, before amplification; with `spent: in-all`, so that the cell's own is what is charged."""
+    """Of the averages, before amplification; with `epsilon_is: amplified`, so that the cell's own is what is charged."""
     asked = epsilon_of(cell)
-    if unit.chosen(GdpOptions).spent == "before":
+    if unit.chosen(GdpOptions).epsilon_is == "nominal":
         return asked
     times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
     return epsilon_before(asked / times, rate_of(contract, cell))

@@ -121,7 +121,7 @@ class LdpTabicl(TabularMethod[Collected]):
         """See `Method`."""
         chosen = unit.chosen(LdpOptions)
         raw = ("raw-rows",) if chosen.design == "all-columns" else ()
-        ways = (f"icl-{name}" for name in (*chosen.also_sampled, *chosen.also))
+        ways = (f"icl-{name}" for name in (*chosen.shot_selection, *chosen.variants))
         return (*raw, *ways, *(("content-free",) if unit.options.calibrate else ()))
 
     def refuse(self, contract: Contract, unit: Unit) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 
 from dpicl.contract.text import Classification, TextContract
 from dpicl.errors import ModelError
-from dpicl.lm.apart import publicly
+from dpicl.lm.isolation import public_answer
 from dpicl.lm.local.embedding import Embedder
 from dpicl.lm.requests import Scorer
-from dpicl.lm.votes.voting import Ballot, Votes, Writer
+from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, Votes
 from dpicl.methods.ensemble_answers import write_candidates
 from dpicl.methods.ensemble_voting import Voters
 from dpicl.methods.few_shot_plan import Shape
@@ -65,11 +65,11 @@ def check_ensemble(contract: TextContract, model: Scorer, embedder: Embedder | N
         (texts,) = write_candidates([PUBLIC_TEXT], contract, 0, model).values()
         return embedder.embed(texts)
 
-    if not np.isfinite(publicly(model.description.name, placed)).all():
+    if not np.isfinite(public_answer(model.description.name, placed)).all():
         raise ModelError(f"model {model.description.name!r} writes texts that lie nowhere; expected texts that can be compared")
 
 
-def check_writer(contract: TextContract, unit: Unit, writer: Writer) -> None:
+def check_writer(contract: TextContract, unit: Unit, writer: GeneratorModel) -> None:
     """Let made-up voters vote on two tokens of every label's text, and where batches are fixed from what is kept too.
 
     Raises:
@@ -77,14 +77,14 @@ def check_writer(contract: TextContract, unit: Unit, writer: Writer) -> None:
     """
     shapes = dict.fromkeys(Shape.of(contract, unit, system) for system in unit.systems if system != "random-rows")
     for shape in shapes:
-        publicly(writer.description.name, lambda shape=shape: _write(Prompts(contract, writer, shape), shape))  # type: ignore[misc]
+        public_answer(writer.description.name, lambda shape=shape: _write(Prompts(contract, writer, shape), shape))  # type: ignore[misc]
 
 
 def _write(prompts: Prompts, shape: Shape) -> None:
     contract, writer, rule = prompts.contract, prompts.writer, rule_of(shape)
     ballots = [_ballot(prompts, label) for label in contract.demonstrated[:LABELS]]
     tokens = [_token(writer, votes) for votes in writer.vote(ballots, rule)]
-    begun = [Ballot(one.public, one.voters, (token,)) for one, token in zip(ballots, tokens, strict=True)]
+    begun = [VoteRequest(one.public, one.voters, (token,)) for one, token in zip(ballots, tokens, strict=True)]
     votes: list[Votes | None] = [*writer.vote(begun, rule)]
     if shape.fixed:
         session = writer.session(ballots, rule)
@@ -93,13 +93,13 @@ def _write(prompts: Prompts, shape: Shape) -> None:
         _token(writer, one)
 
 
-def _ballot(prompts: Prompts, label: str) -> Ballot:
+def _ballot(prompts: Prompts, label: str) -> VoteRequest:
     """A made-up example votes, and a prompt without one."""
     public, text = prompts.public(label), prompts.contract.label_text(label)
-    return Ballot(public, (prompts.voter(label, [prompts.example(PUBLIC_TEXT, text)]), public), ())
+    return VoteRequest(public, (prompts.voter(label, [prompts.example(PUBLIC_TEXT, text)]), public), ())
 
 
-def _token(writer: Writer, votes: Votes | None) -> int:
+def _token(writer: GeneratorModel, votes: Votes | None) -> int:
     """The likeliest candidate, which has a text."""
     if votes is None or not len(votes.candidates) or not np.asarray(votes.sums).any():
         raise ModelError(f"model {writer.description.name!r} votes for no token; expected votes of a public prompt")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.lm.layout import prompt
+from dpicl.lm.requests import prompt
 from dpicl.methods.common import ZERO_SHOT, shots_of
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws

@@ -15,9 +15,8 @@ import numpy as np
 from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, answers, majority, measure_scores
 from dpicl.lm.egress import ask, prompts_of
-from dpicl.lm.layout import CONTINUATIONS
-from dpicl.lm.models import Wanted
-from dpicl.lm.requests import Progress, Scorer
+from dpicl.lm.requests import CONTINUATIONS, Progress, Scorer
+from dpicl.lm.spec import Wanted
 from dpicl.methods.common import MAJORITY
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.prompts.serialize import CUE

@@ -19,8 +19,8 @@ from dpicl.contract.text import Classification, FreeText, TextContract
 from dpicl.errors import ModelError
 from dpicl.evaluation import Metrics, majority, measure
 from dpicl.lm.egress import ask, ask_texts, prompts_of
-from dpicl.lm.models import Wanted
 from dpicl.lm.requests import Progress, Scorer, TextGenerator
+from dpicl.lm.spec import Wanted
 from dpicl.methods.common import MAJORITY
 from dpicl.pipeline import Cell
 from dpicl.text.prompts import CONTENT_FREE, PUBLIC_TEXT, asking_demonstration, asking_prompt, asking_query, continuations

@@ -62,8 +62,8 @@ class Paper:
 
 def _aggregations(options: Mapping[str, Any]) -> dict[str, str | None]:
     """Of the ways that a run's options name, those with the paper's noise and sizes."""
-    also = options.get("also")
-    ways = {"icl": options, **{f"icl-{name}": way for name, way in (also if isinstance(also, Mapping) else {}).items()}}
+    variants = options.get("variants", options.get("also"))  # earlier runs
+    ways = {"icl": options, **{f"icl-{name}": way for name, way in (variants if isinstance(variants, Mapping) else {}).items()}}
     known = {system: way for system, way in ways.items() if isinstance(way, Mapping)}
     as_printed = {system: way for system, way in known.items() if way.get("noise") in (None, "gaussian") and way.get("subsets") is None}
     return {"few-shot": "few-shot", **{system: way.get("aggregation") for system, way in as_printed.items()}}

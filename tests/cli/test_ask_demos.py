@@ -13,7 +13,7 @@ import pytest
 from dpicl.cli.ask_demos import _rows, read_demonstrations
 from dpicl.contract import parse_contract
 from dpicl.lm import HashScorer
-from dpicl.lm.layout import CONTINUATIONS, prompt
+from dpicl.lm.requests import CONTINUATIONS, prompt
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.queries import read_asked
 from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows

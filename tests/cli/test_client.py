@@ -165,7 +165,7 @@ def test_a_memory_with_costs_as_text_is_read(contract: Path) -> None:
 def test_a_file_that_is_no_memory_is_left_alone(contract: Path) -> None:
     for content in ('{"a": 1}', "a,b\n1,2", '{"collection": "x"}\nhalf'):
         contract.with_name("memory.jsonl").write_text(content)
-        assert "is no memory of reports" in run(contract, held(5), "--epsilon", "1").stderr
+        assert "is no wallet of reports" in run(contract, held(5), "--epsilon", "1").stderr
         assert contract.with_name("memory.jsonl").read_text() == content
 
 
@@ -183,7 +183,7 @@ def test_a_single_record_is_the_holder_s_own(contract: Path) -> None:
         ("", ("--epsilon", "1"), "standard input"),
         (None, ("--epsilon", "0"), "expected a finite number > 0"),
         (None, ("--epsilon", "inf"), "expected a finite number > 0"),
-        (None, ("--epsilon", "1", "--memory", "shop.yaml"), "is no memory of reports"),
+        (None, ("--epsilon", "1", "--memory", "shop.yaml"), "is no wallet of reports"),
         (None, ("--epsilon", "1", "--id", "nobody"), "standard input"),
         (None, ("--epsilon", "1", "--columns", "-1"), "columns"),
         (None, ("--epsilon", "1", "--columns", "2", "--design", "pairs"), "expected `design: subset`"),

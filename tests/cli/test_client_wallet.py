@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.client.memory import DEFAULT_CAP
+from dpicl.client.wallet import DEFAULT_CAP
 from tests.harness import shop, shop_rows
 
 RECORD = "\n".join(shop_rows(1).splitlines()) + "\n"

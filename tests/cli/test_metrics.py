@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
-from dpicl.lm.endpoint.client import Spending
+from dpicl.lm.endpoint.client import Usage
 from flows.metrics import longest_gap
 from tests.flows.planted import CANARIES, contract, table
 from tests.harness import REPOSITORY, Place, answers, call_main, complaint, end, free_port, install, new_place, said, until
@@ -167,7 +167,7 @@ def test_scores_that_were_torn_count_as_a_broken_folder(watched: Place, capsys: 
 def test_tokens_are_what_a_server_counted(watched: Place, capsys: Capture) -> None:
     assert value(samples(said(capsys, "metrics")), "tokens_total", pipeline="private", kind="prompt") is None
     for number, unit in enumerate(watched.run("done").glob("units/*")):
-        (unit / "scored" / "0000.json").write_text(json.dumps(asdict(Spending(prompt_tokens=70 + number, completion_tokens=5))))
+        (unit / "scored" / "0000.json").write_text(json.dumps(asdict(Usage(prompt_tokens=70 + number, completion_tokens=5))))
     found = samples(said(capsys, "metrics"))
     assert [value(found, "tokens_total", pipeline="private", kind=kind) for kind in ("prompt", "completion")] == [141, 10]
 

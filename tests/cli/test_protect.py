@@ -111,7 +111,7 @@ def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, capsys: Ca
     file = place.root / "pipelines.yaml"
     pipelines = yaml.safe_load(file.read_text())
     pipelines["pipelines"] = {
-        "ldp-tabicl": {**pipelines["pipelines"]["ldp-tabicl"], "options": {"ldp_tabicl": {"also": {"more": {"design": "pairs"}}}}}
+        "ldp-tabicl": {**pipelines["pipelines"]["ldp-tabicl"], "options": {"ldp_tabicl": {"variants": {"more": {"design": "pairs"}}}}}
     }
     file.write_text(yaml.safe_dump(pipelines))
     told = said(capsys, "protect", table, "--method", "ldp_tabicl", "--shots", "2", "--out", str(place.root / "demos.jsonl"))

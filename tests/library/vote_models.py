@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPTNeo
 from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.votes.voting import Ballot, VoteRule, Votes
+from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 
 INSTRUCTION = "Given a label of news type, generate the chosen type of news accordingly.\n\n"
 EXAMPLES = [f"News Type: World\nText: Number {line} of {line * line} was seen{' again' * (line % 5)}.\n\n" for line in range(12)]
@@ -64,14 +64,14 @@ def prompt(writer: TransformersScorer, *examples: str) -> Tokens:
     return writer.leading + writer.encode(INSTRUCTION + "".join(examples) + HEADER)
 
 
-def ballots_of(writer: TransformersScorer) -> list[Ballot]:
+def ballots_of(writer: TransformersScorer) -> list[VoteRequest]:
     """Three texts: many voters, a repeated one and one without examples, and none."""
     voters = [prompt(writer, *EXAMPLES[line : line + 2]) for line in range(0, 12, 2)]
     public = prompt(writer)
     return [
-        Ballot(public, tuple(voters), ()),
-        Ballot(public, (voters[0], public, voters[3], voters[0]), writer.encode(" It was")),
-        Ballot(public, (), writer.encode(" Number")),
+        VoteRequest(public, tuple(voters), ()),
+        VoteRequest(public, (voters[0], public, voters[3], voters[0]), writer.encode(" It was")),
+        VoteRequest(public, (), writer.encode(" Number")),
     ]
 
 

@@ -18,7 +18,7 @@ from dpicl.engine.desk import Answered, Desk
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerError
-from dpicl.lm.models import ModelSpec
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
 from tests.harness import Place, install_texts, letters, new_place

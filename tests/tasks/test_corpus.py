@@ -13,7 +13,7 @@ from dpicl.engine.corpus import public_corpus
 from dpicl.engine.models import fingerprint
 from dpicl.engine.settings import Settings
 from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.models import ModelSpec
+from dpicl.lm.spec import ModelSpec
 from tests.harness import Place, new_place, shop
 
 CANARY = "Zqwvexia"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tokenizers import Tokenizer
 
-from dpicl.lm.layout import prompt
+from dpicl.lm.requests import prompt
 from tools.training.rendering import parted
 from tools.training.tasks import Task
 from tools.training.teacher import TRUST, taught

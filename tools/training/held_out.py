@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 
-from dpicl.lm.layout import CONTINUATIONS
+from dpicl.lm.requests import CONTINUATIONS
 from dpicl.randomness import stream
 from tools.training.curriculum import LEVELS
 from tools.training.encoding import encode_task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,23 +12,23 @@ from dpicl.audit.end_to_end.draws import Cell, cells, drawn
 
 WRONG = 0.01
 """How often a right machine would be called wrong: shared among all cells and both ways."""
-_MOST_LEVELS = 64
+_MOST_THRESHOLDS = 64
 _CHOOSING = 0.1
 """Confidence that an event is chosen by: nothing rests on it."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Whether one score is at least a level, or less; and whether it is likelier on the first world."""
+    """Whether one score is at least a threshold, or less; and whether it is likelier on the first world."""
 
     column: int
-    level: float
+    threshold: float
     at_least: bool
     first: bool
 
     def seen(self, scores: np.ndarray) -> int:
         """In how many runs it occurs."""
-        return int(np.count_nonzero((scores[:, self.column] >= self.level) == self.at_least))
+        return int(np.count_nonzero((scores[:, self.column] >= self.threshold) == self.at_least))
 
     def bound(self, one: np.ndarray, other: np.ndarray, *, delta: float, wrong: float) -> float:
         """Epsilon from below by this event."""
@@ -66,21 +65,23 @@ def bound(cell: Cell, runs: int, *, wrong: float) -> Bound:
     if (one.epsilon, one.delta) != (other.epsilon, other.delta):
         raise AssertionError(f"{cell.name}: what is charged depends on the rows")
     half, delta = runs // 2, one.delta
+    scores = np.concatenate([one.scores[:half], other.scores[:half]])
+    events = [
+        Event(column, float(threshold), at_least, first)
+        for column in range(scores.shape[1])
+        for threshold in np.unique(np.quantile(scores[:, column], np.linspace(0, 1, _MOST_THRESHOLDS)))
+        for at_least in (True, False)
+        for first in (True, False)
+    ]
     chosen = max(
-        _events(np.concatenate([one.scores[:half], other.scores[:half]])),
+        events,
         key=lambda event: event.bound(one.scores[:half], other.scores[:half], delta=delta, wrong=_CHOOSING),
     )
     least = max(0.0, chosen.bound(one.scores[half : 2 * half], other.scores[half : 2 * half], delta=delta, wrong=wrong))
     return Bound(cell.name, one.epsilon, delta, least, runs, time.monotonic() - started)
 
 
-def _events(scores: np.ndarray) -> Iterator[Event]:
-    for column in range(scores.shape[1]):
-        for level in np.unique(np.quantile(scores[:, column], np.linspace(0, 1, _MOST_LEVELS))):
-            yield from (Event(column, float(level), at_least, first) for at_least in (True, False) for first in (True, False))
-
-
 def named_bound(name: str, runs: int) -> Bound:
     """The bound of a cell by its name, sure for all cells at once."""
-    found = {cell.name: cell for cell in cells()}
-    return bound(found[name], runs, wrong=WRONG / len(found))
+    by_name = {cell.name: cell for cell in cells()}
+    return bound(by_name[name], runs, wrong=WRONG / len(by_name))

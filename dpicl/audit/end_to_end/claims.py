@@ -1,8 +1,10 @@
-"""Exact claims: what must be equal, or within a stated number, between neighbouring worlds. Each gives what breaks it; nothing if it holds."""
+"""Exact claims: what must be equal, or within a stated number, between neighbouring worlds. Each returns what breaks it."""
 
 from __future__ import annotations
 
+import io
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -10,15 +12,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 
-from dpicl.audit.end_to_end.commands import Command, protect
-from dpicl.audit.end_to_end.neighbours import base_rows, neighbours, newcomer
-from dpicl.audit.end_to_end.observe import Observation, observed
+from dpicl.audit.end_to_end.commands import Command, Observation, Output, captured, observed, protect
 from dpicl.audit.end_to_end.stand_ins import Replay, nothing_slow, small_batches, standing_clock
-from dpicl.audit.end_to_end.world import NAME, Declaration, Row, World, new_world
+from dpicl.audit.end_to_end.world import NAME, Declaration, Row, World, base_rows, neighbours, new_world, newcomer
+from dpicl.client import __main__ as client
 from dpicl.engine.artefacts import read_split, remove_private
 from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import make_plan
@@ -28,7 +31,7 @@ from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 
 Broken = list[str]
-"""Sentences that say what breaks a claim."""
+"""Sentences that say what breaks a claim; empty where it holds."""
 PERIODS = ("2031-01", "2031-02")
 
 
@@ -49,9 +52,9 @@ def rows_moved(declaration: Declaration) -> dict[str, int]:
     """How many rows (or persons) one row (or person) moves, by how the sources differ."""
     moved: dict[str, int] = {}
     with _apart(declaration) as world:
-        found: dict[str, Counter[Any]] = {}
+        before: Counter[Any] = Counter()
         for name, (one, other) in neighbours(declaration).items():
-            before = found.setdefault("", _places(world, one, declaration)) if not found else found[""]
+            before = before or _places(world, one, declaration)
             after = _places(world, other, declaration)
             moved[name] = max(_units(before - after, declaration), _units(after - before, declaration))
     return moved
@@ -68,26 +71,26 @@ def _places(world: World, rows: Sequence[Row], declaration: Declaration) -> Coun
     (key,) = read_plan(run).units
     split = read_split(open_unit(str(run), key))
     tables = {"protected": split.train.data, **({} if declaration.measured == "public queries" else {"held out": split.test.data})}
-    found = Counter((name, tuple(map(str, row.items()))) for name, table in tables.items() for row in table.to_pylist())
+    places = Counter((name, tuple(map(str, row.items()))) for name, table in tables.items() for row in table.to_pylist())
     remove_private(run, Settings.from_environment())
-    return found
+    return places
 
 
-def _units(found: Counter[Any], declaration: Declaration) -> int:
+def _units(places: Counter[Any], declaration: Declaration) -> int:
     """Rows, or the persons that they are of."""
-    rows = [row for (split, row), times in found.items() for _ in range(times) if not declaration.person or split == "protected"]
+    rows = [row for (split, row), times in places.items() for _ in range(times) if not declaration.person or split == "protected"]
     return len({next(one for one in row if "person" in one) for row in rows}) if declaration.person else len(rows)
 
 
 def equality(declaration: Declaration, command: Command, *, most: int | None = None) -> Broken:
-    """All that a command lets out is equal between neighbours (of so many kinds at most), once the draw is."""
+    """All that a command lets out is equal between neighbours (of at most so many kinds), once the draw is."""
     with _apart(declaration) as world:
         replay, first, broken = Replay(), None, []
         for name, (one, other) in islice(neighbours(declaration).items(), most):
             first = first or _shown(world, one, declaration, command, replay)
             if first.code:
                 return [f"there is nothing to compare: {first.error}"]
-            broken += [f"{name}: {told}" for told in first.differing(_shown(world, other, declaration, command, replay))]
+            broken += [f"{name}: {difference}" for difference in first.differing(_shown(world, other, declaration, command, replay))]
     return broken
 
 
@@ -109,7 +112,7 @@ def refusals(declaration: Declaration, command: Command) -> Broken:
 
 
 def histories(declaration: Declaration, command: Callable[[str | None], Command], *, across: bool) -> Broken:
-    """After a release, whether somebody joined, left or was corrected shows nowhere: not in the same period, not in the next."""
+    """After a release nothing shows that a row was added, removed or corrected: not in the same period, not in the next."""
     before, after = PERIODS if across else (None, None)
     with _apart(declaration) as world, tempfile.TemporaryDirectory() as folder:
         rows, new, broken = base_rows(declaration), newcomer(declaration), []
@@ -117,19 +120,19 @@ def histories(declaration: Declaration, command: Callable[[str | None], Command]
         with (replay := Replay()).recorded():
             world.put(rows, declaration.kind)
             first()
-            kept = shutil.copytree(world.home, Path(folder) / "home")
+            released = shutil.copytree(world.home, Path(folder) / "home")
         changes = {"joined": [*rows, new], "left": rows[1:], "corrected": [new, *rows[1:]]}
-        replay, nobody = Replay(), None
+        replay, unchanged = Replay(), None
         for name, changed in {"": rows, **changes}.items():
             shutil.rmtree(world.home)
-            shutil.copytree(kept, world.home)
+            shutil.copytree(released, world.home)
             world.put(changed, declaration.kind)
             with replay.recorded():
                 seen = observed(world, later)
             if seen.code:
                 return [f"there is nothing to compare: {seen.error}"]
-            nobody = nobody or seen
-            broken += [f"{name}: {told}" for told in nobody.differing(seen)]
+            unchanged = unchanged or seen
+            broken += [f"{name}: {difference}" for difference in unchanged.differing(seen)]
     return broken
 
 
@@ -144,4 +147,29 @@ def accounts(declaration: Declaration, methods: tuple[str, str]) -> Broken:
         again = [protect(methods[1])(), protect(methods[0], contract="another")(), protect(methods[1], contract="another")()]
     if first.code:
         return [f"the first release is refused: {first.err}"]
-    return [f"release {number} of one cap is granted" for number, said in enumerate(again, 2) if said.code == 0]
+    return [f"release {number} of one cap is granted" for number, output in enumerate(again, 2) if output.code == 0]
+
+
+_RECORD = b"spent,city,member\n50,north,no\n"
+_FORMS = (("once.yaml", 2.0), ("again.yaml", 1000.0))
+"""A collector's contracts, with the cap that each states."""
+
+
+def wallet_cap() -> Broken:
+    """A contract with a larger cap gets no more than the cap that the client set at the first collection."""
+    with new_world(Declaration(neighbours="replace-one")) as world, world.entered():
+        for file, cap in _FORMS:
+            form = Declaration(neighbours="replace-one", cap=cap).contract()
+            (world.root / file).write_text(yaml.safe_dump(form | {"name": file.split(".")[0]}))
+        first = _collect(world, _FORMS[0][0], "2", "--cap", "2")
+        again = [_collect(world, _FORMS[1][0], epsilon) for epsilon in ("12", "0.1")]
+    if first.code:
+        return [f"the first collection is refused: {first.err}"]
+    return [f"collection {number} is answered after the cap is spent" for number, output in enumerate(again, 2) if output.code == 0]
+
+
+def _collect(world: World, form: str, epsilon: str, *more: str) -> Output:
+    typed = ["client", str(world.root / form), "--epsilon", epsilon, "--memory", str(world.root / "wallet.jsonl"), *more]
+    record = SimpleNamespace(buffer=io.BytesIO(_RECORD))
+    with patch.object(sys, "argv", typed), patch.object(sys, "stdin", record):
+        return captured(lambda: sys.exit(client.main()))

@@ -1,17 +1,18 @@
-"""What a world is asked to do, in this process: the command line itself, and the stages of a run in the flow's order."""
+"""What a world does in this process, and what it shows: commands or the stages of a run; every byte that leaves, with public nonces made the same."""
 
 from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
-from dpicl.audit.end_to_end.world import NAME
+from dpicl.audit.end_to_end.world import NAME, World
 from dpicl.engine.artefacts import remove_private
 from dpicl.engine.order import Step, released, rows_ready
 from dpicl.engine.plan import make_plan
@@ -26,8 +27,8 @@ from dpicl.report.stages import collect_run, write_report
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command let out while it ran."""
+class Output:
+    """Exit code, both outputs and log lines of a command."""
 
     code: int
     out: str
@@ -35,24 +36,21 @@ class Said:
     log: str
 
 
-Command = Callable[[], Said]
+Command = Callable[[], Output]
 
 
-def command_line(*arguments: str) -> Said:
+def command_line(*arguments: str) -> Output:
     """`dpicl ARGUMENTS`."""
     from dpicl.cli import main
 
-    def typed() -> None:
-        with patch.object(sys, "argv", ["dpicl", *arguments]):
-            main()
-
-    return heard(typed)
+    with patch.object(sys, "argv", ["dpicl", *arguments]):
+        return captured(main)
 
 
 def protect(method: str, *, epsilon: float = 1.0, contract: str = NAME, more: tuple[str, ...] = ()) -> Command:
     """`dpicl protect` of one demonstration into a file beside the data."""
 
-    def work() -> Said:
+    def work() -> Output:
         out = Path("demonstrations.jsonl")
         out.unlink(missing_ok=True)
         return command_line("protect", contract, "--method", method, "--epsilon", str(epsilon), "--shots", "1", "--out", str(out), *more)
@@ -62,8 +60,8 @@ def protect(method: str, *, epsilon: float = 1.0, contract: str = NAME, more: tu
 
 def ask(query: str, *, epsilon: float = 1.0, more: tuple[str, ...] = ()) -> Command:
     """`dpicl ask` for one answer of an ensemble."""
-    asked = ("ask", query, "--account", NAME, "--model", "fake", "--shots", "1", "--count", "1", "--epsilon", str(epsilon), *more)
-    return lambda: command_line(*asked)
+    arguments = ("ask", query, "--account", NAME, "--model", "fake", "--shots", "1", "--count", "1", "--epsilon", str(epsilon), *more)
+    return lambda: command_line(*arguments)
 
 
 def run(method: str, *, epsilon: float = 1.0, run_id: str = "audited") -> Command:
@@ -75,7 +73,7 @@ def run(method: str, *, epsilon: float = 1.0, run_id: str = "audited") -> Comman
             stage(*references)
         remove_private(folder, Settings.from_environment())
 
-    return lambda: heard(work)
+    return lambda: captured(work)
 
 
 def stages(run: str) -> Iterator[Step]:
@@ -93,30 +91,94 @@ def stages(run: str) -> Iterator[Step]:
     yield from ((stage, (run,)) for stage in (collect_run, write_report))
 
 
-def heard(work: Callable[[], object]) -> Said:
-    """Do it, and keep exit code, both outputs and every line that our loggers were given."""
+def captured(work: Callable[[], object]) -> Output:
+    """Do it, and record exit code, both outputs and every line that our loggers were given."""
     out, err, log, code = io.StringIO(), io.StringIO(), io.StringIO(), 0
-    with ExitStack() as stack:
-        for one in (redirect_stdout(out), redirect_stderr(err), _logged(log)):
-            stack.enter_context(one)
-        try:
-            work()
-        except SystemExit as stopped:
-            code = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
-        except Exception as error:  # as Prefect keeps it: kind and text are what leaves
-            code = 1 if isinstance(error, StageFailed) else 2
-            err.write(f"{type(error).__name__}: {error}\n")
-    return Said(code, out.getvalue(), err.getvalue(), log.getvalue())
-
-
-@contextmanager
-def _logged(into: io.StringIO) -> Iterator[None]:
-    handler, ours = logging.StreamHandler(into), logging.getLogger("dpicl")
+    handler, ours = logging.StreamHandler(log), logging.getLogger("dpicl")
     level = ours.level
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     try:
-        yield
+        with redirect_stdout(out), redirect_stderr(err):
+            work()
+    except SystemExit as stopped:
+        code = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
+    except Exception as error:  # as Prefect stores it: kind and text are what leaves
+        code = 1 if isinstance(error, StageFailed) else 2
+        err.write(f"{type(error).__name__}: {error}\n")
     finally:
         ours.removeHandler(handler)
         ours.setLevel(level)
+    return Output(code, out.getvalue(), err.getvalue(), log.getvalue())
+
+
+_OWN = ("data", "contracts", "pipelines.yaml")
+"""What the world was given."""
+_SECRET = (("home", "private"), ("home", "keys"), ("home", "cache"), ("home", "models"))
+_PROGRESS = re.compile(r"home/runs/[^/]+/progress/")
+"""The longest text's length while a model writes it: the release holds it too, and its draw is replaced."""
+_CLOSED = re.compile(r"(ledger\.db.*|.*anchor.*)$")
+"""Files of the ledger, for their owner only: `dpicl budget` is what it shows."""
+_NONCES = (
+    (re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00| UTC)?"), b"TIME"),
+    (re.compile(rb"\d{8}-\d{6}-[0-9a-f]{8}"), b"RUN"),
+)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Public bytes by what they are called."""
+
+    seen: Mapping[str, bytes]
+
+    @property
+    def code(self) -> int:
+        """What the command ended with."""
+        return int(self.seen["exit code"])
+
+    @property
+    def error(self) -> str:
+        """Standard error."""
+        return self.seen["stderr"].decode().strip()
+
+    def differing(self, other: Observation) -> list[str]:
+        """Names of what the other world shows differently, with the first place where it does."""
+        names = sorted({*self.seen, *other.seen})
+        return [
+            _difference(name, self.seen.get(name), other.seen.get(name)) for name in names if self.seen.get(name) != other.seen.get(name)
+        ]
+
+
+def observed(world: World, command: Command) -> Observation:
+    """Run a command in a world that the caller has entered, and collect its output and all files that it leaves."""
+    output = command()
+    texts = {"exit code": str(output.code), "stdout": output.out, "stderr": output.err, "log": output.log}
+    texts |= {" ".join(arguments): command_line(*arguments).out for arguments in (("budget",), ("budget", NAME))}
+    shown = {name: _same(text.encode()) for name, text in texts.items()}
+    return Observation(shown | {name: content for path in world.root.rglob("*") for name, content in _file(path, world)})
+
+
+def _file(path: Path, world: World) -> list[tuple[str, bytes]]:
+    """A file's content and mode, each under its name."""
+    parts = path.relative_to(world.root).parts
+    if parts[0] in _OWN or (parts[:2] in _SECRET and len(parts) > 2):
+        return []
+    name = _same("/".join(parts).encode()).decode()
+    shown = [(f"mode of {name}", oct(path.stat().st_mode).encode())]
+    if path.is_file() and not _CLOSED.match(parts[-1]) and not _PROGRESS.match(name):
+        shown.append((name, _same(path.read_bytes())))
+    return shown
+
+
+def _same(content: bytes) -> bytes:
+    for nonce, word in _NONCES:
+        content = nonce.sub(word, content)
+    return content
+
+
+def _difference(name: str, one: bytes | None, other: bytes | None) -> str:
+    if one is None or other is None:
+        return f"{name}: in one world only"
+    first = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    around = [content[max(0, first - 30) : first + 30].decode(errors="replace") for content in (one, other)]
+    return f"{name}: {around[0]!r} against {around[1]!r}"

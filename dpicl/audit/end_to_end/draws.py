@@ -1,4 +1,4 @@
-"""Statistical cells: a method on two worst-case neighbours, and which of its many draws the pipeline of the product releases on each."""
+"""Statistical cells: a method on two worst-case neighbours, and many draws on each through the product's own pipeline."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpicl.audit.end_to_end.neighbours import NEWCOMER
-from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
-from dpicl.audit.end_to_end.world import CATEGORIES, NAME, Declaration, Row, new_world
+from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow, replaced
+from dpicl.audit.end_to_end.world import CATEGORIES, NAME, NEWCOMER, Declaration, Row, new_world
 from dpicl.engine.order import released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import UnitReleases
@@ -38,7 +37,7 @@ Score = Callable[[bytes], Sequence[float]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One method on one kind of neighbours; `epsilon` is what the method is asked for, and `draws` are made of each release."""
+    """One method on one kind of neighbours; `epsilon` is the method's parameter, and `draws` are made of each release."""
 
     name: str
     method: str
@@ -65,7 +64,7 @@ class Drawn:
     delta: float
 
 
-class _Heard:
+class _Recorder:
     """Scores of every draw of a cell, and what its releases were charged."""
 
     def __init__(self, cell: Cell) -> None:
@@ -73,45 +72,40 @@ class _Heard:
         self.scores: list[Sequence[float]] = []
         self.charged: list[Any] = []
 
-    def note(self, content: bytes) -> None:
-        """The score of one draw."""
-        self.scores.append(self._cell.statistics(content))
-
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def recording(self) -> Iterator[None]:
         """While releases are made: each is drawn as often as the cell says, and the last draw published."""
-        publish, write = UnitReleases.publish, few_shot_generation.write
+        publish = UnitReleases.publish
 
         def published(releases: UnitReleases, ledger: Any, of: Any, content: bytes) -> Any:
-            self.note(content)
+            self.scores.append(self._cell.statistics(content))
             self.charged.append(releases.named[of].guarantee)
             return publish(releases, ledger, of, content)
 
         with ExitStack() as stack:
             stack.enter_context(patch.object(UnitReleases, "publish", published))
-            stack.enter_context(patch.object(few_shot_generation, "write", self._written(write)))
-            stack.enter_context(self._answers())
-            if not self._cell.reads_texts:
+            if self._cell.reads_texts:
+                stack.enter_context(replaced(few_shot_generation, "write", self._written))
+                stack.enter_context(self._answers())
+            else:
                 stack.enter_context(everywhere("release_missing", self._drawn))
             yield
 
-    def _drawn(self, really: Callable[..., Any]) -> Callable[..., Any]:
+    def _drawn(self, release_missing: Callable[..., Any]) -> Callable[..., Any]:
         def missing(folder: Any, draw: Callable[[Any], Mapping[Any, bytes]]) -> Any:
             def again(wanted: Any) -> Mapping[Any, bytes]:
                 for content in (one for _ in range(self._cell.draws - 1) for one in draw(wanted).values()):
-                    self.note(content)
+                    self.scores.append(self._cell.statistics(content))
                 return draw(wanted)
 
-            return really(folder, again)
+            return release_missing(folder, again)
 
         return missing
 
-    def _written(self, really: Callable[..., Any]) -> Callable[..., Any]:
+    def _written(self, write: Callable[..., Any]) -> Callable[..., Any]:
         def written(*arguments: Any, **options: Any) -> Any:
-            for _ in range(self._cell.draws - 1):
-                with fresh_journal():
-                    self._note_all(really(*arguments, **options))
-            return really(*arguments, **options)
+            self._draw_again(lambda: write(*arguments, **options))
+            return write(*arguments, **options)
 
         return written
 
@@ -120,42 +114,45 @@ class _Heard:
         """Votes and answers of an ensemble, together."""
         consult, answer = dp_icl.consult, dp_icl.answer
 
-        def consulted(*asked: Any) -> Any:
+        def consulted(*queries: Any) -> Any:
             def answered(*arguments: Any) -> Any:
-                for _ in range(self._cell.draws - 1):
-                    with fresh_journal():
-                        self._note_all([answer(arguments[0], consult(*asked), *arguments[2:])])
+                self._draw_again(lambda: [answer(arguments[0], consult(*queries), *arguments[2:])])
                 return answer(*arguments)
 
             dp_icl.answer = answered  # type: ignore[assignment]
-            return consult(*asked)
+            return consult(*queries)
 
         with patch.object(dp_icl, "consult", consulted), patch.object(dp_icl, "answer", answer):
             yield
 
-    def _note_all(self, made: Sequence[Mapping[Any, Any]]) -> None:
-        for content in (one for unit in made for one in unit.values()):
-            self.note(repr(content).encode())
+    def _draw_again(self, draw: Callable[[], Sequence[Mapping[Any, Any]]]) -> None:
+        """All draws but the last, which the caller makes."""
+        for _ in range(self._cell.draws - 1):
+            with fresh_journal():
+                for unit in draw():
+                    self.scores += [self._cell.statistics(repr(content).encode()) for content in unit.values()]
 
 
 def drawn(cell: Cell, rows: Sequence[Row], runs: int) -> Drawn:
     """So many draws on these rows through ingest, split and the method's own stages, each of a release that was charged in a ledger."""
-    heard = _Heard(cell)
-    with new_world(cell.declaration) as world, world.entered(), nothing_slow(), heard.listening(), patch.object(HashScorer, "score", _loud):
+    recorder = _Recorder(cell)
+    with (
+        new_world(cell.declaration) as world,
+        world.entered(),
+        nothing_slow(),
+        recorder.recording(),
+        patch.object(HashScorer, "score", _loud),
+    ):
         world.put(rows, cell.declaration.kind)
-        while len(heard.scores) < runs:
+        while len(recorder.scores) < runs:
             world.forget()
-            _release(cell, min(_AT_ONCE, -(-(runs - len(heard.scores)) // cell.draws)))
-    return Drawn(np.array(heard.scores[:runs], dtype=np.float64), heard.charged[0].epsilon, heard.charged[0].delta)
-
-
-def _release(cell: Cell, seeds: int) -> None:
-    grid = {"methods": [cell.method], "epsilons": [cell.epsilon], "seeds": list(range(seeds)), "shots": [cell.shots]}
-    run = str(make_plan("audited", grid, "audited"))
-    stages = [*rows_ready(run, NAME), *(step for key in read_plan(Path(run)).units for step in released(run, key))]
-    for stage, references in stages:
-        if stage.name != "reconstruct":  # after the draw
-            stage(*references)
+            seeds = min(_AT_ONCE, -(-(runs - len(recorder.scores)) // cell.draws))
+            grid = {"methods": [cell.method], "epsilons": [cell.epsilon], "seeds": list(range(seeds)), "shots": [cell.shots]}
+            run = str(make_plan("audited", grid, "audited"))
+            for stage, references in [*rows_ready(run, NAME), *(step for key in read_plan(Path(run)).units for step in released(run, key))]:
+                if stage.name != "reconstruct":  # after the draw
+                    stage(*references)
+    return Drawn(np.array(recorder.scores[:runs], dtype=np.float64), recorder.charged[0].epsilon, recorder.charged[0].delta)
 
 
 def cells() -> list[Cell]:
@@ -167,13 +164,12 @@ def _counted() -> list[Cell]:
     """Many equal rows, and one that is alone in its cell of the only count."""
     plain, other = {"city": "north", "member": "no"}, {"city": "south", "member": "yes"}
     rows = [plain] * 18 + [{**plain, "member": "yes"}] * 2
-    mst, replaced = Declaration(cap=_CAP, narrow=True), Declaration(cap=_CAP, narrow=True, neighbours="replace-one")
+    mst, swapped = Declaration(cap=_CAP, narrow=True), Declaration(cap=_CAP, narrow=True, neighbours="replace-one")
     person, owned = Declaration(cap=_CAP, narrow=True, person=True), [{**row, "person": number} for number, row in enumerate(rows)]
-    found = [Cell(f"{MstTabicl.name} {kind}", MstTabicl.name, mst, *pair, _last_count) for kind, pair in _one_more(rows, other)]
     many = [*owned, *[{**other, "person": NEWCOMER}] * 5]
     return [
-        *found,
-        Cell(f"{MstTabicl.name} replaced", MstTabicl.name, replaced, rows, [other, *rows[1:]], _last_count, 1.0),
+        *(Cell(f"{MstTabicl.name} {kind}", MstTabicl.name, mst, *pair, _last_count) for kind, pair in _one_more(rows, other)),
+        Cell(f"{MstTabicl.name} replaced", MstTabicl.name, swapped, rows, [other, *rows[1:]], _last_count, 1.0),
         Cell(f"{MstTabicl.name} person", MstTabicl.name, person, owned, many, _last_count, 1.0),
     ]
 
@@ -181,19 +177,12 @@ def _counted() -> list[Cell]:
 def _averaged() -> list[Cell]:
     """A small group of two cities, each as frequent, with one value in the middle; and a row at a bound."""
     plain = {"spent": 50, "city": "north", "member": "no"}
-    rows, lowest = [plain, {**plain, "city": "south", "member": "yes"}], {**plain, "spent": 0}
-    gdp, replaced = Declaration(cap=_CAP), Declaration(cap=_CAP, neighbours="replace-one")
+    rows = [plain, {**plain, "city": "south", "member": "yes"}]
+    lowest, highest = {**plain, "spent": 0}, {**plain, "spent": 100, "city": "south"}
+    gdp, swapped = Declaration(cap=_CAP), Declaration(cap=_CAP, neighbours="replace-one")
     return [
         *(Cell(f"{GdpTabicl.name} {kind}", GdpTabicl.name, gdp, *pair, _group) for kind, pair in _one_more(rows, lowest)),
-        Cell(
-            f"{GdpTabicl.name} replaced",
-            GdpTabicl.name,
-            replaced,
-            [*rows, {**lowest, "spent": 100, "city": "south"}],
-            [*rows, lowest],
-            _group,
-            1.0,
-        ),
+        Cell(f"{GdpTabicl.name} replaced", GdpTabicl.name, swapped, [*rows, highest], [*rows, lowest], _group, 1.0),
     ]
 
 
@@ -201,16 +190,8 @@ def _reported() -> list[Cell]:
     """Clients of whom the first has another answer to everything."""
     rest = [{"spent": 50, "city": "north", "member": member} for member in CATEGORIES["member"]]
     plain, other = {"spent": 50, "city": "north", "member": "no"}, {"spent": 50, "city": "south", "member": "yes"}
-    return [
-        Cell(
-            f"{LdpTabicl.name} replaced",
-            LdpTabicl.name,
-            Declaration(cap=_CAP, neighbours="replace-one"),
-            [plain, *rest],
-            [other, *rest],
-            _reports,
-        )
-    ]
+    clients = Declaration(cap=_CAP, neighbours="replace-one")
+    return [Cell(f"{LdpTabicl.name} replaced", LdpTabicl.name, clients, [plain, *rest], [other, *rest], _reports)]
 
 
 def _one_more(rows: Sequence[Row], new: Row) -> list[tuple[str, tuple[Sequence[Row], Sequence[Row]]]]:
@@ -243,7 +224,7 @@ _LOUD = "eeee"
 
 def _last_count(content: bytes) -> Sequence[float]:
     """How many rows are in the last cell of every noisy count."""
-    return [float(np.asarray(one["counts"]).ravel()[-1]) for one in json.loads(content)]
+    return [float(np.asarray(marginal["counts"]).ravel()[-1]) for marginal in json.loads(content)]
 
 
 def _group(content: bytes) -> Sequence[float]:
@@ -253,7 +234,7 @@ def _group(content: bytes) -> Sequence[float]:
 
 
 def _reports(content: bytes) -> Sequence[float]:
-    """How the first client answers, in all."""
+    """The sum of the first client's answers."""
     return [float(np.load(io.BytesIO(content), allow_pickle=False)[0].sum())]
 
 

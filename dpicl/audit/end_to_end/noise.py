@@ -5,8 +5,7 @@ Noise is replaced below the sampler by a nothing that remembers its scale, and w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -40,8 +39,8 @@ class _Nothing(int):
         return exact
 
 
-@contextmanager
-def _noted() -> Iterator[Noised]:
+def _noised(cell: Cell, rows: Sequence[Row]) -> tuple[Noised, float]:
+    """What got noise in one release, and the epsilon that was charged for it."""
     noised: Noised = []
 
     def nothings(scale: Fraction, count: int, _stream: Any) -> list[_Nothing]:
@@ -51,22 +50,20 @@ def _noted() -> Iterator[Noised]:
         return drawn
 
     with patch.object(samplers, "_geometrics", nothings):
-        yield noised
-
-
-def _noised(cell: Cell, rows: Sequence[Row]) -> tuple[Noised, float]:
-    with _noted() as noised:
         return noised, drawn(replace(cell, draws=1), rows, 1).epsilon
 
 
 def covered(method: str) -> Broken:
     """On worst-case neighbours no method's exact numbers differ by more than their noise's scales times what is charged."""
-    return [told for cell in cells() if cell.method == method for told in _uncovered(cell)]
-
-
-def _uncovered(cell: Cell) -> Broken:
-    (one, charged), (other, _) = _noised(cell, cell.one), _noised(cell, cell.other)
-    if not one or [scale for scale, _ in one] != [scale for scale, _ in other]:
-        return [f"{cell.name}: how much noise is drawn depends on the rows"]
-    loss = float(sum((abs(a - b) / scale for (scale, a), (_, b) in zip(one, other, strict=True)), Fraction(0)))
-    return [] if loss <= charged * (1 + _SLACK) else [f"{cell.name}: a loss of {loss:.4g}, charged {charged:.4g}"]
+    broken = []
+    for cell in cells():
+        if cell.method != method:
+            continue
+        (one, charged), (other, _) = _noised(cell, cell.one), _noised(cell, cell.other)
+        if not one or [scale for scale, _ in one] != [scale for scale, _ in other]:
+            broken.append(f"{cell.name}: how much noise is drawn depends on the rows")
+            continue
+        loss = float(sum((abs(a - b) / scale for (scale, a), (_, b) in zip(one, other, strict=True)), Fraction(0)))
+        if loss > charged * (1 + _SLACK):
+            broken.append(f"{cell.name}: a loss of {loss:.4g}, charged {charged:.4g}")
+    return broken

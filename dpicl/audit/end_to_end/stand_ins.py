@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import FunctionType
 from typing import Any
 from unittest.mock import patch
@@ -30,8 +30,8 @@ _NOON = "2031-01-01T12:00:00.000+00:00"
 
 
 @contextmanager
-def everywhere(name: str, replaced: Callable[[Any], Any]) -> Iterator[None]:
-    """Replace a function of that name in every module of ours that has it; `replaced` makes the new one from the old."""
+def everywhere(name: str, made: Callable[[Any], Any]) -> Iterator[None]:
+    """Replace a function of that name in every module of ours that has it; `made` makes the new one from the old."""
     modules = [
         module
         for path, module in list(sys.modules.items())
@@ -39,29 +39,34 @@ def everywhere(name: str, replaced: Callable[[Any], Any]) -> Iterator[None]:
     ]
     with ExitStack() as stack:
         for module in modules:
-            stack.enter_context(patch.object(module, name, replaced(vars(module)[name])))
+            stack.enter_context(replaced(module, name, made))
         yield
 
 
+def replaced(owner: Any, name: str, made: Callable[[Any], Any]) -> AbstractContextManager[Any]:
+    """Replace one attribute of a module or class; `made` makes the new one from the old."""
+    return patch.object(owner, name, made(getattr(owner, name)))
+
+
 class Replay:
-    """The draws of one world, which another world's are replaced by: what else differs is not owed to noise.
+    """The draws of one world, which another world's are replaced by: what else differs is not due to noise.
 
     The other world's own draw is made first, so that its rows are read and its failures happen.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Any, Any] = {}
+        self._drawn: dict[Any, Any] = {}
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """In the first world: note every draw. In the second: put the noted ones in the place of its own."""
+        """In the first world: record every draw. In the second: put the recorded ones in the place of its own."""
         publish, answer = UnitReleases.publish, dp_icl.answer
 
         def published(releases: UnitReleases, ledger: Any, cell: Any, content: bytes, *more: Any) -> Any:
-            return publish(releases, ledger, cell, self._kept.setdefault((releases.folder.unit.method, cell), content), *more)
+            return publish(releases, ledger, cell, self._drawn.setdefault((releases.folder.unit.method, cell), content), *more)
 
         def answered(job: Any, *arguments: Any) -> Any:
-            return self._kept.setdefault(("answers", tuple(job.plans)), answer(job, *arguments))
+            return self._drawn.setdefault(("answers", tuple(job.plans)), answer(job, *arguments))
 
         with patch.object(UnitReleases, "publish", published), patch.object(dp_icl, "answer", answered):
             yield
@@ -69,7 +74,7 @@ class Replay:
 
 @contextmanager
 def standing_clock() -> Iterator[None]:
-    """It is always the same time in the ledger, and durations are nothing: how long work takes is told by the threat model."""
+    """It is always the same time in the ledger, and durations are nothing: how long work takes is in the threat model."""
     with patch.multiple(time, perf_counter=lambda: 0.0, process_time=lambda: 0.0), everywhere("now", lambda _: lambda: _NOON):
         yield
 
@@ -94,7 +99,7 @@ def small_batches() -> Iterator[None]:
 
 @contextmanager
 def fresh_journal() -> Iterator[None]:
-    """A release of a model is drawn as if for the first time: seeds of its own, and nothing kept of the draw before."""
+    """A release of a model is drawn as if for the first time: seeds of its own, and nothing left of the draw before."""
     seed = system_stream().bytes(KEY_BYTES)
 
     def stream(_journal: Any, cell: Any, name: str) -> Stream:

@@ -1,14 +1,13 @@
-"""Every exact claim on the machine, by name: what `make test` makes sure of, and mutants must break."""
+"""Every exact claim on the machine, by name: `make test` checks them, and mutants must break them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from dpicl.audit.end_to_end.claims import Broken, accounts, equality, histories, refusals, rows_moved, stability
+from dpicl.audit.end_to_end.claims import Broken, accounts, equality, histories, refusals, rows_moved, stability, wallet_cap
 from dpicl.audit.end_to_end.commands import Command, ask, protect, run
 from dpicl.audit.end_to_end.noise import COVERED, covered
-from dpicl.audit.end_to_end.wallets import wallet_keeps_its_cap
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Kind, Measured
 from dpicl.methods import METHODS
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -21,7 +20,7 @@ QUERY = "who is there?"
 
 
 def _of(method: str, measured: Measured = "not at all") -> Declaration:
-    """The neighbours that a method has a price for: clients are as many as they are."""
+    """The neighbours that a method has a price for: the number of clients is public."""
     if method in WRITING:
         return Declaration("texts")
     return Declaration(measured=measured, neighbours="replace-one" if METHODS[method].trust == "local" else "add-or-remove-one")
@@ -37,21 +36,21 @@ def _asking(period: str | None) -> Command:
 
 def declared(kind: Kind) -> list[Declaration]:
     """Every contract whose rows a source of this kind may hold; texts are held out by their files."""
-    found = [Declaration(kind), Declaration(kind, neighbours="replace-one")]
+    declarations = [Declaration(kind), Declaration(kind, neighbours="replace-one")]
     if kind != "texts":
-        found.append(Declaration(kind, measured="held-out rows"))
+        declarations.append(Declaration(kind, measured="held-out rows"))
     if kind in ("csv", "folder", "query"):
-        found.append(Declaration(kind, measured="held-out rows", person=True))
-    return found
+        declarations.append(Declaration(kind, measured="held-out rows", person=True))
+    return declarations
 
 
 def stable(kind: Kind) -> Broken:
     """`stability` of a kind of source, whatever its contract protects."""
-    return [told for declaration in declared(kind) for told in stability(declaration)]
+    return [sentence for declaration in declared(kind) for sentence in stability(declaration)]
 
 
 def most_moved(kind: Kind) -> int:
-    """How many rows one row moves at most, of persons how many people."""
+    """How many rows (or persons) one row (or person) moves at most."""
     return max(moved for declaration in declared(kind) for moved in rows_moved(declaration).values())
 
 
@@ -74,5 +73,5 @@ CLAIMS: Mapping[str, Claim] = {
     "the next period's history: ask": partial(histories, Declaration("texts"), _asking, across=True),
     **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
     "one cap for one file": partial(accounts, Declaration(), (GdpTabicl.name, LdpTabicl.name)),
-    "a wallet keeps its cap": wallet_keeps_its_cap,
+    "a wallet keeps its cap": wallet_cap,
 }

@@ -1,7 +1,7 @@
-"""A world: an installation of its own with one contract and one source, that the commands of this process are pointed to.
+"""A world: an installation of its own with one contract and one source, to which the commands of this process are pointed; and its neighbours.
 
 Two worlds of a pair stand at the same place, one after the other, and share the installation's
-secret keys: whatever differs between what they show is owed to their rows.
+secret keys: whatever differs between what they show is due to their rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,13 +62,12 @@ class Declaration:
             "csv": {"file": f"{NAME}.csv"},
             "query": {"query": {"url_env": URL, "sql": f"SELECT * FROM {NAME}"}},
         }
-        asked: dict[Measured, dict[str, Any]] = {
+        measured: dict[Measured, dict[str, Any]] = {
             "public queries": {"queries": {"file": "public.csv"}},
             "held-out rows": {"split": {"test_fraction": 0.2, "evaluation_epsilon": 1}},
         }
-        missing = (
-            {} if self.neighbours == "replace-one" else {"missing": MISSING}
-        )  # there the number of rows is public, and none is dropped
+        # under replace-one the number of rows is public, and none is dropped
+        missing = {} if self.neighbours == "replace-one" else {"missing": MISSING}
         halves = {name: {"column": name, "parts": [[one], [other]]} for name, (one, other) in CATEGORIES.items()}
         central = "From the {city}." if self.narrow else "From the {city}, spends {spent}."
         return {
@@ -77,7 +76,7 @@ class Declaration:
             "description": "Made-up customers.",
             "source": {"title": "t", "licence": "l", "citation": "c", **missing, **places.get(self.kind, {"folder": NAME})},
             "privacy": {"sampling_rate": "1"},
-            **asked.get(self.measured, {}),
+            **measured.get(self.measured, {}),
             "columns": {
                 **({} if self.narrow else {"spent": {"type": "integer", "bounds": [0, 100]}}),
                 **{name: {"type": "category", "categories": list(values)} for name, values in CATEGORIES.items()},
@@ -104,7 +103,7 @@ class Declaration:
             "query_count": 1,
             "prompts": {
                 "generation": {"instruction": "Write a letter.", "label": "Kind", "text": "Letter"},
-                "asking": {"instruction": "Where is it from?", "text": "Letter", "answer": "Kind"},
+                "answering": {"instruction": "Where is it from?", "text": "Letter", "answer": "Kind"},
             },
             "generation": {"subsets": 2, "examples": 1, "candidates": 4, "max_tokens": 2, "delta": "1/100"},
             "ensemble": {"subsets": 2, "delta": "1/100"},
@@ -145,11 +144,17 @@ class World:
         if kind == "csv":
             pa_csv.write_csv(table, place.with_suffix(".csv"), pa_csv.WriteOptions(quoting_style="none"))
         elif kind == "query":
-            _fill(place.with_suffix(".db"), table)
+            path = place.with_suffix(".db")
+            path.unlink(missing_ok=True)
+            with sqlite3.connect(path) as database:
+                database.execute(f"CREATE TABLE {NAME} ({', '.join(table.column_names)})")
+                values = ", ".join("?" * table.num_columns)
+                database.executemany(f"INSERT INTO {NAME} VALUES ({values})", [tuple(row.values()) for row in table.to_pylist()])
+            database.close()
         elif kind == "texts":
             place.mkdir(exist_ok=True)
-            asked = [{"city": "north", "body": "who is there?"}]
-            for part, records in (("train", rows), ("queries", asked)):
+            queries = [{"city": "north", "body": "who is there?"}]
+            for part, records in (("train", rows), ("queries", queries)):
                 (place / f"{part}.jsonl").write_text("".join(json.dumps(dict(one)) + "\n" for one in records))
         else:
             place.mkdir(exist_ok=True)
@@ -179,15 +184,6 @@ class World:
             os.environ.update(before)
 
 
-def _fill(path: Path, table: pa.Table) -> None:
-    path.unlink(missing_ok=True)
-    with sqlite3.connect(path) as database:
-        database.execute(f"CREATE TABLE {NAME} ({', '.join(table.column_names)})")
-        places = ", ".join("?" * table.num_columns)
-        database.executemany(f"INSERT INTO {NAME} VALUES ({places})", [tuple(row.values()) for row in table.to_pylist()])
-    database.close()
-
-
 @contextmanager
 def new_world(declaration: Declaration) -> Iterator[World]:
     """A world in memory where there is such a place, gone at the end."""
@@ -197,3 +193,45 @@ def new_world(declaration: Declaration) -> Iterator[World]:
         world = World(Path(folder))
         world.declare(declaration)
         yield world
+
+
+ROWS = 40
+NEWCOMER = 1000
+"""Id of the person who is added."""
+Change = Callable[[list[Row], Row], list[Row]]
+
+ONE_MORE_OR_LESS: Mapping[str, Change] = {
+    "appended": lambda rows, new: [*rows, new],
+    "inserted first": lambda rows, new: [new, *rows],
+    "removed": lambda rows, new: rows[: ROWS // 2] + rows[ROWS // 2 + 1 :],
+    "duplicated": lambda rows, new: [*rows, rows[3]],
+    "incomplete": lambda rows, new: [*rows, {**new, "city": MISSING}],
+}
+ANOTHER: Mapping[str, Change] = {"replaced": lambda rows, new: [new if place == 7 else row for place, row in enumerate(rows)]}
+PERSON: Mapping[str, Change] = {
+    "a person with many rows": lambda rows, new: [new, *rows[:9], new, new, *rows[9:], new],
+    "a person less": lambda rows, new: [row for row in rows if row["person"] != 5],
+}
+
+
+def base_rows(declaration: Declaration) -> list[Row]:
+    """Rows of many kinds, some of them equal."""
+    cities, members = CATEGORIES["city"], CATEGORIES["member"]
+    ids = [{"person": i // 3} if declaration.person else {} for i in range(ROWS)]
+    if declaration.kind == "texts":
+        return [{**ids[i], "city": cities[i % 2], "body": f"letter {i // 2}"} for i in range(ROWS)]
+    return [{**ids[i], "spent": 3 * i % 20, "city": cities[i % 2], "member": members[i // 2 % 2]} for i in range(ROWS)]
+
+
+def newcomer(declaration: Declaration) -> Row:
+    """A row unlike all others."""
+    own = {"body": "a letter unlike all others"} if declaration.kind == "texts" else {"spent": 99, "member": "yes"}
+    return {**({"person": NEWCOMER} if declaration.person else {}), "city": "south", **own}
+
+
+def neighbours(declaration: Declaration) -> dict[str, tuple[list[Row], list[Row]]]:
+    """Pairs of sources by how they differ, as the contract's neighbours do."""
+    changes = PERSON if declaration.person else ANOTHER if declaration.neighbours == "replace-one" else ONE_MORE_OR_LESS
+    rows, new = base_rows(declaration), newcomer(declaration)
+    suited = {name: change for name, change in changes.items() if declaration.kind != "texts" or name != "incomplete"}
+    return {name: (rows, change(rows, new)) for name, change in suited.items()}

@@ -21,10 +21,10 @@ from dpicl.engine.models import reader_of, scorer_of, writer_of
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
-from dpicl.lm.apart import publicly
+from dpicl.lm.isolation import public_answer
 from dpicl.lm.local.embedding import open_embedder
-from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import ModelDescription, Scorer
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.methods.public_questions import check_ensemble, check_scores, check_writer
@@ -63,11 +63,11 @@ def _answered(run: Path, plan: Plan, settings: Settings) -> Iterator[ModelDescri
 
 def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:
     answers, spec = METHODS[unit.method].answers, plan.model
-    scorer: Scorer = publicly(spec.name, lambda: scorer_of(run, settings, answers.wanted_of(contract)))
+    scorer: Scorer = public_answer(spec.name, lambda: scorer_of(run, settings, answers.wanted_of(contract)))
     prompts = answers.public_prompts(contract)
 
     def ask(texts: list[str]) -> np.ndarray:
-        return np.asarray(publicly(spec.name, lambda: answers.ask_cell(scorer, texts, contract, ZERO_SHOT)))
+        return np.asarray(public_answer(spec.name, lambda: answers.ask_cell(scorer, texts, contract, ZERO_SHOT)))
 
     alone, together = np.concatenate([ask([prompt]) for prompt in prompts]), ask(prompts)
     if answers.continuations_of(contract):
@@ -79,10 +79,10 @@ def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, se
     """The model that reads private texts, in the way of the unit's method."""
     spec = plan.writing_model
     if on_texts(unit.method).votes_on_tokens:
-        writer = publicly(spec.name, lambda: writer_of(run, settings))
+        writer = public_answer(spec.name, lambda: writer_of(run, settings))
         check_writer(contract, unit, writer)
         return writer.description
-    reader = publicly(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
+    reader = public_answer(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
     check_reader(contract, reader, spec)
     return reader.description
 

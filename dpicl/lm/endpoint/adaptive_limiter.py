@@ -14,7 +14,7 @@ ROUNDS = 6
 """After so many failures in a row for every call that is under way the server counts as down."""
 
 
-class Gate:
+class AdaptiveLimiter:
     """Lets up to `limit` calls through; belongs to one event loop.
 
     Args:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.labels import Answer, echoed_score, echoed_tokens, fixed, parsed_answer, top_answer
 from dpicl.lm.endpoint.protocol import Reply, request_body
-from dpicl.lm.endpoint.questioner import Questioner, T, lesson
+from dpicl.lm.endpoint.questioner import Requester, T, public_prompt
 
 
 @dataclass
-class Asker(Questioner):
+class LabelRequester(Requester):
     """One model, asked for the scores of `labels`."""
 
     labels: tuple[str, ...]
@@ -34,8 +34,8 @@ class Asker(Questioner):
         return await self.answered(prompt, self._scored(prompt), lambda outcome: fixed(outcome, len(self.labels)))
 
     async def question(self) -> None:
-        """See `Questioner.question`."""
-        asked = lesson(self.labels)
+        """See `Requester.question`."""
+        asked = public_prompt(self.labels)
         await self.learn([asked])
         await self._scored(asked)
 

@@ -18,8 +18,8 @@ import httpx
 
 from dpicl import __version__
 from dpicl.errors import ModelError
-from dpicl.lm.endpoint.adaptive_limiter import Gate
-from dpicl.lm.endpoint.connection_pool import Lanes
+from dpicl.lm.endpoint.adaptive_limiter import AdaptiveLimiter
+from dpicl.lm.endpoint.connection_pool import ConnectionPool
 from dpicl.lm.endpoint.failures import GaveUpError, Transient, Unanswered, backoff, judge
 from dpicl.lm.endpoint.protocol import MOST_TOKENS, GarbledError, Reply, read_reply
 
@@ -33,7 +33,7 @@ RESUME = "what was scored is kept: `dpicl run --resume RUN` goes on once the ser
 
 
 @dataclass
-class Spending:
+class Usage:
     """What was asked of a server since somebody last looked."""
 
     calls: int = 0
@@ -68,12 +68,12 @@ class Client:
         start: how many calls at once to begin with.
     """
 
-    def __init__(self, server: Server, spending: Spending, start: float) -> None:
-        self.server, self.spending, self.gate = server, spending, Gate(server.max_connections, start)
+    def __init__(self, server: Server, spending: Usage, start: float) -> None:
+        self.server, self.spending, self.gate = server, spending, AdaptiveLimiter(server.max_connections, start)
         patience = httpx.Timeout(server.deadline_seconds / ATTEMPTS_IN_DEADLINE, connect=CONNECT_SECONDS, pool=None)
         headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity", "Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {server.key}"} if server.key else {}
-        self._lanes = Lanes(server.url, headers, patience)
+        self._lanes = ConnectionPool(server.url, headers, patience)
 
     async def __aenter__(self) -> Self:
         return self

@@ -17,7 +17,7 @@ import httpx
 from dpicl.lm.endpoint.address import is_loopback
 
 
-class Lanes:
+class ConnectionPool:
     """As many connections as are in use at once; the one that was used last is used first.
 
     Args:

@@ -16,20 +16,20 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from dpicl.errors import ModelError
-from dpicl.lm.endpoint.asking import Asker
+from dpicl.lm.endpoint.asking import LabelRequester
 from dpicl.lm.endpoint.client import Client
 from dpicl.lm.endpoint.failures import GaveUpError, StopError, Unanswered
 from dpicl.lm.endpoint.labels import Outcome
-from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Api, Manner, Mode
-from dpicl.lm.endpoint.questioner import lesson
-from dpicl.lm.endpoint.texts import TextAsker, Wish
-from dpicl.lm.layout import CONTINUATIONS
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Api, Mode, RequestMode
+from dpicl.lm.endpoint.questioner import public_prompt
+from dpicl.lm.endpoint.texts import TextRequest, TextRequester
+from dpicl.lm.requests import CONTINUATIONS
 
 TOPS = (20, 5)
 """How many likely tokens servers list at most: vLLM and clouds 20 by default, others 5."""
 TEXT_MODES: tuple[Mode, ...] = ("text", "bare-text")
 REPEATS, ATTEMPTS = 3, 2
-AnyAsker = TypeVar("AnyAsker", Asker, TextAsker)
+AnyAsker = TypeVar("AnyAsker", LabelRequester, TextRequester)
 _CONTEXT_KEYS = ("max_model_len", "context_length", "context_window", "n_ctx", "max_context_length")
 
 
@@ -37,7 +37,7 @@ _CONTEXT_KEYS = ("max_model_len", "context_length", "context_window", "n_ctx", "
 class Capabilities:
     """What a probe found."""
 
-    manner: Manner
+    manner: RequestMode
     context: int | None
     """Length in tokens, where the server states it."""
     repeats: str
@@ -62,7 +62,7 @@ async def probe(client: Client, model: str, labels: tuple[str, ...], api: Api | 
     """
     context = _context(await _listed(client), model)
     manners = _manners(api, fallback=fallback)
-    askers = (Asker(client, model, manner, labels, context=context, attempts=ATTEMPTS) for manner in manners)
+    askers = (LabelRequester(client, model, manner, labels, context=context, attempts=ATTEMPTS) for manner in manners)
     expected = "a server that gives log-probabilities" + ("" if fallback else ", or `allow_fallback: true` to parse its text")
     return await _first(client, askers, _tried_scores, f"cannot score {' and'.join(labels).strip()}", expected)
 
@@ -74,8 +74,8 @@ async def probe_text(client: Client, model: str, api: Api | Literal["auto"]) -> 
         ModelError: as `probe`.
     """
     context = _context(await _listed(client), model)
-    manners: Iterator[Manner] = (Manner(one, mode) for one in _apis(api) for mode in TEXT_MODES)
-    askers = (TextAsker(client, model, manner, context=context, attempts=ATTEMPTS) for manner in manners)
+    manners: Iterator[RequestMode] = (RequestMode(one, mode) for one in _apis(api) for mode in TEXT_MODES)
+    askers = (TextRequester(client, model, manner, context=context, attempts=ATTEMPTS) for manner in manners)
     return await _first(client, askers, _tried_texts, "cannot write", "a server that gives text")
 
 
@@ -87,12 +87,12 @@ def _apis(api: Api | Literal["auto"]) -> tuple[Api, ...]:
     return ("completions", "chat") if api == "auto" else (api,)
 
 
-def _manners(api: Api | Literal["auto"], *, fallback: bool) -> Iterator[Manner]:
+def _manners(api: Api | Literal["auto"], *, fallback: bool) -> Iterator[RequestMode]:
     apis = _apis(api)
     if "completions" in apis:
-        yield Manner("completions", "echo")
-    yield from (Manner(one, "top-logprobs", top) for one in apis for top in TOPS)
-    yield from (Manner(one, "generated") for one in apis if fallback)
+        yield RequestMode("completions", "echo")
+    yield from (RequestMode(one, "top-logprobs", top) for one in apis for top in TOPS)
+    yield from (RequestMode(one, "generated") for one in apis if fallback)
 
 
 async def _first(
@@ -115,8 +115,8 @@ async def _first(
     raise ModelError(f"model {client.server.name!r} {failing} ({told}); expected {expected}")
 
 
-async def _tried_scores(asker: Asker) -> str:
-    prompt = lesson(asker.labels)
+async def _tried_scores(asker: LabelRequester) -> str:
+    prompt = public_prompt(asker.labels)
     await asker.learn([prompt])
     answers = [await asker.answer(prompt) for _ in range(REPEATS)]
     _check(answers[0].outcome)
@@ -124,8 +124,8 @@ async def _tried_scores(asker: Asker) -> str:
     return "repeats agree" if spread == 0 else f"repeats differ by up to {spread:.2g} nats"
 
 
-async def _tried_texts(asker: TextAsker) -> str:
-    wish = Wish(lesson(CONTINUATIONS), GENERATED_TOKENS, stop=("Answer:",), seed=0)
+async def _tried_texts(asker: TextRequester) -> str:
+    wish = TextRequest(public_prompt(CONTINUATIONS), GENERATED_TOKENS, stop=("Answer:",), seed=0)
     texts = [await asker.answer(wish) for _ in range(REPEATS)]
     _check(texts[0].outcome)
     agreed = "repeats agree" if len(set(texts)) == 1 else "repeats differ"

@@ -28,7 +28,7 @@ class GarbledError(Exception):
 
 
 @dataclass(frozen=True)
-class Manner:
+class RequestMode:
     """How one server is asked; `top` is the number of likeliest tokens that are asked for."""
 
     api: Api
@@ -61,7 +61,7 @@ class Reply:
     fingerprint: str
 
 
-def request_body(manner: Manner, model: str, text: str, labels: Sequence[str]) -> dict[str, Any]:
+def request_body(manner: RequestMode, model: str, text: str, labels: Sequence[str]) -> dict[str, Any]:
     """The JSON of one request for scores; a chat is told the labels, because chat models like to explain."""
     body: dict[str, Any] = {"model": model, "temperature": 0, "max_tokens": GENERATED_TOKENS if manner.mode == "generated" else 1}
     if manner.api == "completions":

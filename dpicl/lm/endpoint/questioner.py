@@ -15,7 +15,7 @@ from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.endpoint.client import ATTEMPTS, Client
 from dpicl.lm.endpoint.failures import GaveUpError, Unanswered
 from dpicl.lm.endpoint.labels import Outcome
-from dpicl.lm.endpoint.protocol import PATHS, Manner, Reply
+from dpicl.lm.endpoint.protocol import PATHS, Reply, RequestMode
 
 REJECTED_IN_A_ROW = 50
 """After so many prompts without an answer a public question is asked: perhaps it is no matter of their content."""
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Questioner:
+class Requester:
     """One model, asked in one manner.
 
     `context` is its length in tokens, where it is known.
@@ -34,7 +34,7 @@ class Questioner:
 
     client: Client
     model: str
-    manner: Manner
+    manner: RequestMode
     context: int | None = field(default=None, kw_only=True)
     attempts: int = field(default=ATTEMPTS, kw_only=True)
     called: str = field(default="", kw_only=True)
@@ -104,7 +104,7 @@ class Questioner:
 
 
 async def ask_all(
-    asker: Questioner, answer: Callable[[Q], Awaitable[T]], questions: Sequence[Q], keep: Callable[[Q, T], None], *, at_once: int
+    asker: Requester, answer: Callable[[Q], Awaitable[T]], questions: Sequence[Q], keep: Callable[[Q, T], None], *, at_once: int
 ) -> dict[Q, ModelError]:
     """Every question once, so many of them at once; each answer is kept as soon as it is there, also if a later one fails.
 
@@ -133,7 +133,7 @@ async def ask_all(
     return failed
 
 
-async def _persistent(asker: Questioner, answer: Callable[[Q], Awaitable[T]], question: Q) -> T:
+async def _persistent(asker: Requester, answer: Callable[[Q], Awaitable[T]], question: Q) -> T:
     """Asked again where other prompts' failures made the client give up, for these must not take this one's answer."""
     for _ in range(TURNS):
         try:
@@ -145,6 +145,6 @@ async def _persistent(asker: Questioner, answer: Callable[[Q], Awaitable[T]], qu
     return await answer(question)
 
 
-def lesson(labels: Sequence[str]) -> str:
+def public_prompt(labels: Sequence[str]) -> str:
     """A public prompt that every model can go on with."""
     return "\n".join(f"Answer:{label}" for label in (*labels[::-1], ""))

@@ -16,27 +16,25 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import asdict
 from threading import Lock
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dpicl.errors import ModelError
-from dpicl.lm.endpoint.asking import Asker
-from dpicl.lm.endpoint.client import Client, Server, Spending
+from dpicl.lm.endpoint.asking import LabelRequester
+from dpicl.lm.endpoint.client import Client, Server, Usage
 from dpicl.lm.endpoint.labels import Answer, Outcome
 from dpicl.lm.endpoint.probe import Capabilities, probe, probe_text
 from dpicl.lm.endpoint.questioner import ask_all
 from dpicl.lm.endpoint.texts import Key as TextKey
-from dpicl.lm.endpoint.texts import Text, TextAsker, Wish, wishes
-from dpicl.lm.layout import CONTINUATIONS
-from dpicl.lm.models import ModelSpec
-from dpicl.lm.requests import ModelDescription, Progress, ScoreRequest
+from dpicl.lm.endpoint.texts import Text, TextRequest, TextRequester, wishes
+from dpicl.lm.requests import CONTINUATIONS, ModelDescription, Progress, ScoreRequest
+from dpicl.lm.spec import ModelSpec, Wanted
 
 START = 8
 """Calls at once to begin with."""
 T = TypeVar("T")
 Key = tuple[bytes, tuple[str, ...]]
-Wanted = Literal["scores", "text"]
 
 
 class EndpointScorer:
@@ -63,7 +61,7 @@ class EndpointScorer:
         """What gets no answer although others do, and why: it is not asked again."""
         self._told: dict[bytes, list[Outcome]] = {}
         """By prompt, how its texts came about in the last call that held it."""
-        self._spending = Spending()
+        self._spending = Usage()
         self._found: dict[Wanted, Capabilities] = {}
         can = self._can(wanted)
         self.description = ModelDescription(
@@ -143,7 +141,7 @@ class EndpointScorer:
         with self._turn:
             counts = Counter(self._outcomes(prompts, tuple(continuations)))
             spent: dict[str, float] = asdict(self._spending)
-            self._spending = Spending()
+            self._spending = Usage()
         if self._spec.price_per_million_tokens is not None:
             spent["cost"] = (spent["prompt_tokens"] + spent["completion_tokens"]) * self._spec.price_per_million_tokens / 1e6
         return {**{str(outcome): count for outcome, count in counts.items()}, **spent}
@@ -169,24 +167,24 @@ class EndpointScorer:
         can = self._can("scores")
 
         async def work(client: Client) -> dict[str, ModelError]:
-            asker = Asker(client, self._model, can.manner, labels, context=can.context)
+            asker = LabelRequester(client, self._model, can.manner, labels, context=can.context)
             await asker.learn(prompts)
             return await ask_all(asker, asker.answer, prompts, keep, at_once=self._server.max_connections)
 
         found: dict[str, ModelError] = _finished(self._with_client(work))
         return found
 
-    def _write_all(self, missing: Sequence[Wish]) -> dict[Wish, ModelError]:
+    def _write_all(self, missing: Sequence[TextRequest]) -> dict[TextRequest, ModelError]:
         can = self._can("text")
 
-        def keep(wish: Wish, text: Text) -> None:
+        def keep(wish: TextRequest, text: Text) -> None:
             self._texts[wish.key] = text
 
-        async def work(client: Client) -> dict[Wish, ModelError]:
-            asker = TextAsker(client, self._model, can.manner, context=can.context)
+        async def work(client: Client) -> dict[TextRequest, ModelError]:
+            asker = TextRequester(client, self._model, can.manner, context=can.context)
             return await ask_all(asker, asker.answer, missing, keep, at_once=self._server.max_connections)
 
-        found: dict[Wish, ModelError] = _finished(self._with_client(work))
+        found: dict[TextRequest, ModelError] = _finished(self._with_client(work))
         return found
 
     async def _with_client(self, work: Callable[[Client], Awaitable[T]]) -> T:

@@ -16,10 +16,9 @@ from typing import Any
 
 from dpicl.errors import TooLongError
 from dpicl.lm.endpoint.labels import Outcome
-from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Api, GarbledError, Manner, Reply
-from dpicl.lm.endpoint.questioner import Questioner, lesson
-from dpicl.lm.layout import CONTINUATIONS
-from dpicl.lm.requests import ScoreRequest, before_stop
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Api, GarbledError, Reply, RequestMode
+from dpicl.lm.endpoint.questioner import Requester, public_prompt
+from dpicl.lm.requests import CONTINUATIONS, ScoreRequest, before_stop
 
 MOST_STOPS = 4
 """More stop strings than this are refused by some servers."""
@@ -29,7 +28,7 @@ Key = tuple[bytes, int, tuple[str, ...], float, int | None]
 
 
 @dataclass(frozen=True)
-class Wish:
+class TextRequest:
     """One text that is wanted; `seed` is that of this text alone."""
 
     prompt: str
@@ -49,10 +48,10 @@ class Wish:
         return self.digest, self.new_tokens, self.stop, self.temperature, self.seed
 
 
-def wishes(prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str], temperature: float, seed: int) -> list[Wish]:
+def wishes(prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str], temperature: float, seed: int) -> list[TextRequest]:
     """One for each place; samples get a seed by their place, so that equal prompts get different ones."""
     return [
-        Wish(prompt, new_tokens, tuple(stop), float(temperature), seed + place if temperature else None)
+        TextRequest(prompt, new_tokens, tuple(stop), float(temperature), seed + place if temperature else None)
         for place, prompt in enumerate(prompts)
     ]
 
@@ -66,21 +65,21 @@ class Text:
 
 
 @dataclass
-class TextAsker(Questioner):
+class TextRequester(Requester):
     """One model, asked for texts."""
 
-    async def answer(self, wish: Wish) -> Text:
+    async def answer(self, wish: TextRequest) -> Text:
         """The text, or an empty one where the prompt's content gets no answer; for errors see `answered`."""
         return await self.answered(
             wish.prompt, self.ask(text_body(self.manner, self.model, wish), lambda reply: self._text(reply, wish)), lambda no: Text("", no)
         )
 
     async def question(self) -> None:
-        """See `Questioner.question`."""
-        asked = Wish(lesson(CONTINUATIONS), GENERATED_TOKENS)
+        """See `Requester.question`."""
+        asked = TextRequest(public_prompt(CONTINUATIONS), GENERATED_TOKENS)
         await self.ask(text_body(self.manner, self.model, asked), lambda reply: self._text(reply, asked))
 
-    def _text(self, reply: Reply, wish: Wish) -> Text:
+    def _text(self, reply: Reply, wish: TextRequest) -> Text:
         if self.context is not None and reply.prompt_tokens + wish.new_tokens > self.context:
             raise TooLongError(
                 f"model {self.client.server.name!r}: a prompt and {wish.new_tokens} new tokens do not fit its context "
@@ -89,7 +88,7 @@ class TextAsker(Questioner):
         return read_text(reply, self.manner.api, wish.stop)
 
 
-def text_body(manner: Manner, model: str, wish: Wish) -> dict[str, Any]:
+def text_body(manner: RequestMode, model: str, wish: TextRequest) -> dict[str, Any]:
     """The JSON of one request; a chat is told the prompt alone."""
     body: dict[str, Any] = {"model": model, "temperature": wish.temperature, "max_tokens": wish.new_tokens}
     body |= {"prompt": wish.prompt} if manner.api == "completions" else {"messages": [{"role": "user", "content": wish.prompt}]}

@@ -15,7 +15,7 @@ import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from dpicl.lm.local.batching import Tokens, pad_left, plan_batches
-from dpicl.lm.local.oom_retry import in_pieces
+from dpicl.lm.local.oom_retry import run_with_oom_retry
 from dpicl.randomness import stream
 
 
@@ -48,7 +48,7 @@ def generate(
             told = _generate(model, tokenizer, [rows[row] for row in piece], new_tokens, stop, noise, device)
             return dict(zip(piece, told, strict=True))
 
-        for told in in_pieces(batch, attempt):
+        for told in run_with_oom_retry(batch, attempt):
             texts |= told
     return [texts[row] for row in range(len(rows))]
 

@@ -16,9 +16,9 @@ import torch
 from transformers import Cache
 
 from dpicl.lm.local.batching import Tokens, pad_left, plan_batches
-from dpicl.lm.local.oom_retry import in_pieces
+from dpicl.lm.local.oom_retry import run_with_oom_retry
 from dpicl.lm.local.padded_reader import read_padded
-from dpicl.lm.local.preallocated_cache import ROOM, RoomyLayer
+from dpicl.lm.local.preallocated_cache import ROOM, PreallocatedCacheLayer
 from dpicl.lm.local.vote_reader import FreshRows, Key, Reader, Rows
 
 BUDGETS = 4
@@ -37,7 +37,7 @@ class _Chunk:
     keys: list[Key]
     lengths: np.ndarray
     width: int = 0
-    cache: Cache = field(default_factory=lambda: Cache(layer_class_to_replicate=RoomyLayer))
+    cache: Cache = field(default_factory=lambda: Cache(layer_class_to_replicate=PreallocatedCacheLayer))
 
     @torch.inference_mode()
     def read(self, reader: Reader, new: Sequence[Tokens]) -> torch.Tensor:
@@ -108,7 +108,7 @@ class GrowingRows:
         if len({len(tokens) for tokens in new}) != 1 or not new[0]:
             return None
         chunk.keep(lines)
-        return next(in_pieces([chunk], lambda _: chunk.read(self._reader, new)))
+        return next(run_with_oom_retry([chunk], lambda _: chunk.read(self._reader, new)))
 
     def _begun(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
         """Rows from their beginning: they are kept as long as there is room."""
@@ -123,7 +123,7 @@ class GrowingRows:
             if not self._has_room(len(batch) * (len(rows[keys[batch[0]]]) + ROOM)):
                 left += [keys[line] for line in batch]
                 continue
-            for chunk, logits in in_pieces(batch, begin):
+            for chunk, logits in run_with_oom_retry(batch, begin):
                 self._chunks.append(chunk)
                 yield chunk.keys, logits
         yield from FreshRows(self._reader).after({key: rows[key] for key in left})

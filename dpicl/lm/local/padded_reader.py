@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from dpicl.lm.local.batching import Tokens, pad_left, plan_batches
-from dpicl.lm.local.oom_retry import in_pieces
+from dpicl.lm.local.oom_retry import run_with_oom_retry
 
 Places = list[tuple[int, int]]
 """Row and position of every logit vector."""
@@ -27,7 +27,7 @@ def read_padded(
         ModelError: memory does not suffice for one row.
     """
     for batch in plan_batches([len(row) for row in rows], token_budget):
-        yield from in_pieces(batch, lambda piece: _read(model, piece, rows, wanted, device))
+        yield from run_with_oom_retry(batch, lambda piece: _read(model, piece, rows, wanted, device))
 
 
 @torch.inference_mode()

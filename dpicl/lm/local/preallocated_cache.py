@@ -11,7 +11,7 @@ ROOM = 32
 """Columns that a cache grows by at once: everything is copied every so many tokens, not at each."""
 
 
-class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+class PreallocatedCacheLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """One layer of a transformers cache: keys and values of shape (rows, heads, columns, width)."""
 
     def __init__(self, **options: Any) -> None:

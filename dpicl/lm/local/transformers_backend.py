@@ -30,7 +30,7 @@ from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import FreshRows, Reader, count_votes
 from dpicl.lm.requests import ModelDescription, Progress, Trust
 from dpicl.lm.votes.vote_session import CachedSession
-from dpicl.lm.votes.voting import Ballot, VoteRule, Votes, VotingSession, check_sums
+from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, VotingSession, check_sums
 
 _TOKEN_BUDGET = {"cpu": 4096, "cuda": 16384}
 _PROBE = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9, 3, 4, 2))
@@ -38,7 +38,7 @@ _PROBE = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9, 3, 4, 2
 
 
 class TransformersScorer:
-    """A `Scorer` and a `Writer` around one loaded causal language model.
+    """A `Scorer` and a `GeneratorModel` around one loaded causal language model.
 
     Args:
         path_or_id: a folder with config.json, or a hub id `org/name`.
@@ -156,31 +156,31 @@ class TransformersScorer:
 
     @property
     def context(self) -> int | None:
-        """See `Writer.context`."""
+        """See `GeneratorModel.context`."""
         return getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
 
     @cached_property
     def ends(self) -> frozenset[int]:
-        """See `Writer.ends`."""
+        """See `GeneratorModel.ends`."""
         return ending_tokens(self._tokenizer, self._model)
 
     def encode(self, text: str) -> Tokens:
-        """See `Writer.encode`."""
+        """See `GeneratorModel.encode`."""
         return tuple(self._tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
 
     def decode(self, tokens: Tokens) -> str:
-        """See `Writer.decode`."""
+        """See `GeneratorModel.decode`."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
-    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
-        """See `Writer.vote`; equal prompts are read once."""
+    def vote(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
+        """See `GeneratorModel.vote`; equal prompts are read once."""
         check_sums(ballots, rule)
         reader = self._reader()
         votes = count_votes(reader, dict(enumerate(ballots)), rule, FreshRows(reader), FreshRows(reader))
         return [votes[number] for number in range(len(ballots))]
 
-    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> VotingSession:
-        """See `Writer.session`; keys and values of every row are kept as long as memory suffices."""
+    def session(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
+        """See `GeneratorModel.session`; keys and values of every row are kept as long as memory suffices."""
         check_sums(ballots, rule)
         return CachedSession(self._reader(), ballots, rule)
 

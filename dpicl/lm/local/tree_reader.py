@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from dpicl.lm.local.batching import Tokens
-from dpicl.lm.local.oom_retry import in_pieces
+from dpicl.lm.local.oom_retry import run_with_oom_retry
 from dpicl.lm.local.padded_reader import Places
 from dpicl.lm.local.prefix_tree import PrefixTree, grow_tree, plan_batches
 from dpicl.lm.local.tree_attention import Block, Pair, Reading, reading
@@ -43,7 +43,7 @@ def read_shared(
             asked.setdefault(holder, {}).setdefault(position, []).append((row, position))
     reader = _Reader(model, tree, device)
     for batch in plan_batches(tree, token_budget=token_budget, trunk=TRUNK_TOKENS):
-        for places, logits in in_pieces(batch, lambda piece: reader.read(piece, asked)):
+        for places, logits in run_with_oom_retry(batch, lambda piece: reader.read(piece, asked)):
             rows_of_logits = [index for index, owners in enumerate(places) for _ in owners]
             yield [owner for owners in places for owner in owners], logits[rows_of_logits]
 

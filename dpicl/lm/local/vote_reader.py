@@ -17,7 +17,7 @@ from dpicl.errors import ModelError
 from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.padded_reader import Places
 from dpicl.lm.votes.integer_votes import candidates_of, whole_votes
-from dpicl.lm.votes.voting import Ballot, VoteRule, Votes, check_public, fits
+from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
 
 _ROWS_AT_ONCE = 64
 """Rows of a large vocabulary in float64 would fill a GPU's memory."""
@@ -72,8 +72,10 @@ class FreshRows:
             yield [key for _, key in owners], logits[[line for line, _ in owners]]
 
 
-def count_votes(reader: Reader, ballots: Mapping[int, Ballot], rule: VoteRule, public: LastLogits, voters: LastLogits) -> dict[int, Votes]:
-    """Votes on every ballot, by its number; see `Writer.vote`.
+def count_votes(
+    reader: Reader, ballots: Mapping[int, VoteRequest], rule: VoteRule, public: LastLogits, voters: LastLogits
+) -> dict[int, Votes]:
+    """Votes on every ballot, by its number; see `GeneratorModel.vote`.
 
     Args:
         public, voters: what reads the public prompts, and what reads the voters'.

@@ -18,7 +18,7 @@ import numpy as np
 from dpicl.lm.local.batching import Tokens
 from dpicl.lm.requests import ModelDescription
 from dpicl.lm.votes.integer_votes import candidates_of, whole_votes
-from dpicl.lm.votes.voting import Ballot, FreshSession, VoteRule, Votes, VotingSession, check_public, check_sums, fits
+from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession, check_public, check_sums, fits
 
 END = 256
 """The token that ends a text; tokens 0..255 are bytes."""
@@ -29,8 +29,8 @@ _ORDER = list(dict.fromkeys([*_USUAL, *range(32, 127), *range(END)]))
 
 
 @dataclass(frozen=True)
-class EchoWriter:
-    """A `Writer` without a model.
+class EchoGenerator:
+    """A `GeneratorModel` without a model.
 
     Args:
         sure: probability of the byte that is echoed; all tokens share the rest.
@@ -49,32 +49,32 @@ class EchoWriter:
             name=self.name,
             kind="fake",
             revision="1",
-            digest=hashlib.sha256(b"dpicl EchoWriter 1").hexdigest(),
+            digest=hashlib.sha256(b"dpicl EchoGenerator 1").hexdigest(),
             trained=False,
             trust="local",
             note="fake: texts repeat the last example of a prompt, for tests and wiring only",
         )
 
     def encode(self, text: str) -> Tokens:
-        """See `Writer.encode`."""
+        """See `GeneratorModel.encode`."""
         return tuple(text.encode(errors="replace"))
 
     def decode(self, tokens: Tokens) -> str:
-        """See `Writer.decode`."""
+        """See `GeneratorModel.decode`."""
         return _bytes(tokens).decode(errors="replace")
 
-    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
-        """See `Writer.vote`."""
+    def vote(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
+        """See `GeneratorModel.vote`."""
         check_sums(ballots, rule)
         check_public((ballot.public + ballot.written for ballot in ballots), name=self.name, context=self.context)
         return [self._votes(ballot, rule) for ballot in ballots]
 
-    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> VotingSession:
-        """See `Writer.session`."""
+    def session(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
+        """See `GeneratorModel.session`."""
         check_sums(ballots, rule)
         return FreshSession(ballots, partial(self.vote, rule=rule))
 
-    def _votes(self, ballot: Ballot, rule: VoteRule) -> Votes:
+    def _votes(self, ballot: VoteRequest, rule: VoteRule) -> Votes:
         public = self._logits(ballot.public + ballot.written)
         voters = [self._logits(voter + ballot.written) for voter in ballot.voters] or [public]
         candidates = candidates_of(public, np.arange(len(public)), rule.candidates, np)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.growing_rows import GrowingRows, token_bytes
 from dpicl.lm.local.vote_reader import FreshRows, LastLogits, Reader, count_votes
-from dpicl.lm.votes.voting import Ballot, OpenBallots, VoteRule, Votes
+from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
 
 
 class CachedSession:
     """A `VotingSession` that keeps what was read, and reads everything again where that fails, for memory or another reason."""
 
-    def __init__(self, reader: Reader, ballots: Sequence[Ballot], rule: VoteRule) -> None:
-        self._reader, self._rule, self._ballots = reader, rule, OpenBallots(ballots)
+    def __init__(self, reader: Reader, ballots: Sequence[VoteRequest], rule: VoteRule) -> None:
+        self._reader, self._rule, self._ballots = reader, rule, OpenRequests(ballots)
         size = token_bytes(reader)
         self._fresh: tuple[LastLogits, LastLogits] = (FreshRows(reader), FreshRows(reader))
         self._kept = None if size is None else (GrowingRows(reader, size), GrowingRows(reader, size))

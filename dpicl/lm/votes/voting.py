@@ -28,7 +28,7 @@ _MOST_UNITS = 1 << 40
 
 
 @dataclass(frozen=True)
-class Ballot:
+class VoteRequest:
     """One text that is being written: who votes on its next token.
 
     Args:
@@ -101,7 +101,7 @@ class VotingSession(Protocol):
         ...
 
 
-class Writer(Protocol):
+class GeneratorModel(Protocol):
     """A local model whose prompts can vote."""
 
     @property
@@ -132,7 +132,7 @@ class Writer(Protocol):
         """The text of tokens, without special ones."""
         ...
 
-    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
+    def vote(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         """Votes on the next token of every ballot, in order.
 
         A voter whose prompt with what was written is longer than the context votes for nobody, and
@@ -144,7 +144,7 @@ class Writer(Protocol):
         """
         ...
 
-    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> VotingSession:
+    def session(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
         """The same for voters that stay: what was read is not read again.
 
         Raises:
@@ -153,7 +153,7 @@ class Writer(Protocol):
         ...
 
 
-def check_sums(ballots: Sequence[Ballot], rule: VoteRule) -> None:
+def check_sums(ballots: Sequence[VoteRequest], rule: VoteRule) -> None:
     """Refuse more voters than exact sums can hold.
 
     Raises:
@@ -183,10 +183,10 @@ def check_public(rows: Iterable[Tokens], *, name: str, context: int | None) -> N
         )
 
 
-class OpenBallots:
+class OpenRequests:
     """The ballots of a session that are not finished, as far as they are written."""
 
-    def __init__(self, ballots: Sequence[Ballot]) -> None:
+    def __init__(self, ballots: Sequence[VoteRequest]) -> None:
         self._count = len(ballots)
         self.open = dict(enumerate(ballots))
 
@@ -211,8 +211,8 @@ class OpenBallots:
 class FreshSession:
     """A session that keeps nothing but the texts."""
 
-    def __init__(self, ballots: Sequence[Ballot], vote: Callable[[Sequence[Ballot]], list[Votes]]) -> None:
-        self._ballots, self._vote = OpenBallots(ballots), vote
+    def __init__(self, ballots: Sequence[VoteRequest], vote: Callable[[Sequence[VoteRequest]], list[Votes]]) -> None:
+        self._ballots, self._vote = OpenRequests(ballots), vote
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
         """See `VotingSession.vote`."""

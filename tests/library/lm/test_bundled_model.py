@@ -12,9 +12,9 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.model import other_answers, prompts_of, reversed_rows
 from dpicl.contract import Contract
 from dpicl.engine.pipelines import MethodName
-from dpicl.lm.layout import CONTINUATIONS
-from dpicl.lm.models import BUNDLED, ModelSpec, fingerprint_of, open_scorer
-from dpicl.lm.requests import Scorer
+from dpicl.lm.models import BUNDLED, fingerprint_of, open_scorer
+from dpicl.lm.requests import CONTINUATIONS, Scorer
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell
 from dpicl.tabular.reading.source import load_source

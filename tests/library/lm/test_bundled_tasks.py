@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from dpicl.lm.layout import prompt
+from dpicl.lm.requests import prompt
 from dpicl.randomness import stream
 from dpicl.tabular.prompts.serialize import local_queries
 from dpicl.types import EncodedQueries

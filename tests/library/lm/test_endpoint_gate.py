@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.lm.endpoint.adaptive_limiter import ROUNDS, Gate
+from dpicl.lm.endpoint.adaptive_limiter import ROUNDS, AdaptiveLimiter
 
 
 def test_it_doubles_a_round_until_the_first_congestion_and_then_grows_by_one() -> None:
-    gate, limits = Gate(64, 2), []
+    gate, limits = AdaptiveLimiter(64, 2), []
     for _ in range(4):
         for _ in range(int(gate.limit)):
             gate.succeeded()
@@ -25,7 +25,7 @@ def test_it_doubles_a_round_until_the_first_congestion_and_then_grows_by_one() -
 
 
 def test_calls_that_were_congested_together_halve_it_once() -> None:
-    gate = Gate(64, 32)
+    gate = AdaptiveLimiter(64, 32)
     era = gate.era
     for _ in range(20):
         gate.failed(era, congested=True, alive=True)
@@ -36,7 +36,7 @@ def test_calls_that_were_congested_together_halve_it_once() -> None:
 
 @given(st.lists(st.sampled_from(["good", "bad", "congested", "late"]), max_size=200), st.integers(1, 64), st.floats(0.1, 100))
 def test_it_stays_between_one_and_the_most(events: list[str], most: int, start: float) -> None:
-    gate = Gate(most, start)
+    gate = AdaptiveLimiter(most, start)
     for event in events:
         if event == "good":
             gate.succeeded()
@@ -48,7 +48,7 @@ def test_it_stays_between_one_and_the_most(events: list[str], most: int, start: 
 @pytest.mark.parametrize(("alive", "down"), [(False, True), (True, False)])
 def test_a_server_is_down_after_rounds_of_failures_of_all_calls_under_way(alive: bool, down: bool) -> None:
     async def failures(calls: int) -> list[bool]:
-        gate = Gate(calls, calls)
+        gate = AdaptiveLimiter(calls, calls)
         for _ in range(calls):
             await gate.__aenter__()
         return [gate.failed(0, congested=False, alive=alive) for _ in range(calls * ROUNDS)]
@@ -62,7 +62,7 @@ def test_everybody_gets_through_and_never_more_at_once_than_the_limit(limit: int
     most: list[int] = []
 
     async def through() -> None:
-        gate, inside = Gate(limit, limit), 0
+        gate, inside = AdaptiveLimiter(limit, limit), 0
 
         async def call(number: int) -> None:
             nonlocal inside

@@ -20,10 +20,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.layout import CONTINUATIONS
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.models import ModelSpec
+from dpicl.lm.requests import CONTINUATIONS
+from dpicl.lm.spec import ModelSpec
 from tests.library.endpoint_server import Habits, Pairs, serving
 
 LESSON = "Answer: Yes\nAnswer: No\nAnswer: Yes"
@@ -38,7 +38,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def taught(tiny: Path) -> Path:
-    """The tiny model after a lesson: it knows what an answer is."""
+    """The tiny model after a public_prompt: it knows what an answer is."""
     local, folder = Local(tiny), tiny.parent / "taught"
     torch.manual_seed(0)
     steps = torch.optim.AdamW(local.model.parameters(), lr=3e-3)

@@ -17,8 +17,8 @@ from dpicl.lm.endpoint.labels import Outcome
 from dpicl.lm.endpoint.protocol import GarbledError, read_reply
 from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.endpoint.texts import MOST_STOPS, read_text
-from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import HashScorer, Tallying, TextGenerator, before_stop
+from dpicl.lm.spec import ModelSpec
 from dpicl.report.sentences import ANSWERS, answers
 from dpicl.types import ReleasedPrompts
 from tests.library.endpoint_server import EndpointServer, Habits, serving, text_of, writing

@@ -15,7 +15,7 @@ from dpicl.engine.pipelines import Pipeline, units_of
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.lm import HashScorer, ModelSpec
 from dpicl.lm.egress import ask, ask_texts, check_egress, prompts_of
-from dpicl.lm.layout import CONTINUATIONS
+from dpicl.lm.requests import CONTINUATIONS
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivatePrompts, ReleasedPrompts
 from tests.library.examples import private_contract, small_contract

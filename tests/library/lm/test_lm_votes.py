@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from dpicl.errors import ParameterError
 from dpicl.lm.votes.integer_votes import candidates_of, whole_votes
-from dpicl.lm.votes.voting import Ballot, OpenBallots, VoteRule, check_sums
+from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, check_sums
 
 KINDS: tuple[Literal["probability", "relative", "logit"], ...] = ("probability", "relative", "logit")
 rules = st.builds(
@@ -138,16 +138,16 @@ def test_a_rule_that_makes_no_sense_is_refused(rule: Any, message: str) -> None:
 
 def test_more_voters_than_64_bits_can_sum_are_refused() -> None:
     rule, prompt = VoteRule("probability", None, 1 << 40), (1,)
-    check_sums([Ballot(prompt, (prompt,) * ((1 << 22) - 1), ())], rule)
+    check_sums([VoteRequest(prompt, (prompt,) * ((1 << 22) - 1), ())], rule)
     with pytest.raises(ParameterError, match="voters=4194304"):
-        check_sums([Ballot(prompt, (prompt,) * (1 << 22), ())], rule)
+        check_sums([VoteRequest(prompt, (prompt,) * (1 << 22), ())], rule)
 
 
 def test_a_finished_text_stays_finished() -> None:
-    texts = OpenBallots([Ballot((1,), (), (2,)), Ballot((3,), (), ())])
+    texts = OpenRequests([VoteRequest((1,), (), (2,)), VoteRequest((3,), (), ())])
     texts.append([(4,), None])
     texts.append([(5, 6), None])
-    assert texts.open == {0: Ballot((1,), (), (2, 4, 5, 6))}
+    assert texts.open == {0: VoteRequest((1,), (), (2, 4, 5, 6))}
     with pytest.raises(ParameterError, match="written=1 texts: expected None for texts that were finished before"):
         texts.append([(7,), (8,)])
     with pytest.raises(ParameterError, match="written=1: expected one entry for each of 2 texts"):

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.errors import ModelError, ParameterError, PrivacyError
-from dpicl.lm import Ballot, EchoWriter, ModelSpec, VoteRule, open_scorer, open_writer
+from dpicl.lm import EchoGenerator, ModelSpec, VoteRequest, VoteRule, open_generator, open_scorer
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.votes.echo import END, PUBLIC_TEXT
 
-WRITER = EchoWriter()
+WRITER = EchoGenerator()
 RULE = VoteRule("probability", 100, 1 << 20)
 PUBLIC = WRITER.encode("Write: a text of this label.\n\nLabel: World\nText:")
 LINES = st.text(st.characters(blacklist_characters="\n", blacklist_categories=["Cs"]), max_size=12)
@@ -27,7 +27,7 @@ def voter(*examples: str) -> tuple[int, ...]:
 
 def written_by(voters: tuple[tuple[int, ...], ...], rule: VoteRule = RULE, public: tuple[int, ...] = PUBLIC) -> str:
     """The most voted byte again and again, in a session."""
-    session = WRITER.session([Ballot(public, voters, ())], rule)
+    session = WRITER.session([VoteRequest(public, voters, ())], rule)
     token: tuple[int, ...] = ()
     text: tuple[int, ...] = ()
     while not text or text[-1] not in WRITER.ends:
@@ -63,14 +63,14 @@ def test_without_an_example_it_repeats_a_public_text(voters: tuple[tuple[int, ..
 
 
 def test_candidates_follow_the_public_prompt_and_hold_the_usual_letters() -> None:
-    told = [WRITER.vote([Ballot(PUBLIC, voters, (65,))], RULE)[0] for voters in ((), (voter("Zq"),), (voter("~"),) * 3)]
+    told = [WRITER.vote([VoteRequest(PUBLIC, voters, (65,))], RULE)[0] for voters in ((), (voter("Zq"),), (voter("~"),) * 3)]
     assert all(np.array_equal(votes.candidates, told[0].candidates) for votes in told)
     assert len(told[0].candidates) == 100
     assert set(b"\n abcdefghijklmnopqrstuvwxyzABCXYZ019,.") | {END} <= set(told[0].candidates.tolist())
 
 
 def test_votes_are_its_probabilities() -> None:
-    votes = WRITER.vote([Ballot(PUBLIC, (voter("xyz"),) * 3, WRITER.encode(" "))], VoteRule("probability", None, 1 << 20))[0]
+    votes = WRITER.vote([VoteRequest(PUBLIC, (voter("xyz"),) * 3, WRITER.encode(" "))], VoteRule("probability", None, 1 << 20))[0]
     shares = dict(zip(votes.candidates.tolist(), votes.sums / (3 << 20), strict=True))
     assert len(shares) == 257 and sum(shares.values()) == pytest.approx(1, abs=1e-3)
     assert WRITER.sure < shares[ord("x")] < WRITER.sure + 0.01
@@ -79,15 +79,15 @@ def test_votes_are_its_probabilities() -> None:
 
 def test_too_many_voters_are_refused() -> None:
     with pytest.raises(ParameterError, match="voters="):
-        WRITER.session([Ballot(PUBLIC, (PUBLIC,) * (1 << 22), ())], VoteRule("relative", None, 1 << 40))
+        WRITER.session([VoteRequest(PUBLIC, (PUBLIC,) * (1 << 22), ())], VoteRule("relative", None, 1 << 40))
 
 
 def test_what_is_longer_than_its_context_has_no_vote_and_a_public_prompt_is_refused() -> None:
-    writer = EchoWriter(context=len(voter("abc")))
-    both, one = (Ballot(PUBLIC, voters, ()) for voters in ((voter("abc"), voter("abcd")), (voter("abc"),)))
+    writer = EchoGenerator(context=len(voter("abc")))
+    both, one = (VoteRequest(PUBLIC, voters, ()) for voters in ((voter("abc"), voter("abcd")), (voter("abc"),)))
     assert np.array_equal(writer.vote([both], RULE)[0].sums, writer.vote([one], RULE)[0].sums)
     with pytest.raises(ModelError, match=r"has 90 tokens, but model 'fake' reads at least 1 and at most \d\d \(texts: 1\)"):
-        writer.vote([Ballot((65,) * 40, (), (65,) * 50)], RULE)
+        writer.vote([VoteRequest((65,) * 40, (), (65,) * 50)], RULE)
 
 
 @given(st.text())
@@ -98,14 +98,14 @@ def test_any_text_survives(text: str) -> None:
 
 
 def test_the_fake_says_that_it_is_one(tmp_path: Path) -> None:
-    writer = open_writer(ModelSpec(name="mine", kind="fake"), models_folder=tmp_path, corpus=())
-    assert writer == EchoWriter("mine")
+    writer = open_generator(ModelSpec(name="mine", kind="fake"), models_folder=tmp_path, corpus=())
+    assert writer == EchoGenerator("mine")
     assert (writer.description.name, writer.description.kind, writer.description.trained) == ("mine", "fake", False)
 
 
 def test_a_model_is_loaded_once_for_scoring_and_for_writing(tmp_path: Path) -> None:
     spec = ModelSpec(name="tiny", kind="tiny")
-    writer = open_writer(spec, models_folder=tmp_path, corpus=["Text: a thing."])
+    writer = open_generator(spec, models_folder=tmp_path, corpus=["Text: a thing."])
     assert writer is open_scorer(spec, models_folder=tmp_path, corpus=["Text: a thing."])
     assert isinstance(writer, TransformersScorer)
 
@@ -121,7 +121,7 @@ def test_a_model_is_loaded_once_for_scoring_and_for_writing(tmp_path: Path) -> N
 )
 def test_a_model_that_does_not_run_here_cannot_write(spec: ModelSpec, tmp_path: Path) -> None:
     with pytest.raises(PrivacyError) as error:
-        open_writer(spec, models_folder=tmp_path, corpus=())
+        open_generator(spec, models_folder=tmp_path, corpus=())
     assert str(error.value) == (
         f"model {spec.name!r} has kind {spec.kind!r} and trust {spec.trust!r}; raw rows stay local: expected a local model"
     )

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config
 from dpicl.errors import ModelError
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.votes.voting import Ballot, VoteRule
+from dpicl.lm.votes.voting import VoteRequest, VoteRule
 from tests.library.vote_models import (
     EXAMPLES,
     MODELS,
@@ -65,7 +65,7 @@ def loaded(home: Path) -> tuple[Any, Any]:
     return AutoTokenizer.from_pretrained(home), AutoModelForCausalLM.from_pretrained(home).eval()
 
 
-def plain(home: Path, ballot: Ballot, rule: VoteRule) -> tuple[list[int], np.ndarray]:
+def plain(home: Path, ballot: VoteRequest, rule: VoteRule) -> tuple[list[int], np.ndarray]:
     """Candidates and sums as fractions of units: a loop over the subsets."""
     tokenizer, model = loaded(home)
     with torch.inference_mode():
@@ -96,7 +96,7 @@ def test_votes_equal_a_plain_loop_over_the_subsets(home: Path, writer: Transform
 
 
 def test_fresh_voters_that_are_equal_are_read_once(tiny: TransformersScorer) -> None:
-    ballot = Ballot(prompt(tiny), (prompt(tiny, EXAMPLES[0]),), ())
+    ballot = VoteRequest(prompt(tiny), (prompt(tiny, EXAMPLES[0]),), ())
     with tokens_read(tiny) as read:
         once = tiny.vote([ballot], RULE)
         tokens = sum(read)
@@ -146,16 +146,16 @@ def test_a_voter_that_is_longer_than_the_context_votes_for_nobody(folder: Path, 
     assert writer.context == 140
     public, short, long = prompt(writer), prompt(writer, EXAMPLES[0]), prompt(writer, *EXAMPLES[:9])
     assert len(short) < 136 and len(long) > 140
-    both, one = Ballot(public, (long, short), ()), Ballot(public, (short,), ())
+    both, one = VoteRequest(public, (long, short), ()), VoteRequest(public, (short,), ())
     assert equal(writer.vote([both], RULE), writer.vote([one], RULE))
-    none = writer.vote([Ballot(public, (long,), ())], RULE)[0]
+    none = writer.vote([VoteRequest(public, (long,), ())], RULE)[0]
     assert len(none.candidates) == 30 and not none.sums.any()
 
 
 @pytest.mark.parametrize("way", ["vote", "session"])
 def test_a_public_prompt_that_is_longer_than_the_context_is_refused(tiny: TransformersScorer, folder: Path, way: str) -> None:
     writer = tiny
-    long = Ballot((5,) * 8000, ((6,),), (7,) * 193)
+    long = VoteRequest((5,) * 8000, ((6,),), (7,) * 193)
     with pytest.raises(ModelError) as error:
         writer.vote([long], RULE) if way == "vote" else writer.session([long], RULE).vote([()])
     assert str(error.value) == (

@@ -15,7 +15,7 @@ from dpicl.lm.local import growing_rows
 from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.preallocated_cache import ROOM
 from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.votes.voting import Ballot, Votes, VotingSession
+from dpicl.lm.votes.voting import VoteRequest, Votes, VotingSession
 from tests.library.vote_models import (
     EXAMPLES,
     MODELS,
@@ -149,7 +149,7 @@ def test_a_voter_that_grows_beyond_the_context_stops_voting(folder: Path, tmp_pa
     writer = opened(made(folder, tmp_path, lambda size: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140)))
     public, examples = prompt(writer), [prompt(writer, EXAMPLES[0]), prompt(writer, *EXAMPLES[:2])]
     voters = tuple((voter * 4)[: 138 - line] for line, voter in enumerate(examples))
-    ballot, reading = Ballot(public, voters, ()), writer.session([Ballot(public, voters, ())], RULE)
+    ballot, reading = VoteRequest(public, voters, ()), writer.session([VoteRequest(public, voters, ())], RULE)
     shares = []
     for written in [(), (5,), (6,), (7,), (8,)]:
         ballot = replace(ballot, written=ballot.written + written)

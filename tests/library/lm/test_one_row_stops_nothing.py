@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dpicl.errors import DpiclError, ModelError, PrivacyError, TooLongError
-from dpicl.lm.apart import answers_apart, votes_apart
+from dpicl.lm.isolation import isolated_answers, isolated_votes
 from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.embedding import HashEmbedder
 from dpicl.lm.requests import HashScorer
-from dpicl.lm.votes.echo import EchoWriter
-from dpicl.lm.votes.voting import Ballot, FreshSession, VoteRule, Votes, VotingSession
+from dpicl.lm.votes.echo import EchoGenerator
+from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.noisy_embedding import SCALE, whole_vectors
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, few_shot_generation, unit_of
@@ -181,22 +181,22 @@ def test_one_text_moves_every_word_s_count_by_one_at_most(texts: list[str], new:
 
 
 @dataclass(frozen=True)
-class MarkedWriter(EchoWriter):
+class MarkedWriter(EchoGenerator):
     """An echo that fails on marked voters, in sessions or everywhere."""
 
     failure: Exception = field(default_factory=lambda: IndexError(MARK))
     in_sessions_only: bool = False
     dead: bool = False
 
-    def vote(self, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
+    def vote(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         if self.dead:
             raise IndexError("gone")
         if not self.in_sessions_only:
             self._meet(ballots)
         return super().vote(ballots, rule)
 
-    def session(self, ballots: Sequence[Ballot], rule: VoteRule) -> VotingSession:
-        def vote(some: Sequence[Ballot]) -> list[Votes]:
+    def session(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
+        def vote(some: Sequence[VoteRequest]) -> list[Votes]:
             self._meet(some)
             return self.vote(some, rule)
 
@@ -207,7 +207,7 @@ class MarkedWriter(EchoWriter):
             raise self.failure
         return super().encode(text)
 
-    def _meet(self, ballots: Sequence[Ballot]) -> None:
+    def _meet(self, ballots: Sequence[VoteRequest]) -> None:
         if any(MARK.encode() in bytes(voter) for ballot in ballots for voter in ballot.voters):
             raise self.failure
 
@@ -217,16 +217,16 @@ RULE = VoteRule("probability", 20, UNITS)
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_voter_that_a_writer_fails_on_votes_for_nobody(failure: Exception) -> None:
-    def ballots(*voters: str) -> list[Ballot]:
-        one = Ballot(tuple(b"Text:"), tuple(tuple(f"Text: {voter}\nText:".encode()) for voter in voters), ())
-        return [one, Ballot(tuple(b"Text: a\nText:"), (), ()), replace(one, voters=one.voters[:1])]
+    def ballots(*voters: str) -> list[VoteRequest]:
+        one = VoteRequest(tuple(b"Text:"), tuple(tuple(f"Text: {voter}\nText:".encode()) for voter in voters), ())
+        return [one, VoteRequest(tuple(b"Text: a\nText:"), (), ()), replace(one, voters=one.voters[:1])]
 
     writer = MarkedWriter(failure=failure)
     for voters in (["x", "y", "x"], ["x"], ["y"] * 7):
-        without, found = (votes_apart(writer, ballots(*some), RULE) for some in (voters, [*voters, MARK]))
+        without, found = (isolated_votes(writer, ballots(*some), RULE) for some in (voters, [*voters, MARK]))
         for one, other in zip(without, found, strict=True):
             assert np.array_equal(one.candidates, other.candidates) and np.array_equal(one.sums, other.sums)
-    (alone, *_) = votes_apart(writer, ballots(MARK), RULE)
+    (alone, *_) = isolated_votes(writer, ballots(MARK), RULE)
     assert not alone.sums.any()
 
 
@@ -245,7 +245,7 @@ def test_texts_are_written_whatever_the_writer_does_with_a_row(batches: Any, wri
 
 def test_a_writer_that_is_gone_stops() -> None:
     with pytest.raises(ModelError, match="fails on a public question"):
-        votes_apart(MarkedWriter(dead=True), [Ballot(tuple(b"Text:"), (tuple(b"Text:"),), ())], RULE)
+        isolated_votes(MarkedWriter(dead=True), [VoteRequest(tuple(b"Text:"), (tuple(b"Text:"),), ())], RULE)
 
 
 def test_the_net_catches_a_narrow_except() -> None:
@@ -258,7 +258,7 @@ def test_the_net_catches_a_narrow_except() -> None:
             return [nothing] * len(prompts)
 
     model, voters = Marked(failure=ModelError(MARK)), []
-    for scheme in (answers_apart, narrow):
+    for scheme in (isolated_answers, narrow):
         try:
             voters.append(list(scheme(lambda some: list(model.score(some, [" a"])), [MARK, "x"], None, lambda: None)))
         except ModelError:

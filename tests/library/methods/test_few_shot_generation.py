@@ -16,7 +16,7 @@ from benchmarks.guarantees.subset_prompts import moved
 from dpicl.contract import TextContract
 from dpicl.errors import ModelError, PrivacyError
 from dpicl.lm.requests import HashScorer
-from dpicl.lm.votes.echo import PUBLIC_TEXT, EchoWriter
+from dpicl.lm.votes.echo import PUBLIC_TEXT, EchoGenerator
 from dpicl.lm.votes.voting import VoteRule
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
@@ -59,7 +59,7 @@ def written(
 ) -> dict[Cell, tuple[Demonstration, ...]]:
     declared = declared or contract()
     journal = journal or MemoryJournal(draws_for(declared, asked.seed))
-    (texts,) = write(rows or table(), declared, EchoWriter(), [job_of(declared, asked, journal)])
+    (texts,) = write(rows or table(), declared, EchoGenerator(), [job_of(declared, asked, journal)])
     return texts
 
 
@@ -70,7 +70,7 @@ WAYS: list[dict[str, Any]] = [
     {"batches": "fixed"},
     {"batches": "fixed", "mechanism": "clipped-logits", "candidates": "all"},
     {"batches": "fixed", "mechanism": "exponential", "voters": 10},
-    {"batches": "fixed", "mechanism": "clipped-logits", "elections": TOKENS, "agreement": 0.99},
+    {"batches": "fixed", "mechanism": "clipped-logits", "private_tokens": TOKENS, "agreement": 0.99},
 ]
 """Of fresh batches, so many examples that every row takes part."""
 
@@ -115,7 +115,7 @@ def test_where_enough_rows_agree_with_the_model_no_election_is_spent() -> None:
     """A third of the rows' texts are the model's own: agreement of a quarter leaves it alone, of three quarters does not."""
     own = PUBLIC_TEXT.decode().strip()
     rows = PrivateTable(pa.table({"label": ["good"] * 60, "text": [own, "quick quiz", "quick quiz"] * 20}))
-    way: dict[str, Any] = {"batches": "fixed", "mechanism": "exponential", "elections": TOKENS}
+    way: dict[str, Any] = {"batches": "fixed", "mechanism": "exponential", "private_tokens": TOKENS}
     for agreement, expected in ((0.25, own[: TOKENS - 1].strip()), (0.75, "quick quiz")):
         found = written(unit(contract(), epsilons=(math.inf,), shots=(2,), agreement=agreement, **way), rows=rows)
         assert [one.text for one in found[INF] if one.label == "good"] == [expected]
@@ -123,7 +123,7 @@ def test_where_enough_rows_agree_with_the_model_no_election_is_spent() -> None:
 
 def test_at_epsilon_zero_no_row_is_read() -> None:
     declared, asked = contract(), unit(contract(), shots=(1, 4))
-    texts = write_public(declared, asked, EchoWriter(sure=1 - 1e-12))
+    texts = write_public(declared, asked, EchoGenerator(sure=1 - 1e-12))
     assert {cell.epsilon for cell in texts} == {0.0} and [len(one) for one in texts.values()] == [1, 4]
     assert {one.text for one in texts[Cell("icl", 0.0, 4)]} == {PUBLIC_TEXT[:TOKENS].decode().strip()}
     assert [one.label for one in texts[Cell("icl", 0.0, 4)]] == list(labels_of(declared, asked, 4))
@@ -187,7 +187,7 @@ def test_jobs_side_by_side_write_what_each_would_alone() -> None:
     declared = contract()
     asked = [replace(unit(declared, epsilons=(2.0, 40.0), shots=(1, 2)), seed=seed) for seed in (0, 1, 2)]
     jobs = [job_of(declared, one, MemoryJournal(draws_for(declared, one.seed))) for one in asked]
-    together = write(table(), declared, EchoWriter(), jobs)
+    together = write(table(), declared, EchoGenerator(), jobs)
     assert together == [written(one) for one in asked]
     assert len({tuple(texts.items()) for texts in together}) == 3
 
@@ -196,7 +196,7 @@ def test_only_the_cells_asked_for_are_written() -> None:
     declared, asked = contract(), unit(contract(), epsilons=(2.0, 40.0), shots=(1, 2))
     one = Cell("icl", 40.0, 2)
     job = job_of(declared, asked, MemoryJournal(draws_for(declared, 0)), [one])
-    (texts,) = write(table(), declared, EchoWriter(), [job])
+    (texts,) = write(table(), declared, EchoGenerator(), [job])
     assert texts == {one: written(asked)[one]}
 
 
@@ -212,7 +212,7 @@ def test_fixed_batches_part_the_rows_of_a_label_among_its_texts() -> None:
     declared = contract()
     asked = unit(declared, epsilons=(4.0,), shots=(6,), batches="fixed")
     job = job_of(declared, asked, MemoryJournal(draws_for(declared, 0)))
-    prompts = Prompts(declared, EchoWriter(), Shape.of(declared, asked))
+    prompts = Prompts(declared, EchoGenerator(), Shape.of(declared, asked))
     voting = FixedVoting(PrivateRows(table(), prompts), prompts, VoteRule("probability", None, UNITS))
     (plan,) = job.plans.values()
     batches = {shot: set(voting.batch(Text(job, plan.cell, shot, label)).tolist()) for shot, label in enumerate(plan.labels)}
@@ -227,7 +227,7 @@ def test_a_context_too_small_for_the_examples_is_refused_before_a_row_is_read() 
     asked = unit(declared, epsilons=(4.0,), shots=(2,), examples=4)
     journal = MemoryJournal(draws_for(declared, 0))
     with pytest.raises(ModelError, match=r"reads 80 tokens, which leaves \d for each of 4 examples; expected at least 8"):
-        write(table(), declared, EchoWriter(context=80), [job_of(declared, asked, journal)])
+        write(table(), declared, EchoGenerator(context=80), [job_of(declared, asked, journal)])
 
 
 def test_long_and_strange_texts_are_cut_each_to_its_own_length() -> None:
@@ -254,7 +254,7 @@ def split(declared: TextContract) -> SplitTable:
 def test_a_run_gives_a_result_for_every_system() -> None:
     declared = contract()
     asked = unit(declared, epsilons=(2.0, math.inf), shots=(1, 2), also={"fixed": {"batches": "fixed", "mechanism": "clipped-logits"}})
-    rows = run_texts(split(declared), declared, asked, HashScorer(), EchoWriter())
+    rows = run_texts(split(declared), declared, asked, HashScorer(), EchoGenerator())
     cells = {(row.system, row.epsilon, row.shots) for row in rows}
     icl = {(system, epsilon, shots) for system in ("icl", "icl-fixed") for epsilon in (2.0, math.inf) for shots in (1, 2)}
     others = {("icl", 0.0, 1), ("icl", 0.0, 2), ("random-rows", math.inf, 1), ("random-rows", math.inf, 2)}
@@ -273,7 +273,7 @@ def test_prompts_show_the_demonstrations_and_then_the_query() -> None:
     declared = contract()
     shown = (Demonstration("good", "hello"), Demonstration("bad", "go away"))
     prompts = serialise({Cell("icl", 1.0, 2): shown}, split(declared).queries, declared)
-    instruction = declared.prompts.asking.instruction
+    instruction = declared.prompts.answering.instruction
     assert prompts[ZERO_SHOT][0] == f"{instruction}\n\nLetter: one\nKind:"
     assert (
         prompts[Cell("icl", 1.0, 2)][1]
@@ -292,7 +292,7 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
             assert options["stop"] == ("\n",)
             return [" ann" if "Letter: 1\n" in prompt.rpartition("\n\n")[2] + "\n" else "bobby" for prompt in prompts]
 
-    found = run_texts(both, declared, unit(declared, epsilons=(math.inf,), shots=(2,)), Knows(), EchoWriter())
+    found = run_texts(both, declared, unit(declared, epsilons=(math.inf,), shots=(2,)), Knows(), EchoGenerator())
     assert {row.accuracy for row in found if row.system != "majority"} == {0.5}
     assert all(row.balanced_accuracy is None for row in found)
 
@@ -300,11 +300,11 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
 def test_without_noise_private_texts_are_refused() -> None:
     declared = contract(private=True)
     with pytest.raises(PrivacyError, match="epsilon=inf releases rows without noise"):
-        run_texts(split(declared), declared, unit(declared, epsilons=(math.inf,), shots=(2,)), HashScorer(), EchoWriter())
+        run_texts(split(declared), declared, unit(declared, epsilons=(math.inf,), shots=(2,)), HashScorer(), EchoGenerator())
 
 
 def test_a_pool_s_rows_are_those_of_its_label() -> None:
     declared = contract()
-    prompts = Prompts(declared, EchoWriter(), Shape.of(declared, unit(declared)))
+    prompts = Prompts(declared, EchoGenerator(), Shape.of(declared, unit(declared)))
     rows = PrivateRows(table(3), prompts)
     assert rows.of(Pool("bad", 30)).tolist() == [1, 3, 5] and rows.of(Pool(None, 30)).tolist() == list(range(6))

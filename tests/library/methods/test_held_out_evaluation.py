@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from dpicl.contract import Contract
 from dpicl.errors import PrivacyError
 from dpicl.lm.egress import check_egress
-from dpicl.lm.models import ModelSpec
 from dpicl.lm.requests import HashScorer
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import Options, gdp_tabicl, mst_tabicl, unit_of
 from dpicl.methods import held_out_evaluation as evaluation
 from dpicl.methods.common import draws_for
@@ -49,7 +49,7 @@ def shop_unit(method: str, **options: Any) -> Unit:
 
 UNITS = {
     "gdp_tabicl": shop_unit("gdp_tabicl"),
-    "mst_tabicl": shop_unit("mst_tabicl", calibrate=True, mst_tabicl={"also_sampled": ["near", "shared"]}),
+    "mst_tabicl": shop_unit("mst_tabicl", calibrate=True, mst_tabicl={"shot_selection": ["near", "shared"]}),
 }
 MODEL_ROWS = ReleasedRows(mst_tabicl.row_levels(PrivateTable(random_table(contract_of(), 300, 5)), contract_of()))
 

@@ -216,7 +216,7 @@ def test_fewer_rows_than_shots_are_refused(small_split: Splitter) -> None:
 def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str]]]:
     """The demonstrations of every query, by number of shots."""
     split, draws = small_split(row_count=400), draws_for(CONTRACT, 0)
-    unit = _unit("ldp_tabicl", epsilons=(5.0,), options=Options(ldp_tabicl=LdpOptions(also_sampled=("nested", "shared"))))
+    unit = _unit("ldp_tabicl", epsilons=(5.0,), options=Options(ldp_tabicl=LdpOptions(shot_selection=("nested", "shared"))))
     collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
     prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit, draws), collections, split.queries, CONTRACT, unit, draws)
     return {cell.shots or 0: [text.split("\n")[:-1] for text in texts] for cell, texts in prompts.items() if cell.system == system}
@@ -237,7 +237,7 @@ def test_shared_shots_are_few_draws_taken_in_turn(small_split: Splitter) -> None
 
 
 def test_other_ways_to_draw_shots_leave_the_papers_alone_and_cost_nothing(small_split: Splitter) -> None:
-    plain, more = LdpOptions(), LdpOptions(also_sampled=("nested", "shared"))
+    plain, more = LdpOptions(), LdpOptions(shot_selection=("nested", "shared"))
     one, other = (_run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options)) for options in (plain, more))
     assert [result for result in other if result.system in {result.system for result in one}] == one
     assert {result.system for result in other} - {result.system for result in one} == {"icl-nested", "icl-shared"}

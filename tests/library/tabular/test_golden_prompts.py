@@ -15,7 +15,7 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.models import CategoryColumn, IntegerColumn
-from dpicl.lm.layout import prompt
+from dpicl.lm.requests import prompt
 from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_demonstrations, local_queries
 from dpicl.types import EncodedQueries, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
 from tests.library.examples import CONTRACTS, every_contract

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpicl.contract.base import Frozen
 from dpicl.contract.models import CategoryColumn, Contract
-from dpicl.lm.layout import prompt
+from dpicl.lm.requests import prompt
 from dpicl.mechanisms.noisy_count import exact_epsilon, guarantee, noisy_counts
 from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
 from dpicl.methods.tabular_method import Released, TabularMethod

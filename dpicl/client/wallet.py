@@ -31,7 +31,7 @@ DEFAULT_CAP = 4.0
 _BEGINNINGS = (b'{"collection": "', b'{"cap": ')
 
 
-class Memory:
+class Wallet:
     """The reports of one data holder's clients, by collection, and what they may cost."""
 
     def __init__(self, lines: list[dict[str, Any]], file: int) -> None:
@@ -121,7 +121,7 @@ class Memory:
 
 
 @contextmanager
-def open_memory(path: Path, *, may_be_new: bool = True) -> Iterator[Memory]:
+def open_wallet(path: Path, *, may_be_new: bool = True) -> Iterator[Wallet]:
     """The wallet in this file, made if it is not there and may be new; others wait until it is closed.
 
     Raises:
@@ -136,7 +136,7 @@ def open_memory(path: Path, *, may_be_new: bool = True) -> Iterator[Memory]:
         fcntl.flock(file, fcntl.LOCK_EX)
         if is_made:
             sync_folder(path.parent)
-        yield Memory(_whole_lines(path, file), file)
+        yield Wallet(_whole_lines(path, file), file)
     finally:
         os.close(file)
 
@@ -152,7 +152,7 @@ def _whole_lines(path: Path, file: int) -> list[dict[str, Any]]:
         os.ftruncate(file, len(whole))
         return lines
     except (ValueError, TypeError, KeyError):
-        raise DataError(path.name, "is no memory of reports; expected one that this client wrote, or a new name") from None
+        raise DataError(path.name, "is no wallet of reports; expected one that this client wrote, or a new name") from None
 
 
 def _is_line(line: dict[str, Any]) -> bool:

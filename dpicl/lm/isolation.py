@@ -18,14 +18,14 @@ import numpy as np
 
 from dpicl.errors import DpiclError, ModelError, TooLongError
 from dpicl.lm.local.batching import Tokens
-from dpicl.lm.votes.voting import Ballot, VoteRule, Votes, Writer
+from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes
 
 T = TypeVar("T")
 Voter = tuple[int, Tokens]
 """The number of a ballot, and one of its voters."""
 
 
-def answers_apart(
+def isolated_answers(
     answer: Callable[[Sequence[str]], list[T]], prompts: Sequence[str], nothing: T, public: Callable[[], object]
 ) -> Iterator[T]:
     """Answers to all prompts, `nothing` to each that fails.
@@ -52,12 +52,12 @@ def answers_apart(
         yield nothing
         return
     middle = len(prompts) // 2
-    yield from answers_apart(answer, prompts[:middle], nothing, public)
-    yield from answers_apart(answer, prompts[middle:], nothing, public)
+    yield from isolated_answers(answer, prompts[:middle], nothing, public)
+    yield from isolated_answers(answer, prompts[middle:], nothing, public)
 
 
-def votes_apart(writer: Writer, ballots: Sequence[Ballot], rule: VoteRule) -> list[Votes]:
-    """`Writer.vote`, where a voter that the model fails on votes for nobody.
+def isolated_votes(writer: GeneratorModel, ballots: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
+    """`GeneratorModel.vote`, where a voter that the model fails on votes for nobody.
 
     Raises:
         DpiclError: the model fails on the public prompts too.
@@ -66,7 +66,7 @@ def votes_apart(writer: Writer, ballots: Sequence[Ballot], rule: VoteRule) -> li
         return writer.vote(ballots, rule)
     except Exception:  # noqa: BLE001, S110 - whatever it is, it may follow from a row
         pass
-    votes = publicly(writer.description.name, lambda: writer.vote([replace(ballot, voters=()) for ballot in ballots], rule))
+    votes = public_answer(writer.description.name, lambda: writer.vote([replace(ballot, voters=()) for ballot in ballots], rule))
     sums = [one.sums if not ballot.voters else np.zeros_like(one.sums) for one, ballot in zip(votes, ballots, strict=True)]
     waiting = [[(number, voter) for number, ballot in enumerate(ballots) for voter in ballot.voters]]
     while waiting:
@@ -80,7 +80,7 @@ def votes_apart(writer: Writer, ballots: Sequence[Ballot], rule: VoteRule) -> li
     return [Votes(one.candidates, total) for one, total in zip(votes, sums, strict=True)]
 
 
-def _counted(writer: Writer, ballots: Sequence[Ballot], voters: Sequence[Voter], rule: VoteRule) -> dict[int, Votes] | None:
+def _counted(writer: GeneratorModel, ballots: Sequence[VoteRequest], voters: Sequence[Voter], rule: VoteRule) -> dict[int, Votes] | None:
     """Votes of these voters alone, by ballot; None where the model fails."""
     own: dict[int, list[Tokens]] = {}
     for number, voter in voters:
@@ -92,7 +92,7 @@ def _counted(writer: Writer, ballots: Sequence[Ballot], voters: Sequence[Voter],
     return dict(zip(own, votes, strict=True))
 
 
-def publicly(name: str, ask: Callable[[], T]) -> T:
+def public_answer(name: str, ask: Callable[[], T]) -> T:
     """What a model answers to something public; whatever it fails with is its own.
 
     Args:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.client.memory import DEFAULT_CAP, Memory, open_memory
+from dpicl.client.wallet import DEFAULT_CAP, Wallet, open_wallet
 from dpicl.errors import BudgetError, DataError, ParameterError
 
 Collector = tuple[float, float | None]
@@ -17,7 +17,7 @@ Collector = tuple[float, float | None]
 COLLECTORS = st.lists(st.tuples(st.floats(0.01, 20), st.one_of(st.none(), st.floats(0.1, 1000))), max_size=8)
 
 
-class CapOfTheContract(Memory):
+class CapOfTheContract(Wallet):
     """The mutant: whoever asks says what may be asked."""
 
     def join(self, collection: str, epsilon: float, *, wished: float | None, contract_cap: float | None, id_column: str | None) -> None:
@@ -26,35 +26,35 @@ class CapOfTheContract(Memory):
         super().join(collection, epsilon, wished=wished, contract_cap=contract_cap, id_column=id_column)
 
 
-def _granted(kind: type[Memory], collectors: list[Collector], wished: float | None = None) -> float:
+def _granted(kind: type[Wallet], collectors: list[Collector], wished: float | None = None) -> float:
     """What is spent once all of them have asked."""
     file = os.open(os.devnull, os.O_WRONLY)
     try:
-        memory = kind([], file)
+        wallet = kind([], file)
         for number, (epsilon, cap) in enumerate(collectors):
             try:
-                memory.join(f"collection {number}", epsilon, wished=wished, contract_cap=cap, id_column=None)
+                wallet.join(f"collection {number}", epsilon, wished=wished, contract_cap=cap, id_column=None)
             except BudgetError:
                 continue
-        return memory.spent
+        return wallet.spent
     finally:
         os.close(file)
 
 
 @given(COLLECTORS, st.one_of(st.none(), st.floats(0.1, 50)))
 def test_whatever_contracts_say_the_wallet_s_cap_holds(collectors: list[Collector], wished: float | None) -> None:
-    assert _granted(Memory, collectors, wished) <= (DEFAULT_CAP if wished is None else wished) * (1 + 1e-9)
+    assert _granted(Wallet, collectors, wished) <= (DEFAULT_CAP if wished is None else wished) * (1 + 1e-9)
 
 
 @given(COLLECTORS)
 def test_the_smallest_cap_that_was_named_holds_for_its_own_collection(collectors: list[Collector]) -> None:
     for epsilon, cap in collectors:
-        assert _granted(Memory, [(epsilon, cap)]) <= (cap if cap is not None else DEFAULT_CAP) * (1 + 1e-9)
+        assert _granted(Wallet, [(epsilon, cap)]) <= (cap if cap is not None else DEFAULT_CAP) * (1 + 1e-9)
 
 
 def test_the_attack_that_the_wallet_withstands_succeeds_against_a_cap_of_the_contract() -> None:
     attack = [(2.0, 2.0), (12.0, 1000.0)]
-    assert _granted(Memory, attack) == 2.0
+    assert _granted(Wallet, attack) == 2.0
     assert _granted(CapOfTheContract, attack) == 14.0
 
 
@@ -63,17 +63,17 @@ def test_the_attack_that_the_wallet_withstands_succeeds_against_a_cap_of_the_con
 )
 def test_a_cap_that_is_none_makes_no_wallet(tmp_path: Path, line: str) -> None:
     (tmp_path / "wallet").write_text(f"{line}\n")
-    with pytest.raises(DataError, match="is no memory of reports"), open_memory(tmp_path / "wallet"):
+    with pytest.raises(DataError, match="is no wallet of reports"), open_wallet(tmp_path / "wallet"):
         pass
 
 
 @pytest.mark.parametrize("broken_off", ['{"ca', '{"cap": 10', '{"collection": "ab', "{"])
 def test_a_cap_that_a_kill_broke_off_was_never_set(tmp_path: Path, broken_off: str) -> None:
     (tmp_path / "wallet").write_text(f'{{"cap": 1}}\n{broken_off}')
-    with open_memory(tmp_path / "wallet") as memory:
-        assert memory.cap == 1
+    with open_wallet(tmp_path / "wallet") as wallet:
+        assert wallet.cap == 1
         with pytest.raises(ParameterError, match="raise-to"):
-            memory.raise_cap(1)
-        memory.raise_cap(2)
-    with open_memory(tmp_path / "wallet") as memory:
-        assert memory.cap == 2 and (tmp_path / "wallet").read_text() == '{"cap": 1}\n{"cap": 2}\n'
+            wallet.raise_cap(1)
+        wallet.raise_cap(2)
+    with open_wallet(tmp_path / "wallet") as wallet:
+        assert wallet.cap == 2 and (tmp_path / "wallet").read_text() == '{"cap": 1}\n{"cap": 2}\n'

@@ -1,0 +1,108 @@
+"""Which model a run uses: a name in the registry, a folder, a hub id, or a server's address."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from dpicl.errors import ModelError, ModelRefusedError
+from dpicl.lm.endpoint import address
+from dpicl.lm.local.model_files import HUB_ID, Dtype, is_model_folder
+from dpicl.lm.requests import Trust
+
+Wanted = Literal["scores", "text"]
+"""What a model is opened for."""
+
+
+class ModelSpec(BaseModel):
+    """One model that a run may use.
+
+    `bundled` is the small trained one in this package; `tiny` is built on the spot, with random
+    weights; `fake` answers with hashes;
+    `transformers` is a folder or a hub id; `endpoint` is a model of an OpenAI-compatible server.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    """How reports call it; an entry of `models` has its key as its name, and leaves this out."""
+    kind: Literal["bundled", "tiny", "transformers", "endpoint", "fake"]
+    """Where it runs."""
+    id: str | None = None
+    """Folder with config.json or `org/name` on the hub; for an endpoint, the server's name of the model."""
+    revision: str | None = None
+    """Branch, tag or commit on the hub."""
+    dtype: Dtype = "float32"
+    """Of a local model's weights; one that reads private texts needs float32."""
+    device: Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    """Of a local model; `auto` is a GPU where there is one."""
+    trust: Trust = "local"
+    """Of an endpoint `remote`, unless its entry says otherwise."""
+    url: Annotated[str, StringConstraints(max_length=300)] | None = None
+    """Of an endpoint: what `/completions` is appended to."""
+    api: Literal["auto", "completions", "chat"] = "auto"
+    """Of an endpoint: which of its two interfaces is asked; `auto` finds out."""
+    key_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
+    """Name of the environment variable that holds the endpoint's key."""
+    max_connections: Annotated[int, Field(ge=1, le=1024)] = 32
+    """Most requests at once, of each process."""
+    deadline_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
+    """For one answer, repeated attempts included."""
+    price_per_million_tokens: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    """Of an endpoint, prompt and answer alike, in any currency: reports then say what a run cost."""
+    allow_fallback: bool = False
+    """Whether the endpoint's text may be parsed where it gives no log-probabilities."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _endpoints_are_remote(cls, given: Any) -> Any:
+        return {"trust": "remote", **given} if isinstance(given, dict) and given.get("kind") == "endpoint" else given
+
+    @model_validator(mode="after")
+    def _fits_kind(self) -> ModelSpec:
+        if bool(self.id) != (self.kind in ("transformers", "endpoint")):
+            raise ValueError(
+                f"kind {self.kind} with id {self.id!r}; expected an id for kinds transformers and endpoint, and none for the others"
+            )
+        if (self.url is not None) != (self.kind == "endpoint"):
+            raise ValueError(f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a url for kind endpoint only")
+        if self.url is not None:
+            address.check_address(self.url, key=self.key_env is not None, private=self.trust == "local")
+        return self
+
+
+def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
+    """The model that a user means by `name`: a registry name, a folder, `org/name[@revision]`, or `URL#MODEL`.
+
+    Raises:
+        ModelRefusedError: it is none of them; lists the registry.
+        ModelError: it is the path of a folder that is not there, perhaps for now.
+    """
+    if name in registry:
+        return registry[name]
+    if address.is_endpoint(name):
+        return _endpoint(name)
+    if is_model_folder(name):
+        folder = Path(name).expanduser().resolve()
+        return ModelSpec(name=folder.name, kind="transformers", id=str(folder))
+    hub_id, _, revision = name.partition("@")
+    if HUB_ID.fullmatch(hub_id):
+        return ModelSpec(name=hub_id, kind="transformers", id=hub_id, revision=revision or None)
+    known = ", ".join(sorted(registry)) or "no name, because the registry is empty"
+    kind = ModelError if os.sep in name else ModelRefusedError
+    raise kind(f"model {name!r} is unknown; expected {known}, a folder with config.json, a hub id org/name[@revision], or {address.FORM}")
+
+
+def _endpoint(name: str) -> ModelSpec:
+    """What `URL#MODEL` means: no key, and not trusted with private rows; an entry of the registry may say more."""
+    url, model = address.split_endpoint(name)
+    try:
+        return ModelSpec(name=model, kind="endpoint", id=model, url=url)
+    except ValidationError as error:
+        rule = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ").partition("; expected ")[0]
+        rule = rule if model else "no model is named"
+        raise ModelRefusedError(f"model endpoint: {rule}; expected {address.FORM}") from None
