@@ -80,7 +80,8 @@ def _install(world: World) -> None:
     folder = world.root / "contracts" / "expectations"
     own = [{"type": "expect_column_max_to_be_between", "kwargs": {"column": name, "min_value": 0}} for name in ("age", "colour")]
     (folder / "canaries.own.json").write_text(json.dumps({"expectations": own[:1]}))
-    (folder / "letters.own.json").write_text(json.dumps({"expectations": [{**own[0], "kwargs": {"column": "label", "min_value": "a"}}]}))
+    lengths = {"type": "expect_column_value_lengths_to_be_between", "kwargs": {"column": "text", "min_value": 1}}
+    (folder / "letters.own.json").write_text(json.dumps({"expectations": [lengths]}))
     install(world, contract("raising", private=True), table())
     (folder / "raising.own.json").write_text(json.dumps({"expectations": own}))
     for name in ("doomed", fault("baselines")):
