@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli.options import MANY, PERIOD, split_values
-from dpicl.cli.terminal import console
+from dpicl.cli.terminal import MANY, PERIOD, console, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -67,7 +66,7 @@ def run(
     if dry_run:
         from dpicl.cli.budget import print_quotes
 
-        print_quotes(pipeline, changes, console, period=period)
+        print_quotes(pipeline, changes, period=period)
         return
     folder = run_with_progress(pipeline, changes, run_id, resume=resume is not None, workers=workers, console=console, period=period)
     console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)

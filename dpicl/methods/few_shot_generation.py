@@ -51,7 +51,7 @@ from dpicl.methods.memory import MemoryJournal
 from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.text.prompts import demonstration_text
+from dpicl.text.parse import plain_text
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 
 CITATIONS = ("tang2024fewshot", "amin2024private")
@@ -107,7 +107,7 @@ class Draft:
     def demonstrations(self) -> tuple[Demonstration, ...]:
         """The finished texts with their labels."""
         decode = self._writer.decode
-        return tuple(Demonstration(text.label, demonstration_text(decode(tokens))) for text, tokens in self._written.items())
+        return tuple(Demonstration(text.label, plain_text(decode(tokens))) for text, tokens in self._written.items())
 
 
 def job_of(contract: TextContract, unit: Unit, journal: Journal, cells: Sequence[Cell] | None = None) -> Job:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.special import log_softmax, logsumexp
 
 from dpicl.contract.text import Classification, FreeText, TextContract
 from dpicl.errors import ModelError
@@ -87,6 +86,8 @@ def answers_of(said: np.ndarray, contract: TextContract) -> np.ndarray:
         return np.char.strip(said)
     if said.ndim == 1:
         return said
+    from scipy.special import log_softmax, logsumexp  # a third of a second to import: only where it is called
+
     scores = log_softmax(said, axis=1)
     if contract.calibrate:
         scores, free = scores[: -len(CONTENT_FREE)], scores[-len(CONTENT_FREE) :]

@@ -1,4 +1,4 @@
-"""What the papers print for the cells of a report."""
+"""The numbers that the papers print for the cells of a report."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Paper:
         if shots != ENSEMBLE_SHOTS or system not in self.aggregations:
             return None
         usual = "votes" if metric == "accuracy" else "embedding"
-        found = ensemble_number(dataset, metric, self.aggregations[system] or usual, epsilon)
-        return None if found is None else (found, None)
+        printed = ensemble_number(dataset, metric, self.aggregations[system] or usual, epsilon)
+        return None if printed is None else (printed, None)
 
     def models(self, methods: set[str]) -> str:
-        """Which models the papers asked, for these methods."""
+        """The models of the papers, for these methods."""
         llama = [f"Llama-2 {self.model.upper()}"] if methods - {WRITTEN, ENSEMBLE} else []
         babbage = ["GPT-3 Babbage"] if WRITTEN in methods else []
         return words.listing([*llama, *babbage, *(["GPT-3 (Babbage where answers are labels)"] if ENSEMBLE in methods else [])])

@@ -32,7 +32,7 @@ def test_data_list_tells_which_texts_are_at_hand(place: Place, capsys: Capture, 
 
 
 def test_texts_cannot_be_fetched(place: Place, capsys: Capture) -> None:
-    assert "trec: texts are not fetched" in complaint(call_main(["data", "fetch", "trec"], capsys))
+    assert "trec: texts cannot be fetched" in complaint(call_main(["data", "fetch", "trec"], capsys))
 
 
 def test_a_broken_contract_of_texts_is_one_sentence(place: Place, capsys: Capture) -> None:

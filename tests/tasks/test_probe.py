@@ -158,7 +158,7 @@ def test_the_command_line_refuses_in_one_sentence_and_the_dry_run_says_what_it_l
     dry = place.dpicl(
         "run", "private", "--datasets", "shop", "--methods", "gdp_tabicl", "--epsilons", "1", "--shots", "2", *NOBODY, "--dry-run"
     )
-    assert dry.returncode == 0 and "no model was opened: a run asks it public questions before it charges" in dry.stdout
+    assert dry.returncode == 0 and "no model was opened; a run queries it with public prompts before anything is charged" in dry.stdout
     for dry_run in ((), ("--dry-run",)):
         told = complaint(
             place.dpicl("run", "few-shot-demo", "--datasets", "letters", "--epsilons", "1", "--model", "http://127.0.0.1:1/v1#m", *dry_run)
