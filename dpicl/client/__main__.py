@@ -45,7 +45,7 @@ def report_all(contract: Contract, records: Records, options: argparse.Namespace
     secret, reports = system_stream(), []
     with open_wallet(options.memory) as wallet:
         cost, contract_cap = turns * questions.guarantee.epsilon, contract.privacy.budget.epsilon
-        wallet.join(collection, cost, wished=options.cap, contract_cap=contract_cap, id_column=options.id)
+        wallet.join(collection, cost, requested_cap=options.cap, contract_cap=contract_cap, id_column=options.id)
         for row, name in zip(rows, records.names(rows, contract), strict=True):
             reports.append(wallet.report(collection, _hash(name), partial(answer, codes[row], questions, secret)))
         wallet.keep()
@@ -63,19 +63,21 @@ def _hash(name: str) -> str:
 
 def _print_reports(typed: list[str]) -> None:
     """One report a line."""
-    parser = argparse.ArgumentParser(prog="python -m dpicl.client", description="Randomise records here, and print reports that may leave.")
+    parser = argparse.ArgumentParser(
+        prog="python -m dpicl.client", description="Randomise records on this machine, and print reports that may leave it."
+    )
     parser.add_argument("contract", type=Path, help="the contract of the table")
-    parser.add_argument("--epsilon", type=float, required=True, help="what one report may cost its client")
-    parser.add_argument("--design", choices=("one-column", "pairs", "subset"), default="subset", help="what a client is asked")
-    parser.add_argument("--columns", type=int, help="of subset: how many columns are asked for together")
-    parser.add_argument("--id", help="a column that tells clients apart, where the contract protects rows and there are several")
+    parser.add_argument("--epsilon", type=float, required=True, help="privacy parameter of one report")
+    parser.add_argument("--design", choices=("one-column", "pairs", "subset"), default="subset", help="which columns a client reports")
+    parser.add_argument("--columns", type=int, help="with subset: number of columns in a report")
+    parser.add_argument("--id", help="a column that identifies clients, if the contract protects rows and there are several clients")
     parser.add_argument(
         "--cap",
         type=float,
-        help=f"what all reports in the wallet may cost a client, kept in it at first use ({DEFAULT_CAP:g} if not said); "
+        help=f"cap on epsilon of all reports in the wallet, stored there at first use (default {DEFAULT_CAP:g}); "
         "`python -m dpicl.client cap --help` raises it",
     )
-    parser.add_argument("--memory", type=Path, default=WALLET, help="the wallet: where the cap and all reports are kept")
+    parser.add_argument("--memory", type=Path, default=WALLET, help="the wallet: a file with the cap and all reports")
     options = parser.parse_args(typed)
     contract = load_contract(options.contract)
     if not isinstance(contract, Contract):
@@ -94,7 +96,7 @@ def _show_cap(typed: list[str]) -> None:
     description = "Show what a wallet has spent of its cap, or raise the cap."
     parser = argparse.ArgumentParser(prog="python -m dpicl.client cap", description=description)
     parser.add_argument("wallet", type=Path, nargs="?", default=WALLET, help="as in --memory")
-    parser.add_argument("--raise-to", type=float, metavar="EPSILON", help="what all reports may cost a client from now on")
+    parser.add_argument("--raise-to", type=float, metavar="EPSILON", help="new cap on epsilon of all reports")
     options = parser.parse_args(typed)
     if options.raise_to is not None:
         _check_positive("raise-to", options.raise_to)

@@ -3,12 +3,13 @@
 Trust       Central; everything here is private until an answer is released.
 Guarantee   none spent. One row changes one prompt of a query, or is one, whatever the order of the
             rows: its place follows from its own content under a secret key. A prompt that the model fails
-            on, for whatever reason, or scores with numbers that are not finite or all the same, votes for
-            nobody, and so does an answer that is no text: no other prompt is touched, and nothing stops.
+            on, for whatever reason, or scores with numbers that are not finite or all the same, casts no
+            vote, and nor does an answer that is no text: no other prompt is touched, and nothing stops.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import numpy as np
 
 from dpicl.contract.text import Classification, TextContract
 from dpicl.errors import ModelError
-from dpicl.lm.egress import ask, ask_texts
+from dpicl.lm.egress import generate_texts, score_prompts
 from dpicl.lm.isolation import isolated_answers, public_answer
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
@@ -51,6 +52,13 @@ class Placement:
     shape: Shape
     most_rows: int | None = None
     """Of one person; None where rows are protected."""
+
+    @property
+    def name(self) -> str:
+        """What votes are stored under: the same for releases that see the same prompts and are asked alike."""
+        shape = self.shape
+        asked = (self.rate, shape.subsets, shape.rows, shape.alone, shape.clip if shape.alone else None)
+        return hashlib.sha256(self.key + repr(asked).encode()).hexdigest()
 
     @cached_property
     def _own_marks(self) -> np.ndarray:
@@ -142,7 +150,7 @@ class Voters:
     def _scores(self, prompts: Sequence[str]) -> list[np.ndarray]:
         """Log-probabilities of the labels after every prompt."""
         labels = continuations(self.contract)
-        scores = np.asarray(ask(self.model, PrivatePrompts(tuple(prompts)), labels), dtype=np.float64)
+        scores = np.asarray(score_prompts(self.model, PrivatePrompts(tuple(prompts)), labels), dtype=np.float64)
         if scores.shape != (len(prompts), len(labels)):
             raise ModelError(
                 f"model {self.model.description.name!r} does not score every label of every prompt; expected one number for each"
@@ -154,7 +162,7 @@ class Voters:
         model, task = self.model, self.contract.task
         if not isinstance(model, TextGenerator) or isinstance(task, Classification):
             raise ModelError(f"model {self.model.description.name!r} writes no text; expected one that does, for {self.contract.name}")
-        texts = ask_texts(model, PrivatePrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP)
+        texts = generate_texts(model, PrivatePrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP)
         if len(texts) != len(prompts):
             raise ModelError(f"model {model.description.name!r} does not write after every prompt; expected one text for each")
         return [plain_text(text) for text in texts]
@@ -166,7 +174,7 @@ def hard_votes(scores: np.ndarray, _clip: float) -> list[int]:
     Args:
         scores: of any numbers, shape (prompts, labels).
     """
-    counted = scores[_say_something(scores)]
+    counted = scores[_informative(scores)]
     return [int(count) * UNITS for count in np.bincount(counted.argmax(axis=1), minlength=scores.shape[1])]
 
 
@@ -177,12 +185,12 @@ def soft_votes(scores: np.ndarray, clip: float) -> list[int]:
         scores: as of `hard_votes`.
         clip: a label so many nats below the likeliest gets nothing.
     """
-    likely = scores[_say_something(scores)]
+    likely = scores[_informative(scores)]
     with np.errstate(over="ignore"):  # a gap may be larger than any number; it is clipped
         below = np.maximum(likely - likely.max(axis=1, keepdims=True), -clip)
     return [int(total) for total in np.floor((1 + below / clip) * UNITS).astype(np.int64).sum(axis=0)]
 
 
-def _say_something(scores: np.ndarray) -> np.ndarray:
+def _informative(scores: np.ndarray) -> np.ndarray:
     """Which prompts have a number for every label, and not the same for all."""
     return np.asarray(np.isfinite(scores).all(axis=1) & (scores.min(axis=1) < scores.max(axis=1)))
