@@ -52,13 +52,13 @@ def _opening(run: Run) -> Iterator[Block]:
     elif manifest.model and manifest.model.note:
         yield Banner("Not a general model.", f"{manifest.model.name} is {manifest.model.note}.")
     if manifest.simulated and len(results):
-        yield Banner("Seeded noise on public data: not a release.", "Anyone with the seed can take the noise away again.", is_note=True)
+        yield Banner("Seeded noise on public data: not a release.", "Anyone with the seed can remove the noise.", is_note=True)
     stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
     methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
     yield Text(sentences.what_was_run(manifest, methods, _datasets(run) or manifest.grid.datasets, has_answers=len(results) > 0), "lead")
     nothing = "No private in-context answers are among the results."
     if not len(results):
-        nothing = "No model was asked in this run: it states what privacy costs, not what accuracy it leaves."
+        nothing = "No model was queried in this run: it states what privacy costs, not what accuracy it leaves."
     yield from headlines(results) or [Text(nothing)]
     yield from map(Text, sentences.measured(manifest))
 
@@ -113,7 +113,7 @@ def _guarantees(run: Run) -> Iterator[Block]:
         count = sum(cell.mark == "differs" for row in table.rows for cell in row)
         differing = f"; {count} {'cell differs' if count == 1 else 'cells differ'} from the paper's Table V" if count else ""
         yield Text(
-            f"The differential privacy of one release, by nominal ε{differing}. Every ε and seed, and but for LDP-TabICL every k, is a "
+            f"The differential privacy of one release, by nominal ε{differing}. Every ε and seed, and except for LDP-TabICL every k, is a "
             "release of its own: on private data their costs add up. Nothing is guaranteed at ε = ∞."
         )
         yield table
@@ -193,7 +193,7 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     if not len(run.timings):
         return
     times, energy = costs(run.timings, run.manifest.energy), run.manifest.energy
-    total = f"{words.duration(times.total_seconds)} in all stages together, whether or not they ran side by side."
+    total = f"{words.duration(times.total_seconds)} in all stages together; stages that ran in parallel are added up."
     yield Text(total + (_energy(times, energy) if energy else ""))
     yield Figure("Wall time by stage", figures.time)
     head = (*Cell.of_text("stage"), *(Cell(words.method_name(method)) for method in times.methods), Cell("all"), Cell("share"))
