@@ -17,7 +17,8 @@ Not covered adaptive composition beyond pure sums; Gaussian events (see the acco
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -67,17 +68,14 @@ def compose_sequential(guarantees: Sequence[Guarantee]) -> Guarantee:
         PrivacyError: nothing to compose, or the parts protect different units or relations.
     """
     neighbours, unit = _common(guarantees)
-    return Guarantee(
-        math.fsum(part.epsilon for part in guarantees),
-        math.fsum(part.delta for part in guarantees),
-        neighbours,
-        unit,
-        Event("sequential", parts=_merged(part.event for part in guarantees)),
-    )
+    counts = Counter(part.event for part in guarantees)  # equal events once, so that a manifest stays readable
+    parts = tuple(event if count == 1 else Event("repeated", (("count", count),), (event,)) for event, count in counts.items())
+    epsilon, delta = (math.fsum(ones) for ones in zip(*((part.epsilon, part.delta) for part in guarantees), strict=True))
+    return Guarantee(epsilon, delta, neighbours, unit, Event("sequential", parts=parts))
 
 
 def compose_parallel(guarantees: Sequence[Guarantee]) -> Guarantee:
-    """Cost of releases on disjoint rows, parted by a public predicate; equation (2).
+    """Cost of releases on disjoint rows, split by a public predicate; equation (2).
 
     Equal parts are written once: on disjoint rows their number costs nothing.
 
@@ -127,11 +125,3 @@ def _common(guarantees: Sequence[Guarantee]) -> tuple[Neighbours, str]:
         found = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations)) or "nothing"
         raise PrivacyError(f"guarantees compose only under one unit and one relation, got {found}")
     return relations.pop()
-
-
-def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Equal events once, with their count, so that a manifest stays readable."""
-    counts: dict[Event, int] = {}
-    for event in events:
-        counts[event] = counts.get(event, 0) + 1
-    return tuple(event if n == 1 else Event("repeated", (("count", n),), (event,)) for event, n in counts.items())
