@@ -1,4 +1,4 @@
-"""Opening accounts: which one pays for the rows at an address, and what a contract may say of it.
+"""Accounts: which one pays for the rows at an address, what a contract may say of it, and who decided on its caps.
 
 Unit        one per account, set at its first charge; an account of clients only takes its contract's.
 Neighbours  one relation per account, set at its first charge.
@@ -8,21 +8,26 @@ Guarantee   one account per data asset: an address that is bound to an account p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import caps, chain, rows
+from dpicl.accounting.ledger import chain, rows
 from dpicl.accounting.ledger.budget import CLIENT
-from dpicl.accounting.ledger.change import Change
-from dpicl.accounting.ledger.models import accounts, assets
+from dpicl.accounting.ledger.chain import Change
+from dpicl.accounting.ledger.models import accounts, assets, entries, records, totals
 from dpicl.accounting.ledger.state import members_of, payer_of, payers_at, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
-from dpicl.errors import PrivacyError
+from dpicl.accounting.ledger.verify import Replay, verify
+from dpicl.errors import LedgerRefusedError, PrivacyError
 
+CONTRACT = "contract"
+"""Who changed a cap, where no command did."""
+Caps = tuple[float | None, float]
 _CAPS = ("epsilon_cap", "delta_cap")
 
 
@@ -55,7 +60,7 @@ def find(connection: Connection, asked: Account, addresses: Sequence[str], *, na
 def _is_charged(connection: Connection, name: str) -> bool:
     """Whether there is such an account with a cap, and something was charged to it."""
     stored = _stored(connection, name)
-    return stored is not None and not stored.benchmark and not caps.is_unused(connection, members_of(connection, name))
+    return stored is not None and not stored.benchmark and not is_unused(connection, members_of(connection, name))
 
 
 def _stored(connection: Connection, name: str) -> Account | None:
@@ -64,7 +69,7 @@ def _stored(connection: Connection, name: str) -> Account | None:
 
 
 def _check_never_charged(connection: Connection, asked: Account, payers: set[str]) -> None:
-    charged = sorted(name for name in payers if not caps.is_unused(connection, members_of(connection, name)))
+    charged = sorted(name for name in payers if not is_unused(connection, members_of(connection, name)))
     if charged:
         raise PrivacyError(
             f"{asked.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
@@ -85,10 +90,10 @@ def agreed(change: Change, stored: Account, asked: Account) -> Account:
     """The account as a contract may have it; the chain is locked."""
     wanted = _wanted(change.connection, change.key, stored, asked)
     if wanted != stored:
-        chain.verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
+        verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
         changed = {name: value for name, value in asdict(wanted).items() if value != getattr(stored, name)}
-        note = {"by": caps.CONTRACT}
-        if "unit" in changed and not caps.is_unused(change.connection, members_of(change.connection, stored.name)):
+        note = {"by": CONTRACT}
+        if "unit" in changed and not is_unused(change.connection, members_of(change.connection, stored.name)):
             spent = replace(spent_of(change.connection, stored.name), relation=(wanted.neighbours, wanted.unit))
             note["spent"] = write_spent(change.connection, stored.name, spent)
         put(change, stored.name, changed, note)
@@ -99,8 +104,8 @@ def _wanted(connection: Connection, key: bytes, stored: Account, asked: Account)
     asked = replace(asked, name=stored.name)
     if asked.benchmark != stored.benchmark:
         rows.check_same(stored, asked, but=_CAPS)
-    if caps.is_unused(connection, members_of(connection, stored.name)):
-        if not caps.is_decided(connection, key, stored.name):
+    if is_unused(connection, members_of(connection, stored.name)):
+        if not is_decided(connection, key, stored.name):
             return asked
         return replace(asked, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
     if stored.unit == CLIENT and asked.unit != CLIENT and asked.neighbours is Neighbours.REPLACE_ONE:
@@ -109,7 +114,7 @@ def _wanted(connection: Connection, key: bytes, stored: Account, asked: Account)
     if stored.benchmark:
         rows.check_same(stored, asked)
         return stored
-    if caps.is_known(connection, key, stored.name, (asked.epsilon_cap, asked.delta_cap)):
+    if is_known(connection, key, stored.name, (asked.epsilon_cap, asked.delta_cap)):
         return stored
     return _lowered(stored, asked)
 
@@ -167,3 +172,66 @@ def terms(connection: Connection, name: str) -> dict[str, Any]:
     """What a receipt says of its account: the row, and the addresses."""
     row = connection.execute(select(accounts).where(accounts.c.name == name)).one()
     return {"account_row": dict(row._mapping), "addresses": addresses(connection, name)}
+
+
+def _stated(connection: Connection, name: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Every statement on an account's caps: number and kind of its record, and the caps."""
+    statements = select(records).where(records.c.kind.in_(("opened", "cap", "settled", "adopted"))).order_by(records.c.sequence)
+    for row in connection.execute(statements):
+        content = json.loads(row.content)
+        for stated in content.get("accounts", [content]):
+            if stated.get("name", stated.get("account")) == name:
+                yield row.sequence, row.kind, stated
+
+
+def is_known(connection: Connection, key: bytes, name: str, caps: Caps) -> bool:
+    """Whether the account ever took these caps from a contract: a later decision on others was made knowing these.
+
+    Raises:
+        LedgerRefusedError: no record says that the account was opened, or the one that says so was edited.
+    """
+    opened = False
+    for sequence, kind, stated in _stated(connection, name):
+        opened = opened or kind != "cap"
+        by_contract = kind != "cap" or stated.get("unused") or stated.get("by") == CONTRACT
+        if by_contract and (stated["epsilon_cap"], stated["delta_cap"]) == caps:
+            chain.check_record(connection, key, sequence)
+            return True
+    if not opened:
+        raise LedgerRefusedError(f"the ledger was edited: no record opens account {name!r}")
+    return False
+
+
+def is_decided(connection: Connection, key: bytes, name: str) -> bool:
+    """Whether the ledger decides what the caps are, and no contract: a command changed them, or nothing may be spent.
+
+    Raises:
+        LedgerRefusedError: the record that says so was edited.
+    """
+    for sequence, kind, stated in _stated(connection, name):
+        by_command = kind == "cap" and not (stated.get("unused") or stated.get("by"))
+        if by_command or stated["epsilon_cap"] == 0:
+            chain.check_record(connection, key, sequence)
+            return True
+    return False
+
+
+def before_settling(connection: Connection) -> dict[str, Account]:
+    """Accounts with a cap as they were when accounts were joined."""
+    settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
+    replay = Replay()
+    earlier = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0)).order_by(records.c.sequence)
+    for row in connection.execute(earlier):
+        replay.record(row.kind, json.loads(row.content))
+    return {
+        name: Account(name, row["unit"], Neighbours(row["neighbours"]), row["epsilon_cap"], row["delta_cap"])
+        for name, row in replay.rows["account"].items()
+        if not row["benchmark"]
+    }
+
+
+def is_unused(connection: Connection, names: Sequence[str]) -> bool:
+    """Whether nothing was ever charged to these accounts: by their entries, and by what they have spent."""
+    if connection.execute(select(entries.c.number).where(entries.c.account.in_(names)).limit(1)).first() is not None:
+        return False
+    return connection.execute(select(totals.c.account).where(totals.c.account.in_(names)).limit(1)).first() is None

@@ -15,11 +15,12 @@ from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import budget, caps, chain, opening, rows, state
-from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
+from dpicl.accounting.ledger import budget, chain, opening, rows, state
+from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, assets, entries, records
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading
+from dpicl.accounting.ledger.verify import verify
 
 
 class Readings:
@@ -47,7 +48,7 @@ class Readings:
         with self._database.reading() as connection:
             stored = rows.find_account(connection, asked.name)
             mine = (asked.epsilon_cap, asked.delta_cap)
-            is_known = caps.is_known(connection, self._key, asked.name, mine)
+            is_known = opening.is_known(connection, self._key, asked.name, mine)
             return None if is_known or mine == (stored.epsilon_cap, stored.delta_cap) else stored
 
     def published(self, release_id: str) -> str | None:
@@ -85,7 +86,7 @@ class Readings:
     def caps_before_settling(self) -> dict[str, Account]:
         """Accounts with a cap as they were before they became accounts of data assets; none of a ledger that never was otherwise."""
         with self._database.reading() as connection:
-            return caps.before_settling(connection)
+            return opening.before_settling(connection)
 
     def addresses(self, name: str) -> list[str]:
         """Where the rows are that an account pays for."""
@@ -107,7 +108,7 @@ class Readings:
             LedgerRefusedError: it ends before that one, or holds another one there.
         """
         with self._database.reading() as connection:
-            check_seen(seen, chain.read_head(connection), lambda sequence: chain.hash_at(connection, sequence))
+            chain.check_seen(connection, seen, chain.read_head(connection))
 
     def entries(self, name: str) -> list[Entry]:
         """What an account was charged for, in the order of its reservations; also what accounts were that it has taken in."""
@@ -170,7 +171,7 @@ class Readings:
         seen = self._anchor.read()
         with self._database.snapshot() as connection:
             end = chain.read_head(connection)
-            check_seen(seen, end, lambda sequence: chain.hash_at(connection, sequence))
-            chain.verify(connection, self._key, end)
+            chain.check_seen(connection, seen, end)
+            verify(connection, self._key, end)
         self._anchor.advance(end)
         return end.sequence

@@ -17,14 +17,15 @@ from sqlalchemy import Connection, select
 from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.accounting.ledger import chain, seals
+from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.budget import as_paid
-from dpicl.accounting.ledger.change import Change
+from dpicl.accounting.ledger.chain import Change
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, entries
 from dpicl.accounting.ledger.rows import account_row, account_value, now
 from dpicl.accounting.ledger.state import JOINED, State, write_state
 from dpicl.accounting.ledger.values import Account
+from dpicl.accounting.ledger.verify import verify
 from dpicl.errors import PrivacyError
 
 CLIENTS = "-clients"
@@ -42,7 +43,7 @@ def settle(change: Change) -> None:
     last = change.lock_chain()
     if not change.end.sequence or "state" in last:
         return
-    chain.verify(change.connection, change.key, change.end)
+    verify(change.connection, change.key, change.end)
     state = settled_state(change.connection)
     write_state(change.connection, state)
     seals.seal_all(change.connection)

@@ -57,11 +57,6 @@ def digest_of(state: State) -> str:
     return hashlib.sha256(canonical(ordered).encode()).hexdigest()
 
 
-def is_empty(state: State) -> bool:
-    """Whether there is no account."""
-    return not any(state.values())
-
-
 def payer_of(connection: Connection, name: str) -> str:
     """The account that pays under this name: itself, or the one that has taken it in."""
     found = connection.execute(select(assets.c.account).where(assets.c.address == JOINED + name)).scalar()

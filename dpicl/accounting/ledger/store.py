@@ -20,14 +20,15 @@ from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
 from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seals, state
-from dpicl.accounting.ledger.anchor import Anchor, check_seen
-from dpicl.accounting.ledger.change import Change, changing
+from dpicl.accounting.ledger.anchor import Anchor
+from dpicl.accounting.ledger.chain import Change, changing
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import drawings, entries
 from dpicl.accounting.ledger.reading import Readings
 from dpicl.accounting.ledger.schema import downgrade
 from dpicl.accounting.ledger.settle import settle
 from dpicl.accounting.ledger.values import Account, Release, Reservation, check_caps
+from dpicl.accounting.ledger.verify import verify
 from dpicl.errors import LedgerError, LedgerRefusedError, ParameterError, PrivacyError
 
 
@@ -46,7 +47,7 @@ class Ledger(Readings):
         seen = self._anchor.read()
         with self._database.reading() as connection:
             end = chain.read_head(connection)
-            check_seen(seen, end, lambda sequence: chain.hash_at(connection, sequence))
+            chain.check_seen(connection, seen, end)
             last = chain.check_end(connection, key, end)
             settled = not end.sequence or "state" in last
         self._anchor.advance(end)
@@ -227,11 +228,11 @@ class Ledger(Readings):
         """
         with self._database.migrating() as connection:
             end = chain.read_head(connection, lock=True)
-            check_seen(self._anchor.read(), end, lambda sequence: chain.hash_at(connection, sequence))
-            chain.verify(connection, self._key, end)
+            chain.check_seen(connection, self._anchor.read(), end)
+            verify(connection, self._key, end)
             downgrade(connection, revision, self._database.name)
             if end.sequence:
-                chain.verify(connection, self._key, chain.read_head(connection))
+                verify(connection, self._key, chain.read_head(connection))
 
     def _changing(self) -> AbstractContextManager[Change]:
         return changing(self._database, self._key, self._anchor)
