@@ -168,11 +168,13 @@ def test_a_contract_whose_cap_is_new_since_one_was_decided_is_told_apart(place: 
         ledger.ensure_account(SHOP)  # nothing was bought: follows the contract
         ledger.reserve(release("a", cost(1.0)))
         ledger.set_cap("shop", 20.0, 1e-5)
-        assert ledger.unheeded(SHOP) is None and ledger.unheeded(raised) is None
+        assert ledger.with_other_caps(SHOP) is None and ledger.with_other_caps(raised) is None
         higher = Account("shop", "row", ADD, 30.0, 1e-5)
-        assert ledger.ensure_account(higher) == raised == ledger.unheeded(higher)
-        assert ledger.unheeded(lower) == raised and ledger.ensure_account(lower) == lower and ledger.unheeded(lower) is None
-        assert ledger.unheeded(raised) == lower and ledger.ensure_account(SHOP) == lower, "what a contract said before raises nothing again"
+        assert ledger.ensure_account(higher) == raised == ledger.with_other_caps(higher)
+        assert ledger.with_other_caps(lower) == raised and ledger.ensure_account(lower) == lower and ledger.with_other_caps(lower) is None
+        assert ledger.with_other_caps(raised) == lower and ledger.ensure_account(SHOP) == lower, (
+            "what a contract said before raises nothing again"
+        )
         ledger.set_cap("shop", 20.0, 1e-5)
         assert ledger.ensure_account(lower) == raised, "decided over a contract that said this"
         ledger.verify()
@@ -206,7 +208,7 @@ def test_the_caps_of_an_account_that_bought_nothing_follow_its_contract(place: P
         ledger.reserve(release("a", cost(1.0, REPLACE, "person")))
         asked = Account("shop", "person", REPLACE, 5.0, 1e-5)
         assert ledger.ensure_account(asked).epsilon_cap == 2
-        assert ledger.unheeded(asked) is None, "the contract has said so before"
+        assert ledger.with_other_caps(asked) is None, "the contract has said so before"
         ledger.verify()
 
 

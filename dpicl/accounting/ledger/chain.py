@@ -2,7 +2,7 @@
 
     hash_n = HMAC(key, n, hash_(n-1), kind_n, content_n)
 
-Without the key nobody can write a record that fits, and the records alone say what the other
+Without the key no record that fits can be written, and the records alone say what the other
 tables must hold; `verify` compares all of them. One lock serialises all changes: the end of the chain.
 """
 
@@ -116,7 +116,7 @@ class Change:
         self.end, self.appended = Head(), False
 
     def lock(self, *release_ids: str) -> Head:
-        """The end of the chain, checked against the anchor, the key, the accounts and these releases; nobody moves it until the transaction ends.
+        """The end of the chain, checked against the anchor, the key, the accounts and these releases; it is locked until the transaction ends.
 
         Call it before anything is read that a change hangs on.
 

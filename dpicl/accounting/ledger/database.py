@@ -66,7 +66,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """The same, and all its questions see one state; nobody waits for it."""
+        """The same, and all its queries see one state; it blocks no writer."""
         options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self.reading() as connection:
             yield connection.execution_options(**options) if connection.dialect.name == "postgresql" else connection
@@ -134,7 +134,7 @@ def _prepare(connection: Any, _: Any) -> None:
 
 
 def _into_wal(connection: Any) -> None:
-    """Where several turn a new ledger over at once, SQLite refuses some without making them wait."""
+    """Where several processes switch a new ledger to WAL at once, SQLite refuses some without making them wait."""
     until = time.monotonic() + _WAIT_SECONDS
     while True:
         try:

@@ -87,15 +87,12 @@ def keyed_hash(key: bytes, *parts: str | bytes | int) -> str:
     """HMAC-SHA256 of a list of parts, 64 hexadecimal digits."""
     message = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:
-        kind, content = _tagged(part)
+        if isinstance(part, bytes):
+            kind, content = b"b", part
+        else:
+            kind, content = (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())
         message.update(kind + len(content).to_bytes(8, "big") + content)
     return message.hexdigest()
-
-
-def _tagged(part: str | bytes | int) -> tuple[bytes, bytes]:
-    if isinstance(part, bytes):
-        return b"b", part
-    return (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())
 
 
 def content_version(key: bytes, digest: bytes) -> str:
@@ -114,7 +111,7 @@ def release_id(
     neighbours: Neighbours,
     period: str,
 ) -> str:
-    """The name of a release: the same for ever, whoever asks and whatever the rows; a new `period` is a new release."""
+    """The name of a release: always the same, whatever the rows; a new `period` is a new release."""
     described = canonical(parameters)
     version = str(mechanism_version)
     return keyed_hash(key, "release by period", account, mechanism, version, described, contract_digest, neighbours.value, period)
@@ -131,7 +128,7 @@ def earlier_release_id(
     contract_digest: str,
     neighbours: Neighbours,
 ) -> str:
-    """What a release was called when its name held a version of the rows: those that were made then are found by it."""
+    """What a release was called when its name held a version of the rows: earlier releases are looked up by it."""
     described = canonical(parameters)
     version = str(mechanism_version)
     return keyed_hash(key, "release", account, content_version, mechanism, version, described, contract_digest, neighbours.value, "")

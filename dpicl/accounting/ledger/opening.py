@@ -2,8 +2,8 @@
 
 Unit        one per account, set at its first charge; an account of clients only takes its contract's.
 Neighbours  one relation per account, set at its first charge.
-Guarantee   one account per data asset: an address that is bound to an account pays there, whoever names it
-            otherwise. A contract lowers a cap and never raises one.
+Guarantee   one account per data asset: an address that is bound to an account pays there, under whatever name
+            a contract knows it. A contract lowers a cap and never raises one.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Caps = tuple[float | None, float]
 _CAPS = ("epsilon_cap", "delta_cap")
 
 
-def find(connection: Connection, asked: Account, addresses: Sequence[str], *, named: bool) -> tuple[Account | None, list[str]]:
+def find(connection: Connection, declared: Account, addresses: Sequence[str], *, named: bool) -> tuple[Account | None, list[str]]:
     """The account that is open for these rows, None where none is; and the addresses that are not bound to it yet.
 
     Raises:
         PrivacyError: the rows belong to several accounts, to another than the one that is named, or to one that a benchmark cannot have.
     """
     payers = payers_at(connection, addresses)
-    if asked.benchmark:
-        _check_never_charged(connection, asked, payers)
-        return _stored(connection, asked.name), []
-    own = payer_of(connection, asked.name)
+    if declared.benchmark:
+        _check_never_charged(connection, declared, payers)
+        return _stored(connection, declared.name), []
+    own = payer_of(connection, declared.name)
     if named and payers - {own}:
         raise PrivacyError(
             f"account {own!r}: its rows belong to account {min(payers - {own})!r}; expected `account: {min(payers - {own})}`"
@@ -68,27 +68,27 @@ def _stored(connection: Connection, name: str) -> Account | None:
     return None if row is None else rows.account_value(row)
 
 
-def _check_never_charged(connection: Connection, asked: Account, payers: set[str]) -> None:
+def _check_never_charged(connection: Connection, declared: Account, payers: set[str]) -> None:
     charged = sorted(name for name in payers if not is_unused(connection, members_of(connection, name)))
     if charged:
         raise PrivacyError(
-            f"{asked.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
+            f"{declared.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
             f"expected `budget: {{epsilon: CAP}}` in place of `benchmark: true`"
         )
 
 
-def agrees(connection: Connection, key: bytes, stored: Account, asked: Account) -> bool:
-    """Whether nothing is to be changed; refuses what cannot be.
+def agrees(connection: Connection, key: bytes, stored: Account, declared: Account) -> bool:
+    """Whether the contract changes nothing; refuses what cannot be changed.
 
     Raises:
         PrivacyError: the account protects something else.
     """
-    return _wanted(connection, key, stored, asked) == stored
+    return _wanted(connection, key, stored, declared) == stored
 
 
-def agreed(change: Change, stored: Account, asked: Account) -> Account:
+def agreed(change: Change, stored: Account, declared: Account) -> Account:
     """The account as a contract may have it; the chain is locked."""
-    wanted = _wanted(change.connection, change.key, stored, asked)
+    wanted = _wanted(change.connection, change.key, stored, declared)
     if wanted != stored:
         verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
         changed = {name: value for name, value in asdict(wanted).items() if value != getattr(stored, name)}
@@ -100,32 +100,32 @@ def agreed(change: Change, stored: Account, asked: Account) -> Account:
     return wanted
 
 
-def _wanted(connection: Connection, key: bytes, stored: Account, asked: Account) -> Account:
-    asked = replace(asked, name=stored.name)
-    if asked.benchmark != stored.benchmark:
-        rows.check_same(stored, asked, but=_CAPS)
+def _wanted(connection: Connection, key: bytes, stored: Account, declared: Account) -> Account:
+    declared = replace(declared, name=stored.name)
+    if declared.benchmark != stored.benchmark:
+        rows.check_same(stored, declared, but=_CAPS)
     if is_unused(connection, members_of(connection, stored.name)):
         if not is_decided(connection, key, stored.name):
-            return asked
-        return replace(asked, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
-    if stored.unit == CLIENT and asked.unit != CLIENT and asked.neighbours is Neighbours.REPLACE_ONE:
-        stored = replace(stored, unit=asked.unit)
-    rows.check_same(stored, asked, but=_CAPS)
+            return declared
+        return replace(declared, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
+    if stored.unit == CLIENT and declared.unit != CLIENT and declared.neighbours is Neighbours.REPLACE_ONE:
+        stored = replace(stored, unit=declared.unit)
+    rows.check_same(stored, declared, but=_CAPS)
     if stored.benchmark:
-        rows.check_same(stored, asked)
+        rows.check_same(stored, declared)
         return stored
-    if is_known(connection, key, stored.name, (asked.epsilon_cap, asked.delta_cap)):
+    if is_known(connection, key, stored.name, (declared.epsilon_cap, declared.delta_cap)):
         return stored
-    return _lowered(stored, asked)
+    return _lowered(stored, declared)
 
 
-def _lowered(stored: Account, asked: Account) -> Account:
+def _lowered(stored: Account, declared: Account) -> Account:
     """The smaller of both caps; a delta of 0 in a contract says nothing of it."""
-    assert stored.epsilon_cap is not None and asked.epsilon_cap is not None
-    deltas = [delta for delta in (stored.delta_cap, asked.delta_cap) if delta]
+    assert stored.epsilon_cap is not None and declared.epsilon_cap is not None
+    deltas = [delta for delta in (stored.delta_cap, declared.delta_cap) if delta]
     return replace(
         stored,
-        epsilon_cap=min(stored.epsilon_cap, asked.epsilon_cap),
+        epsilon_cap=min(stored.epsilon_cap, declared.epsilon_cap),
         delta_cap=min(deltas) if stored.delta_cap else 0.0,
     )
 
@@ -140,12 +140,12 @@ def check_pays(connection: Connection, name: str) -> None:
         raise PrivacyError(f"account {name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
 
 
-def opened(change: Change, asked: Account) -> Account:
+def opened(change: Change, declared: Account) -> Account:
     """A new account; the chain is locked."""
-    row = rows.account_row(asked)
+    row = rows.account_row(declared)
     change.connection.execute(insert(accounts).values(row))
     change.append("opened", row)
-    return asked
+    return declared
 
 
 def bind(change: Change, name: str, addresses: Sequence[str]) -> None:

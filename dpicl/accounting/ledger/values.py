@@ -76,7 +76,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Entry:
-    """A release in the ledger: what it bought, and when."""
+    """A release in the ledger: what it was charged, and when."""
 
     release: Release
     reserved_utc: str
