@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 from dpicl.errors import PrivacyError
@@ -59,6 +60,14 @@ class Guarantee:
     def __post_init__(self) -> None:
         if not (self.epsilon >= 0 and 0 <= self.delta < 1):
             raise PrivacyError(f"a guarantee needs epsilon >= 0 and 0 <= delta < 1, got epsilon={self.epsilon}, delta={self.delta}")
+
+
+def pure_guarantee(
+    kind: str, epsilon: Fraction | None, *parameters: tuple[str, float | int | str], neighbours: Neighbours, unit: str
+) -> Guarantee:
+    """Of one event at delta = 0, with its further parameters; epsilon None is infinite."""
+    cost = math.inf if epsilon is None else float(epsilon)
+    return Guarantee(cost, 0.0, neighbours, unit, Event(kind, (("epsilon", cost), *parameters)))
 
 
 def compose_sequential(guarantees: Sequence[Guarantee]) -> Guarantee:

@@ -1,6 +1,6 @@
 """Disjoint subsets: every row draws on its own whether it takes part, and in which subset.
 
-Trust       Central: the curator draws; who fell where stays secret.
+Trust       Central: the curator draws; which row fell where stays secret.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
 Guarantee   none spent. One row stands in one subset at most, and no other row's place depends on

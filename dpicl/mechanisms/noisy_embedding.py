@@ -102,7 +102,7 @@ class EmbeddingNoise:
             ParameterError: without noise there is no price.
         """
         if self.variance is None:
-            raise ParameterError("sigma", "None", "noise, where a cost is asked for")
+            raise ParameterError("sigma", "None", "noise, where a cost is stated")
         return discrete_gaussian(variance=self.variance, squared_sensitivity=self.squared_movement, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
 
 

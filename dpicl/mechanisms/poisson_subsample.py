@@ -1,6 +1,6 @@
 """Poisson subsampling: every row enters on its own with a public rational rate.
 
-Trust       Central: the curator draws; who was drawn stays secret.
+Trust       Central: the curator draws; which rows were drawn stays secret.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
 Guarantee   none spent; amplifies what runs on the sample (`accounting.amplification`).

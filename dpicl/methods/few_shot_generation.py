@@ -162,7 +162,7 @@ def _elect(contract: TextContract, text: Text, token: int, elections: int, votes
         sums = votes.sums[LIKELIEST : LIKELIEST + 1]
         if not test.are_below(sums, drawing.threshold, noises, text.stream("test", token)).any():
             return LIKELIEST, False
-    return drawing.noise.token.elect(votes.sums, text.stream("token", token)), True
+    return drawing.noise.token.select(votes.sums, text.stream("token", token)), True
 
 
 def write_public(contract: TextContract, unit: Unit, writer: GeneratorModel) -> Demonstrations:

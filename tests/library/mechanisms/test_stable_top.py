@@ -160,7 +160,7 @@ def test_without_noise_the_widest_gap_decides_and_nothing_is_withheld() -> None:
     assert exact.choose({"a": 1, "b": 0}, draws, draws) == ("a",)
     assert exact.choose({}, draws, draws) == ()
     for rule in (exact, replace(exact, size_epsilon=Fraction(1)), replace(exact, test_epsilon=Fraction(1))):
-        with pytest.raises(ParameterError, match="expected noise, where a cost is asked for"):
+        with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
             rule.event()
 
 
