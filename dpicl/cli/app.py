@@ -219,7 +219,7 @@ def main() -> None:
     except TyperException as error:
         _refuse_usage(error)
     except DpiclError as error:
-        _refuse(error.told)
+        _refuse(error.message)
     except OSError as error:
         name = Path(str(error.filename)).name if error.filename else ""
         _refuse(f"{name}: {error.strerror}" if name else error.strerror or type(error).__name__)

@@ -11,15 +11,13 @@ import hashlib
 import hmac
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import LedgerRefusedError, ParameterError
-from dpicl.files.durable import sync_folder
+from dpicl.files.durable import write_new
 from dpicl.randomness import system_stream
 
 KEY_BYTES = 32
@@ -33,29 +31,14 @@ def load_key(path: Path) -> bytes:
         LedgerRefusedError: the file is not a key, or others than its owner may use it.
     """
     if not path.exists():
-        _make_key(path)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_new(path, system_stream().bytes(KEY_BYTES))
     key, mode = path.read_bytes(), path.stat().st_mode & 0o777
     if mode & 0o077:
         raise LedgerRefusedError(f"{path}: mode {mode:04o} lets others use the secret key; expected 0600")
     if len(key) != KEY_BYTES:
         raise LedgerRefusedError(f"{path}: {len(key)} bytes are no secret key; expected {KEY_BYTES}")
     return key
-
-
-def _make_key(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(system_stream().bytes(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(name, path)
-        sync_folder(path.parent)
-    except FileExistsError:
-        pass
-    finally:
-        Path(name).unlink()
 
 
 def canonical(content: Any) -> str:

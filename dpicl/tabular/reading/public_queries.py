@@ -10,7 +10,7 @@ import pyarrow as pa
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import QueryFile
 from dpicl.errors import SourceError
-from dpicl.files.place import below
+from dpicl.files.bounded import below
 from dpicl.tabular.reading.read import read_table
 
 
