@@ -32,7 +32,7 @@ from dpicl.engine.settings import Settings
 from dpicl.lm.models import BUNDLED, open_scorer
 from dpicl.lm.requests import CONTINUATIONS, Scorer
 from dpicl.lm.spec import ModelSpec
-from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, tabular_answers, unit_of
+from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell
 from dpicl.tabular.reading.source import load_source
@@ -52,12 +52,8 @@ CLAUSE_END = re.compile(r"[.,;:] | and ")
 def prompts_of(method: MethodName, split: SplitTable, contract: Contract, seed: int) -> dict[Cell, list[str]]:
     """The in-context prompts of one unit, as its flow sends them."""
     unit, draws = unit_of(method, contract.name, seed, EPSILONS, (SHOTS,), (), False, Options()), draws_for(contract, seed)
-    if method == "ldp_tabicl":
-        collected = ldp_tabicl.collect(split.train, contract, unit, draws)
-        found = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collected, unit, draws), collected, split.queries, contract, unit, draws)
-    else:
-        groups = gdp_tabicl.subsample_and_group(split.train, contract, unit, draws)
-        found = gdp_tabicl.serialise(gdp_tabicl.aggregate(split.train, groups, contract, unit, draws), split.queries, contract)
+    released = tabular(method).in_memory(split.train, contract, unit, draws)
+    found = tabular(method).prompts(released, split.queries, contract, unit, draws)
     return {cell: texts for cell, texts in found.items() if cell.system == "icl"}
 
 

@@ -24,7 +24,7 @@ from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.local.tree_attention import NAME
 from dpicl.lm.local.tree_reader import LEAST_SAVING, read_shared
-from dpicl.methods import Options, ldp_tabicl, unit_of
+from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import split_table
@@ -128,8 +128,8 @@ def local_prompts(figures: Figures) -> None:
     split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
     unit = unit_of("ldp_tabicl", "adult", 0, (10.0,), (1, 2, 4, 8), (), False, Options())
     draws = draws_for(contract, 0)
-    collections = ldp_tabicl.collect(split.train, contract, unit, draws)
-    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit, draws), collections, split.queries, contract, unit, draws)
+    method = tabular("ldp_tabicl")
+    prompts = method.prompts(method.in_memory(split.train, contract, unit, draws), split.queries, contract, unit, draws)
     with tempfile.TemporaryDirectory() as folder:
         texts = [text for part in prompts.values() for text in part[:40]]
         scorer = TransformersScorer(str(build_tiny_model(Path(folder), texts)), device="cpu")

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli.options import MANY, PERIOD, split_values
-from dpicl.cli.terminal import console
+from dpicl.cli.terminal import MANY, PERIOD, console, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -33,9 +32,10 @@ def run(
     model: Annotated[
         str | None, typer.Option(help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.")
     ] = None,
-    writer: Annotated[
-        str | None, typer.Option(help="The local model that reads private texts and writes demonstrations. Default: --model.")
+    generator: Annotated[
+        str | None, typer.Option(help="The local model that reads private texts and generates demonstrations. Default: --model.")
     ] = None,
+    writer: Annotated[str | None, typer.Option(hidden=True, help="Earlier name of --generator.")] = None,
     run_id: Annotated[str | None, typer.Option(help="Name of the run's folder. Default: made from the current time.")] = None,
     resume: Annotated[str | None, typer.Option(help="Resume this run; only missing stages are done.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster. Default: one per core.")] = None,
@@ -55,7 +55,8 @@ def run(
         "sampling_rates": sampling_rates,
     }
     changes: dict[str, Any] = {name: split_values(text) for name, text in wanted.items() if text is not None}
-    changes |= {name: value for name, value in (("queries", queries), ("model", model), ("writer", writer)) if value is not None}
+    single = {"queries": queries, "model": model, "generator": generator, "writer": writer}
+    changes |= {name: value for name, value in single.items() if value is not None}
     if resume is not None:
         if pipeline or changes or run_id or period:
             raise DpiclError("--resume uses the run's own plan; expected no pipeline and no other option")
@@ -65,7 +66,7 @@ def run(
     if dry_run:
         from dpicl.cli.budget import print_quotes
 
-        print_quotes(pipeline, changes, console, period=period)
+        print_quotes(pipeline, changes, period=period)
         return
     folder = run_with_progress(pipeline, changes, run_id, resume=resume is not None, workers=workers, console=console, period=period)
     console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)

@@ -38,7 +38,7 @@ def run_with_progress(
         DpiclError: something was refused or failed, told in one sentence.
     """
     prepare_environment(console_level="CRITICAL")
-    from dpicl.cli.budget import print_unheeded  # after the environment: all of these import the orchestrator
+    from dpicl.cli.budget import warn_of_caps  # after the environment: all of these import the orchestrator
     from dpicl.engine.plan import make_plan
     from dpicl.engine.quote import accounts_of
     from flows.runtime import runtime
@@ -49,7 +49,7 @@ def run_with_progress(
     if not units:
         _report_only(folder)
         return folder
-    print_unheeded(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings, console)
+    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
     with _progress(folder, console) as say:
         say("starting the orchestrator and the workers")
         with _one_sentence(folder.name), runtime(workers):

@@ -23,8 +23,7 @@ from prometheus_client.registry import Collector
 from rich.console import Console
 
 import dpicl
-from dpicl.cli.ledger_facts import AccountFacts, LedgerReader
-from dpicl.cli.run_facts import TOKENS, RunFacts, RunReader
+from dpicl.cli.facts import TOKENS, AccountFacts, LedgerReader, RunFacts, RunReader
 from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError

@@ -88,9 +88,9 @@ def cli_page() -> str:
         if hasattr(command, "commands"):
             continue
         hints = typing.get_type_hints(command.callback)
-        rows = [_parameter(parameter, hints) for parameter in command.params if parameter.name in hints]
+        rows = [_parameter(parameter, hints) for parameter in command.params if parameter.name in hints and not parameter.hidden]
         page += _table(("argument or option", "takes", "if left out", "what it is"), rows) if rows else "It takes no options.\n\n"
-    return page + "`python -m dpicl.client --help` and `python -m tools.training --help` tell the options of these two programs.\n"
+    return page + "`python -m dpicl.client --help` and `python -m tools.training --help` list the options of these two programs.\n"
 
 
 # Declarations: contracts and pipelines.
@@ -137,9 +137,15 @@ def _default(key: str, schema: Schema, part: Schema) -> str:
 
 def _part(name: str, part: Schema, level: int) -> str:
     """The section of one type: its docstring and a table of its keys."""
-    said = meanings(models()[name])
+    kind = models()[name]
+    descriptions, earlier = meanings(kind), getattr(kind, "earlier", {})
     rows = [
-        [_code(key), _kind(schema), _default(key, schema, part), said.get(key) or schema.get("description", "")]
+        [
+            _code(key),
+            _kind(schema),
+            _default(key, schema, part),
+            (descriptions.get(key) or schema.get("description", "")) + (f" Earlier name: `{earlier[key]}`." if key in earlier else ""),
+        ]
         for key, schema in part.get("properties", {}).items()
     ]
     return f"{'#' * level} {name}\n\n{_prose(part.get('description'))}\n\n" + _table(("key", "takes", "if left out", "what it is"), rows)

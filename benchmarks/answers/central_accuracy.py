@@ -13,8 +13,9 @@ from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
 from dpicl.engine.settings import Settings
 from dpicl.evaluation import Metrics, majority
-from dpicl.methods import Options, gdp_tabicl, mst_tabicl, tabular_answers, unit_of
+from dpicl.methods import Options, mst_tabicl, tabular, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
+from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.central.levels import row_encoding, row_levels
 from dpicl.tabular.reading.source import load_source
@@ -35,7 +36,8 @@ def _unit(method: str, contract: Contract, seed: int, *epsilons: float) -> Unit:
 def _measured(contract: Contract, split: SplitTable, seed: int) -> Mapping[str, Metrics]:
     draws, unit = draws_for(contract, seed), _unit("mst_tabicl", contract, seed, EPSILON)
     drawn = mst_tabicl.model_rows(mst_tabicl.count(split.train, contract, unit, draws), contract, draws)
-    central = gdp_tabicl.baselines(split.train, split.test, contract, _unit("gdp_tabicl", contract, seed, EPSILON, inf), draws)
+    central_unit = _unit("gdp_tabicl", contract, seed, EPSILON, inf)
+    central = tabular("gdp_tabicl").baselines(Released({}), split.train, split.test, contract, central_unit, draws)
     encoding, truth = row_encoding(contract), ReleasedRows(row_levels(split.train, contract))
     return {
         "rows": mst_tabicl.baselines(drawn, split.test, contract, unit)[Cell("lr", EPSILON)],

@@ -11,7 +11,7 @@ from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
 from dpicl.engine.settings import Settings
 from dpicl.evaluation import Metrics, majority
-from dpicl.methods import Options, ldp_tabicl, tabular_answers, unit_of
+from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.pipeline import Cell, Unit
@@ -34,14 +34,15 @@ WAYS = {
 
 
 def _unit(contract: Contract, seed: int) -> Unit:
-    options = Options(ldp_tabicl=LdpOptions(also=WAYS))
+    options = Options(ldp_tabicl=LdpOptions(variants=WAYS))
     return unit_of("ldp_tabicl", contract.name, seed, EPSILONS, (1,), (), True, options)
 
 
 def _fitted(contract: Contract, split: SplitTable, seed: int) -> dict[Cell, Metrics]:
     unit, draws = _unit(contract, seed), draws_for(contract, seed)
-    rows = ldp_tabicl.reconstruct(ldp_tabicl.collect(split.train, contract, unit, draws), unit, draws)
-    return ldp_tabicl.baselines(rows, split.test, contract, unit)
+    method = tabular("ldp_tabicl")
+    released = method.in_memory(split.train, contract, unit, draws)
+    return method.baselines(released, None, split.test, contract, unit, draws)
 
 
 def _means(contract: Contract, split: SplitTable) -> dict[Cell, tuple[float, float]]:

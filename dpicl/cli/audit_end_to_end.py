@@ -1,8 +1,7 @@
-"""`dpicl audit end-to-end`: claims, mutants and bounds as a table, and end-to-end.json."""
+"""`dpicl audit end-to-end`: claims, mutants and bounds as a table, and in end-to-end.json."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,44 +11,27 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from dpicl.audit.end_to_end.bounds import WRONG, Bound, named_bound
 from dpicl.audit.end_to_end.draws import cells
 from dpicl.audit.end_to_end.mutants import MUTANTS, caught
 from dpicl.audit.end_to_end.suite import CLAIMS
+from dpicl.cli.audit import write_json
+from dpicl.cli.terminal import console, new_table, say
 from dpicl.processes import fork_server
 
 RUNS = 4000
-"""On each side of a cell, where nobody says otherwise."""
+"""On each side of a cell, by default."""
 _SHOWN = 3
-"""Sentences of a broken claim."""
+"""Counterexamples of a broken claim."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A claim with what breaks it, or a mutant with what gives it away."""
+    """A claim with its counterexamples, or a mutant with the evidence against it."""
 
     name: str
-    told: tuple[str, ...]
+    evidence: tuple[str, ...]
     seconds: float
-
-    @staticmethod
-    def of(name: str, check: Callable[[], list[str]]) -> Checked:
-        """Check it now."""
-        started = time.monotonic()
-        return Checked(name, tuple(check()), round(time.monotonic() - started, 3))
-
-
-def checked_claims() -> Iterator[Checked]:
-    """Every exact claim."""
-    return (Checked.of(name, claim) for name, claim in CLAIMS.items())
-
-
-def checked_mutants() -> Iterator[Checked]:
-    """Every mutant, by the claim that has to catch it."""
-    return (Checked.of(name, partial(caught, mutant)) for name, mutant in MUTANTS.items())
 
 
 @contextmanager
@@ -60,37 +42,29 @@ def bounds(runs: int) -> Iterator[Iterable[Bound]]:
         yield pool.map(partial(named_bound, runs=runs), names)
 
 
-def audit_end_to_end(*, runs: int, folder: Path, console: Console) -> bool:
-    """Check all claims and mutants, bound every cell, show and write what was found; whether all passed."""
-    claims = [_show(found, "holds", "BROKEN", console) for found in checked_claims()]
-    mutants = [_show(found, "NOT CAUGHT", "caught", console) for found in checked_mutants()]
-    with bounds(runs) as found:
-        bounded = list(found)
-    console.print(_table(bounded))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "end-to-end.json"
-    content = {"wrong": WRONG, **{name: [asdict(one) for one in some] for name, some in _named(claims, mutants, bounded).items()}}
-    path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-    console.print(f"written: {path}", highlight=False, soft_wrap=True)
-    return not any(claim.told for claim in claims) and all(mutant.told for mutant in mutants) and all(one.holds for one in bounded)
-
-
-def _named(claims: list[Checked], mutants: list[Checked], bounded: list[Bound]) -> dict[str, list[Checked] | list[Bound]]:
-    return {"claims": claims, "mutants": mutants, "bounds": bounded}
-
-
-def _show(found: Checked, quiet: str, told: str, console: Console) -> Checked:
-    verdict, broken = (told, found.told[:_SHOWN]) if found.told else (quiet, ())
-    console.print(f"{found.name}: {verdict}, {found.seconds:.1f} s", highlight=False, soft_wrap=True)
-    for sentence in broken if told == "BROKEN" else ():
-        console.print(f"  {sentence}", highlight=False, markup=False, soft_wrap=True)
-    return found
-
-
-def _table(bounded: list[Bound]) -> Table:
+def audit_end_to_end(*, runs: int, folder: Path) -> bool:
+    """Check all claims and mutants, bound every cell, print and write the results; whether all passed."""
+    claims, mutants = [], []
+    for name, claim in CLAIMS.items():
+        claims.append(_check(name, claim, "BROKEN", "holds"))
+        say(*(f"  {counterexample}" for counterexample in claims[-1].evidence[:_SHOWN]))
+    for name, mutant in MUTANTS.items():
+        mutants.append(_check(name, partial(caught, mutant), "caught", "NOT CAUGHT"))
+    with bounds(runs) as bounded_cells:
+        bounded = list(bounded_cells)
     sure = f"at least, {1 - WRONG:.0%} sure of all"
-    table = Table("method and neighbours", "stated epsilon", "delta", sure, "", "runs a side", "ms a run", box=None, header_style="bold")
-    for one in bounded:
-        verdict, each = "holds" if one.holds else "EXCEEDED", f"{500 * one.seconds / one.runs:.1f}"
-        table.add_row(one.cell, f"{one.stated:.3f}", f"{one.delta:.2g}", f"{one.at_least:.3f}", verdict, f"{one.runs}", each)
-    return table
+    table = new_table("method and neighbours", "stated epsilon", "delta", sure, "", "runs a side", "ms a run")
+    for bound in bounded:
+        verdict, each = "holds" if bound.holds else "EXCEEDED", f"{500 * bound.seconds / bound.runs:.1f}"
+        table.add_row(bound.cell, f"{bound.stated:.3f}", f"{bound.delta:.2g}", f"{bound.at_least:.3f}", verdict, f"{bound.runs}", each)
+    console.print(table)
+    results: dict[str, list[Checked] | list[Bound]] = {"claims": claims, "mutants": mutants, "bounds": bounded}
+    write_json(folder / "end-to-end.json", {"wrong": WRONG, **{name: [asdict(one) for one in some] for name, some in results.items()}})
+    return not any(claim.evidence for claim in claims) and all(mutant.evidence for mutant in mutants) and all(one.holds for one in bounded)
+
+
+def _check(name: str, check: Callable[[], list[str]], with_evidence: str, without: str) -> Checked:
+    started = time.monotonic()
+    checked = Checked(name, tuple(check()), round(time.monotonic() - started, 3))
+    say(f"{name}: {with_evidence if checked.evidence else without}, {checked.seconds:.1f} s")
+    return checked

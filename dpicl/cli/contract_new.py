@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from rich.console import Console
 
-from dpicl.cli.contract_ask import Defaults, ask_contract
+from dpicl.cli.contract_ask import ask_contract
+from dpicl.cli.terminal import say
 from dpicl.contract.draft import Draft, assemble
 from dpicl.contract.draft_rows import columns_of_rows
 from dpicl.contract.draft_schema import columns_of_schema
@@ -23,8 +23,8 @@ from dpicl.tabular.reading.read import read_text_table
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the command line says of a new contract; `label` and `positive` may be left to the questions."""
+class NewContract:
+    """The command line of `contract new`; with `ask`, `label` and `positive` may be empty."""
 
     file: Path
     name: str | None
@@ -34,56 +34,46 @@ class Wanted:
     schema: Path | None
     ask: bool
 
-    @property
-    def origin(self) -> str:
-        """What says bounds and categories; the rows themselves if empty."""
-        return " and ".join([*([self.schema.name] if self.schema else []), *(["answers"] if self.ask else [])])
 
-
-def print_new(wanted: Wanted, settings: Settings, console: Console) -> None:
-    """Write a first contract into the folder of contracts, and say what to do with it.
+def write_contract(wanted: NewContract, settings: Settings) -> None:
+    """Write a first contract into the folder of contracts, and print what to do with it.
 
     Raises:
-        DpiclError: a file cannot be read, a name or value breaks a rule, or there is such a contract.
+        DpiclError: a file cannot be read, a name or value breaks a rule, or the contract exists.
         typer.Abort: the questions were not answered to their end; nothing is written.
     """
     name = wanted.name or re.sub("[^a-z0-9]+", "_", wanted.file.name.split(".")[0].lower()).strip("_")
     if name in settings.contract_names():
-        raise ParameterError("name", name, "another name: there is such a contract; give one with --name")
-    below = _below_data(wanted.file, settings)
-    made = _asked(wanted, name, below) if wanted.ask else _drafted(wanted, name, below, settings)
-    made.check()
+        raise ParameterError("name", name, "another name: this contract exists; give one with --name")
+    draft = _draft(wanted, name, settings)
+    draft.check()
     out = settings.own_contracts() / f"{name}.yaml"
-    mode = PRIVATE_MODE if made.looked else PUBLIC_MODE  # a draft by a look tells of rows
-    publish(out, lambda file: file.write(made.text.encode()), mode=mode)
-    for line in (_counted(made, out), _advice(made, wanted), _next(made, out)):
-        console.print(line, highlight=False, soft_wrap=True)
+    mode = PRIVATE_MODE if draft.looked else PUBLIC_MODE  # a draft from the rows discloses some of them
+    publish(out, lambda file: file.write(draft.text.encode()), mode=mode)
+    kind, count = "draft" if draft.looked or draft.open_count else "contract", len(draft.ignored)
+    ignored = f"; {count} {'column is' if count == 1 else 'columns are'} left out under `ignore`" if count else ""
+    say(f"{out}: a {kind} of {len(draft.columns)} columns{ignored}", _advice(draft, wanted.file.name))
+    say(f"next: dpicl contract check {out}; dpicl protect {name} --epsilon {draft.epsilon:g} --shots 2 --out demos.jsonl")
 
 
-def _below_data(file: Path, settings: Settings) -> str:
-    """Where the rows are, as a contract says it; the file is not opened."""
-    place = settings.data / file if settings.data and not file.is_absolute() else file
-    if settings.data is None or not place.resolve().is_relative_to(settings.data.resolve()):
-        raise ParameterError("file", file.name, "a file below the folder that DPICL_DATA names")
-    return place.resolve().relative_to(settings.data.resolve()).as_posix()
-
-
-def _asked(wanted: Wanted, name: str, below: str) -> Draft:
-    known, ignored = columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], ())
-    defaults = Defaults(wanted.label, ",".join(wanted.positive) or None, wanted.epsilon)
-    return ask_contract(known, ignored, defaults, name=name, file=below, origin=wanted.origin)
-
-
-def _drafted(wanted: Wanted, name: str, below: str, settings: Settings) -> Draft:
+def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
+    if settings.data is None or not (place := (settings.data / wanted.file).resolve()).is_relative_to(settings.data.resolve()):
+        raise ParameterError("file", wanted.file.name, "a file below the folder that DPICL_DATA names")
+    file = place.relative_to(settings.data.resolve()).as_posix()
+    columns, ignored = columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], ())
+    origin = " and ".join([*([wanted.schema.name] if wanted.schema else []), *(["answers"] if wanted.ask else [])])
+    if wanted.ask:
+        positive = ",".join(wanted.positive) or None
+        return ask_contract(
+            columns, ignored, label=wanted.label, positive=positive, epsilon=wanted.epsilon, name=name, file=file, origin=origin
+        )
     if wanted.label is None or not wanted.positive:
         raise DpiclError(
             "name the column to predict by --label and its values that count as Yes by --positive, or answer questions with --ask"
         )
-    if wanted.schema:
-        columns, ignored = columns_of_schema(wanted.schema, wanted.file.name)
-    else:
-        columns, ignored = columns_of_rows(_rows(Path(settings.data or "", below)), wanted.label, below)
-    others = {"name": name, "file": below, "epsilon": read_epsilon(wanted.epsilon), "origin": wanted.origin, "ignored": ignored}
+    if not wanted.schema:
+        columns, ignored = columns_of_rows(_rows(place), wanted.label, file)
+    others = {"name": name, "file": file, "epsilon": read_epsilon(wanted.epsilon), "origin": origin, "ignored": ignored}
     return assemble(columns, wanted.label, wanted.positive, (wanted.schema or wanted.file).name, **others)
 
 
@@ -95,29 +85,18 @@ def _rows(path: Path) -> pa.Table:
     return pa.table({name: as_text(table.column(name), name, path.name) for name in table.column_names})
 
 
-def _counted(made: Draft, out: Path) -> str:
-    kind = "draft" if made.looked or made.open_count else "contract"
-    ignored = (
-        f"; {len(made.ignored)} {'column is' if len(made.ignored) == 1 else 'columns are'} left out under `ignore`" if made.ignored else ""
-    )
-    return f"{out}: a {kind} of {len(made.columns)} columns{ignored}"
-
-
-def _advice(made: Draft, wanted: Wanted) -> str:
+def _advice(draft: Draft, file: str) -> str:
     """Whether rows were looked at, and what is to be replaced by public knowledge."""
-    if made.looked:
+    if draft.looked:
         return (
-            f"It was made by looking at the rows of {wanted.file.name}. Replace every line marked LOOKED by what is publicly known, and "
+            f"It was made by looking at the rows of {file}. Replace every line marked LOOKED by what is publicly known, and "
             "take `draft: true` out; until then nothing is released by it."
         )
-    unseen = f"No row of {wanted.file.name} was looked at."
-    if made.open_count:
+    unseen = f"No row of {file} was looked at."
+    if draft.open_count:
+        columns = "1 column" if draft.open_count == 1 else f"{draft.open_count} columns"
         return (
-            f"{unseen} What {made.open_count} of the columns may hold is not known yet: write what is publicly known in every line "
-            f"marked FILL IN; until then the contract is refused."
+            f"{unseen} Bounds or categories of {columns} are not known yet: write what is publicly known in every line "
+            "marked FILL IN; until then the contract is refused."
         )
-    return f"{unseen} Bounds and categories are those of {made.origin}: replace what somebody read off rows by what is publicly known."
-
-
-def _next(made: Draft, out: Path) -> str:
-    return f"next: dpicl contract check {out}; dpicl protect {made.name} --epsilon {made.epsilon:g} --shots 2 --out demos.jsonl"
+    return f"{unseen} Bounds and categories are those of {draft.origin}: replace any that were read off rows by what is publicly known."

@@ -1,6 +1,6 @@
 """Commands of other packages, by the entry-point group `dpicl.commands`: a name, and a function or app of Typer.
 
-`flows` contributes those that need Prefect. One whose packages are not installed is not shown; typed, it says what it needs.
+`flows` contributes those that need Prefect. One whose packages are not installed is hidden, and its error says what it needs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def contribute(app: typer.Typer, *names: str) -> None:
 
 
 def others() -> list[str]:
-    """Names that packages besides `flows` contribute."""
+    """Names of commands that packages other than `flows` contribute."""
     return sorted(entry_points(group=GROUP).names - set(SHIPPED))
 
 
@@ -55,7 +55,7 @@ def _loaded(name: str) -> Any:
 
 
 def _missing(error: Exception) -> Callable[[typer.Context], None]:
-    """A command that only says why it is not there."""
+    """A command that only raises why it is missing."""
 
     def missing(_context: typer.Context) -> None:
         raise error

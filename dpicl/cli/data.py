@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from dpicl.cli.options import MANY, split_values
-from dpicl.cli.terminal import INTERRUPTED, console
+from dpicl.cli.terminal import INTERRUPTED, MANY, console, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
-contract_app = typer.Typer(help="Check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
+contract_app = typer.Typer(help="Write, check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
 data_app = typer.Typer(help="List, fetch and publish the data sets that the contracts name.", no_args_is_help=True)
 
 
@@ -25,20 +24,20 @@ def new_contract(
     ] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask for columns, bounds and categories; with --schema, for what it lacks.")] = False,
     label: Annotated[str | None, typer.Option(help="The column to predict; --ask asks for it.")] = None,
-    positive: Annotated[str | None, typer.Option(help=f"Its values that count as Yes: {MANY}; --ask asks for them.")] = None,
-    epsilon: Annotated[str, typer.Option(help="What all releases of these rows together may cost.")] = "1",
-    name: Annotated[str | None, typer.Option(help="Name of the contract; the file's if left out.")] = None,
+    positive: Annotated[str | None, typer.Option(help=f"Its values that count as Yes, {MANY}; --ask asks for them.")] = None,
+    epsilon: Annotated[str, typer.Option(help="Privacy budget: epsilon of all releases of these rows together.")] = "1",
+    name: Annotated[str | None, typer.Option(help="Name of the contract. Default: the file's name.")] = None,
 ) -> None:
-    """Write a first contract for a table, from a schema or from answers; with neither it looks at the rows, and is a draft only."""
-    from dpicl.cli.contract_new import Wanted, print_new
+    """Write a first contract for a table, from a schema or from answers; otherwise from the rows, as a draft that releases nothing."""
+    from dpicl.cli.contract_new import NewContract, write_contract
 
-    wanted = Wanted(file, name, label, tuple(split_values(positive or "")), epsilon, schema, ask)
+    wanted = NewContract(file, name, label, tuple(split_values(positive or "")), epsilon, schema, ask)
     try:
-        print_new(wanted, Settings.from_environment(), console)
+        write_contract(wanted, Settings.from_environment())
     except typer.Abort as stopped:
         if isinstance(stopped.__context__, EOFError):
-            raise DpiclError("the answers end before the questions do; nothing is written") from None
-        sys.stderr.write("\ndpicl: interrupted; nothing is written\n")
+            raise DpiclError("the answers end before the questions do; nothing was written") from None
+        sys.stderr.write("\ndpicl: interrupted; nothing was written\n")
         raise SystemExit(INTERRUPTED) from None
 
 
@@ -48,54 +47,54 @@ def check(file: Annotated[Path, typer.Argument(help="A contract file.")]) -> Non
     from dpicl.cli.contract_view import contract_line
     from dpicl.contract import load_contract
 
-    console.print(f"{file.name}: ok: {contract_line(load_contract(file))}", highlight=False)
+    console.print(f"{file.name}: ok: {contract_line(load_contract(file))}")
 
 
 @contract_app.command("show")
 def show(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
     """Show what a contract says about a data set."""
-    from dpicl.cli.contract_view import contract_table
+    from dpicl.cli.contract_view import print_contract
 
-    contract_table(Settings.from_environment().declared(name), console)
+    print_contract(Settings.from_environment().declared(name))
 
 
 @data_app.command("list")
 def list_data() -> None:
-    """Show the data sets, and which of them are at hand."""
-    from dpicl.cli.contract_view import data_table
+    """List the data sets, and which of them are on this machine."""
+    from dpicl.cli.contract_view import print_data_sets
 
-    data_table(Settings.from_environment(), console)
+    print_data_sets(Settings.from_environment())
 
 
 @data_app.command("fetch")
 def fetch(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
-    """Fetch a data set from OpenML or UCI into the cache, checked against its digest."""
+    """Download a data set from OpenML or UCI into the cache, and check its digest."""
     from dpicl.contract import Contract
     from dpicl.tabular.reading.source import fetch as fetch_source
 
     settings = Settings.from_environment()
     contract = settings.declared(name)
     if not isinstance(contract, Contract):
-        raise DpiclError(f"{name}: texts are not fetched; put the files that its contract names below DPICL_DATA")
+        raise DpiclError(f"{name}: texts cannot be fetched; put the files that its contract names below DPICL_DATA")
     path = fetch_source(contract, settings.own("cache"))
-    console.print(f"{name}: {path}", highlight=False, soft_wrap=True)
+    say(f"{name}: {path}")
 
 
 @data_app.command("publish")
 def publish(
     name: Annotated[str, typer.Argument(help="Name of a data set whose contract says `benchmark: true`.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Declare that a table or set of texts is public: no budget, exact metrics."""
+    """Declare a table or set of texts public: no budget, exact metrics."""
     from dpicl.engine.benchmarks import declare, read_content
 
     settings = Settings.from_environment()
-    found = read_content(settings.declared(name), settings)
-    told = "Anyone may learn them: runs on them have no budget, seeded noise and exact metrics. Once they change they are no longer public."
-    console.print(f"{name}: {found.rows} rows of {settings.declared(name).source.title}\n{told}", highlight=False, soft_wrap=True)
+    content = read_content(settings.declared(name), settings)
+    say(f"{name}: {content.rows} rows of {settings.declared(name).source.title}")
+    say("They become public: runs on them have no budget, seeded noise and exact metrics. If they change, they are no longer public.")
     if not yes and not sys.stdin.isatty():
-        raise DpiclError(f"{name}: nothing is published, as nobody can be asked here; expected --yes")
+        raise DpiclError(f"{name}: nothing was published; without a terminal to confirm on, expected --yes")
     if not yes and not typer.confirm("Publish them?"):
-        raise DpiclError(f"{name}: nothing is published")
-    declare(name, found, settings)
-    console.print(f"{name}: published, digest {found.digest[:12]}", highlight=False)
+        raise DpiclError(f"{name}: nothing was published")
+    declare(name, content, settings)
+    say(f"{name}: published, digest {content.digest[:12]}")

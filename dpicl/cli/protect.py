@@ -5,13 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from rich.console import Console
-
-from dpicl.cli.budget import print_unheeded
+from dpicl.cli.budget import warn_of_caps
+from dpicl.cli.terminal import say
 from dpicl.engine.artefacts import finite
 from dpicl.engine.files import publish
 from dpicl.engine.one_release import Protected, protect
@@ -20,59 +18,42 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.methods.gdp_tabicl import GdpTabicl
 
+FORMATS = ("jsonl", "chat", "prompt")
 
-def print_protected(
-    dataset: str, method: str | None, *, epsilon: str, shots: int, out: Path, form: str, console: Console, period: str | None = None
-) -> None:
-    """Release into a new file, and say what it costs.
+
+def print_protected(dataset: str, method: str | None, *, epsilon: str, shots: int, out: Path, form: str, period: str | None) -> None:
+    """Release into a new file, and print what it costs.
 
     Raises:
-        DpiclError: as `protect`, or there is such a file, or it cannot be written.
-        StageFailed: something unforeseen; done again, it goes on without another charge.
+        DpiclError: as `protect`, or the file exists or cannot be written.
+        StageFailed: something unforeseen; the same command resumes without another charge.
     """
-    if form not in _FORMS:
-        raise ParameterError("as", form, f"one of {', '.join(_FORMS)}")
-    _check_new(out)
-    settings, method = Settings.from_environment(), method or GdpTabicl.name
-    found = protect(dataset, method, settings, epsilon=epsilon, shots=shots, period=period)
-    _publish_new(out, "".join(f"{line}\n" for line in _FORMS[form](found)).encode())
-    told = f"{out.name}: {len(found.demonstrations)} demonstrations"
-    for sentence in (told, found.statement, *found.spent, *found.caveats):
-        console.print(sentence, highlight=False, soft_wrap=True)
-    print_unheeded(accounts_of([(dataset, method)], settings), settings, console)
-
-
-def _check_new(out: Path) -> None:
-    """Before anything is charged; nothing is left there, so that a command that is killed can be typed again."""
-    try:
+    if form not in FORMATS:
+        raise ParameterError("as", form, f"one of {', '.join(FORMATS)}")
+    try:  # before anything is charged; nothing is left there, so that a killed command can be run again
         if os.path.lexists(out):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         with TemporaryFile(dir=out.parent):
             pass
     except OSError as error:
         raise ParameterError("out", out.name, f"a new file in a folder that can be written ({error.strerror})") from None
-
-
-def _publish_new(out: Path, content: bytes) -> None:
-    """Whole or not at all; what somebody else has put there meanwhile stays."""
-    publish(out, lambda file: file.write(content))
+    settings, method = Settings.from_environment(), method or GdpTabicl.name
+    release = protect(dataset, method, settings, epsilon=epsilon, shots=shots, period=period)
+    content = "".join(f"{line}\n" for line in _lines(release, form)).encode()
+    publish(out, lambda file: file.write(content))  # whole or not at all, and never over another file
     if out.read_bytes() != content:
-        raise ParameterError("out", out.name, "a new file: there is one since; typed again with another, it costs nothing more")
+        raise ParameterError("out", out.name, "a new file, but it was created meanwhile; repeating the release with another is free")
+    say(f"{out.name}: {len(release.demonstrations)} demonstrations", release.statement, *release.spent, *release.caveats)
+    warn_of_caps(accounts_of([(dataset, method)], settings), settings)
 
 
-def _jsonl(found: Protected) -> list[str]:
-    whose = {"contract": found.dataset, "contract_sha256": found.contract_sha256, "method": found.method, "epsilon": finite(found.epsilon)}
-    return [json.dumps({**whose, "text": text, "answer": answer}, ensure_ascii=False) for text, answer in found.demonstrations]
-
-
-def _chat(found: Protected) -> list[str]:
-    turns = [(("user", text), ("assistant", answer)) for text, answer in found.demonstrations]
-    messages = [{"role": role, "content": content} for turn in turns for role, content in turn]
-    return [json.dumps({"messages": messages}, ensure_ascii=False)]
-
-
-def _prompt(found: Protected) -> list[str]:
-    return [f"{text} {answer}" for text, answer in found.demonstrations]
-
-
-_FORMS: dict[str, Callable[[Protected], list[str]]] = {"jsonl": _jsonl, "chat": _chat, "prompt": _prompt}
+def _lines(release: Protected, form: str) -> list[str]:
+    if form == "prompt":
+        return [f"{text} {answer}" for text, answer in release.demonstrations]
+    if form == "chat":
+        turns = [(("user", text), ("assistant", answer)) for text, answer in release.demonstrations]
+        messages = [{"role": role, "content": content} for turn in turns for role, content in turn]
+        return [json.dumps({"messages": messages}, ensure_ascii=False)]
+    contract = {"contract": release.dataset, "contract_sha256": release.contract_sha256}
+    origin = {**contract, "method": release.method, "epsilon": finite(release.epsilon)}
+    return [json.dumps({**origin, "text": text, "answer": answer}, ensure_ascii=False) for text, answer in release.demonstrations]

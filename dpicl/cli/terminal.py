@@ -1,7 +1,27 @@
-"""Where all commands print, and how one ends that was interrupted."""
+"""What all commands share: where they print, the exit code of an interrupted one, and options that several take."""
 
 from rich.console import Console
+from rich.table import Table
 
-console = Console(markup=False, emoji=False)
+console = Console(markup=False, emoji=False, highlight=False)
+errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
 INTERRUPTED = 130
 """Exit code, as shells give it."""
+MANY = "comma-separated"
+PERIOD = "Make a new release for this period, such as 2026-12 or once. Default: the contract's current period."
+
+
+def say(*sentences: str, to: Console = console) -> None:
+    """Print sentences, each on one line however narrow the terminal is."""
+    for sentence in sentences:
+        to.print(sentence, soft_wrap=True)
+
+
+def new_table(*heads: str) -> Table:
+    """An empty table, without rules."""
+    return Table(*heads, box=None, header_style="bold")
+
+
+def split_values(text: str) -> list[str]:
+    """The values of an option that takes several."""
+    return [part.strip() for part in text.split(",") if part.strip()]

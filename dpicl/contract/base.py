@@ -5,7 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializerFunctionWrapHandler, StringConstraints, model_serializer
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
@@ -31,19 +41,40 @@ def _as_fraction(value: Any) -> Any:
 Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]
 
 
+TODAY = {"keys": "today"}
+"""Context of `model_dump` for people to read: keys as they are called today."""
+
+
 class Frozen(BaseModel):
-    """Base: immutable, and an unknown key is an error."""
+    """Base: immutable, and an unknown key is an error.
+
+    Digests of contracts, names of releases and stored plans are made of the serialised form, so it never changes: a key that
+    was added later is left out where it has its default, and a renamed key keeps its earlier name.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
-
-
-class Grown(Frozen):
-    """A part of contracts that has got keys since: one that does not use them is digested as before they came."""
-
     later: ClassVar[tuple[str, ...]] = ()
+    """Keys that were added later."""
+    earlier: ClassVar[dict[str, str]] = {}
+    """{key: its earlier name}; both are read, and the earlier one is serialised."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, content: Any, info: ValidationInfo) -> Any:
+        if not isinstance(content, dict):
+            return content
+        renamed = {old: new for new, old in cls.earlier.items() if old in content}
+        for old, new in renamed.items():
+            if new in content:
+                raise ValueError(f"has both `{new}` and `{old}`, its earlier name; expected `{new}` alone")
+        if isinstance(info.context, dict):
+            info.context.update({new: old for old, new in renamed.items()})
+        return {renamed.get(key, key): value for key, value in content.items()}
 
     @model_serializer(mode="wrap")
-    def _as_before(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _stable_form(self, serialise: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         content: dict[str, Any] = serialise(self)
+        if info.context == TODAY:
+            return content
         unused = {name for name in self.later if getattr(self, name) == type(self).model_fields[name].default}
-        return {name: value for name, value in content.items() if name not in unused}
+        return {self.earlier.get(name, name): value for name, value in content.items() if name not in unused}

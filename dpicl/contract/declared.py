@@ -7,20 +7,20 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from dpicl.contract.base import Frozen, Grown, Name, Rate, Text
+from dpicl.contract.base import Frozen, Name, Rate, Text
 from dpicl.contract.periods import Every
 from dpicl.contract.sources import Evaluation, Origin
 
 
 class Budget(Frozen):
-    """The cap of the account, or a declaration that nothing is at stake."""
+    """The account's cap, or the statement that the data are a public benchmark."""
 
     benchmark: bool = False
-    """True of public data on which nothing is at stake: no cap, seeded noise, `inf` and central baselines allowed."""
+    """True for public data: no cap, seeded noise; `inf` and central baselines are allowed."""
     epsilon: Annotated[float, Field(gt=0)] | None = None
-    """What all releases of the account together may cost, in nats; what a command decides in the ledger later holds instead."""
+    """Cap on the total epsilon of all releases of the account, in nats; a cap set later by `dpicl budget` replaces it."""
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """At which epsilon is counted; 0 where every mechanism is pure, as those of tables are."""
+    """Delta of the cap; 0 where every mechanism is pure, as all mechanisms for tables are."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Budget:
@@ -30,31 +30,30 @@ class Budget(Frozen):
 
 
 class Person(Frozen):
-    """People as the unit of protection: who a row is about, and how many rows of one person enter a release.
+    """Persons as the unit of protection: whom a row is about, and how many rows of one person enter a release.
 
-    The id column is read beside the contract's columns and kept as a hash; it is never
-    shown, grouped, asked or released.
+    Ids are hashed as they are read, and are never shown, grouped by, queried or released.
     """
 
     id_column: Name
-    """The column that names whom a row is about."""
+    """The column that identifies the person a row is about."""
     max_rows: Annotated[int, Field(ge=1)]
-    """Most rows of one person that enter a release, drawn at random; a release costs so many times what it costs of a row."""
+    """Maximum number of rows per person that enter a release, sampled at random; a release costs that many times its cost per row."""
 
 
 class Privacy(Frozen):
-    """Unit of protection, neighbouring relation of central mechanisms, and the budget."""
+    """Unit of protection, neighbouring relation and budget."""
 
     unit: Literal["row", "person"] = "row"
-    """Whom a release protects: the row, or the person that several rows may be about."""
+    """What a release protects: one row, or one person with all of their rows."""
     person: Person | None = None
-    """Of unit `person`, and left out of unit `row`."""
+    """Required for unit `person`, left out for unit `row`."""
     neighbours: Literal["add-or-remove-one", "replace-one"] = "add-or-remove-one"
-    """Whether a row comes or goes, or is exchanged for another; a client's own report is always exchanged."""
+    """Neighbouring relation of central mechanisms; local mechanisms always use replace-one."""
     sampling_rate: Rate = Fraction(1, 10)
-    """Public rate of the Poisson subsample of central methods."""
+    """Public rate of Poisson subsampling in GDP-TabICL."""
     budget: Budget
-    """What may be spent in all, or that nothing is at stake."""
+    """The cap on all releases, or `benchmark: true`."""
 
     @field_validator("sampling_rate")
     @classmethod
@@ -71,35 +70,35 @@ class Privacy(Frozen):
 
 
 class Releases(Frozen):
-    """When a release is made anew, whatever became of the rows."""
+    """How often releases are renewed, whether or not the rows have changed."""
 
     every: Every = "once"
-    """`once`, or a calendar period in UTC: the first draw in a period stands, and a new period is charged and drawn anew."""
+    """`once`, or a calendar period in UTC: within a period the first release is reused; a new period makes and charges a new one."""
 
 
-class Declared(Grown):
-    """Public knowledge on one data set, whatever its kind; code that needs only this takes every contract."""
+class Declared(Frozen):
+    """What contracts of tables and of texts have in common."""
 
     later: ClassVar[tuple[str, ...]] = ("draft", "account", "releases", "ledger")
 
     version: Literal[1]
-    """Of the form of contracts."""
+    """Version of the contract format."""
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-    """The file's name without `.yaml`, and the name of the account where the rows have none yet."""
+    """The file name without `.yaml`; also the name of the account, if the rows have none yet."""
     description: Text
-    """One sentence for reports: what is asked of which rows."""
+    """One sentence for reports: what is predicted for which rows."""
     source: Origin
-    """Where the rows are, who published them, and on what terms."""
+    """Where the rows are, who published them, and under which licence."""
     privacy: Privacy
-    """Whom releases protect, and what they may cost."""
+    """What releases protect, and what they may cost."""
     draft: bool = False
-    """Whether parts of it were taken from rows; nothing is released by a draft."""
+    """True while parts of it were taken from rows; a draft releases nothing."""
     account: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")] | None = None
-    """Which account pays, where several contracts are on the same rows under several addresses; left out, the rows' address says it."""
+    """The account to charge, for contracts that reach the same rows at different addresses; if left out, the address determines it."""
     releases: Releases = Releases()
-    """When releases are made anew; once if left out."""
+    """How often releases are renewed; once if left out."""
     ledger: Annotated[str, StringConstraints(pattern=r"^postgresql://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[A-Za-z0-9_-]+$")] | None = None
-    """The one ledger that these rows may be charged in, as `postgresql://HOST/DATABASE`; any that DPICL_LEDGER names if left out."""
+    """The only ledger that may charge these rows, as `postgresql://HOST/DATABASE`; if left out, the one that DPICL_LEDGER names."""
 
     @property
     def tells_row_count(self) -> bool:

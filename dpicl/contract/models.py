@@ -12,23 +12,24 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
-from dpicl.contract.base import Category, Frozen, Grown, Name, Text
+from dpicl.contract.base import Category, Frozen, Name, Text
 from dpicl.contract.declared import Declared
 from dpicl.contract.sources import Evaluation, QueryFile, Source, Split
 
-Levels = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
-"""Rising cut points between the levels of a number that released rows tell apart, from public knowledge."""
+Bins = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
+"""Rising edges between the bins of a number, from public knowledge."""
 
 
-class NumberColumn(Grown):
+class NumberColumn(Frozen):
     """What all columns of numbers share."""
 
-    later: ClassVar[tuple[str, ...]] = ("levels",)
+    later: ClassVar[tuple[str, ...]] = ("bins",)
+    earlier: ClassVar[dict[str, str]] = {"bins": "levels"}
 
-    levels: Levels = None
-    """Rising cut points between the values that MST-TabICL tells apart, in the column's unit.
+    bins: Bins = None
+    """Rising edges of the bins that MST-TabICL counts in, without the bounds, in the column's unit.
 
-    Left out: every whole number where there are at most 16, else the cuts of `local` and `prompts`, else eight equal parts.
+    If left out: one bin per whole number where there are at most 16, else the cuts of `local` and `prompts`, else eight equal bins.
     """
 
     @field_validator("bounds", check_fields=False)
@@ -43,26 +44,26 @@ class IntegerColumn(NumberColumn):
     """Whole numbers with public bounds, both included."""
 
     type: Literal["integer"]
-    """A whole number."""
+    """Whole numbers."""
     bounds: tuple[int, int]
-    """[low, high], both possible, from public knowledge; values outside are clipped."""
+    """[lowest, highest] possible value, from public knowledge; values outside are clipped."""
     decimals: Literal[0] = 0
-    """None are shown."""
+    """Whole numbers have none."""
     step: Literal[1] = 1
-    """Sums are exact."""
+    """Whole numbers are summed exactly."""
 
 
 class RealColumn(NumberColumn):
     """Real numbers with public bounds; sums are taken exactly on a grid of `step`."""
 
     type: Literal["real"]
-    """A number with a fraction."""
+    """Real numbers."""
     bounds: tuple[float, float]
-    """[low, high], both possible, from public knowledge; values outside are clipped."""
+    """[lowest, highest] possible value, from public knowledge; values outside are clipped."""
     decimals: Annotated[int, Field(ge=0, le=6)] = 2
-    """Most digits after the point in prompts."""
+    """Maximum number of decimal places in prompts."""
     step: Annotated[float, Field(gt=0)] = 0.001
-    """Values are rounded to whole numbers of it before they are summed; in the column's unit."""
+    """Grid on which values are rounded before they are summed, in the column's unit."""
 
     @model_validator(mode="after")
     def _step_fits(self) -> RealColumn:
@@ -73,14 +74,14 @@ class RealColumn(NumberColumn):
 
 
 class CategoryColumn(Frozen):
-    """One of a public list of categories; `texts` says how a prompt puts each."""
+    """Categories from a public list; `texts` gives their wording in prompts."""
 
     type: Literal["category"]
-    """One of a list."""
+    """Categories."""
     categories: Annotated[tuple[Category, ...], Field(min_length=1, max_length=256)]
-    """All values that there may be, 256 at most, from public knowledge: those too that no row has."""
+    """All possible values, at most 256, from public knowledge: including those that no row has."""
     texts: dict[Category, Text] = {}
-    """{category: how a prompt puts it}; others stand for themselves."""
+    """{category: its wording in prompts}; the category itself where none is given."""
 
     @model_validator(mode="after")
     def _consistent(self) -> CategoryColumn:
@@ -103,9 +104,9 @@ class Rule(Frozen):
     """
 
     cuts: tuple[float, ...] = ()
-    """Of a number: rising cut points, a part below each and one above; in the column's unit."""
+    """For numbers: rising cut points, in the column's unit; n of them make n + 1 parts."""
     parts: tuple[tuple[Category, ...] | Literal["rest"], ...] = ()
-    """Of categories: the set of each part, all of them together every category."""
+    """For categories: the categories of each part; together all of them."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Rule:
@@ -122,14 +123,14 @@ class Rule(Frozen):
 
 
 class Attribute(Rule):
-    """One randomised answer of a client: a rule on a column and a text per part."""
+    """One attribute that clients report: the parts of a column, and a text for each."""
 
     name: Name
-    """Of the answer, as the local template calls it."""
+    """The attribute's name in the local template."""
     column: Name
-    """The feature that is asked about."""
+    """The column it is made from."""
     texts: tuple[Text, ...]
-    """How a prompt puts each part, in their order."""
+    """Wording of each part in prompts, in order."""
 
     @model_validator(mode="after")
     def _text_each(self) -> Attribute:
@@ -142,9 +143,9 @@ class Label(Rule):
     """The binary label: part 1 of the rule is the positive class."""
 
     column: Name
-    """The column that is to be told."""
+    """The column to predict."""
     question: Text
-    """What a prompt asks after the row; the answer is Yes or No."""
+    """The question that follows a row in a prompt; the answer is Yes or No."""
 
     @model_validator(mode="after")
     def _binary(self) -> Label:
@@ -154,10 +155,10 @@ class Label(Rule):
 
 
 class GroupKey(Rule):
-    """One GROUP BY key: a rule on a column."""
+    """One key of GROUP BY: the parts of a column."""
 
     column: Name
-    """The column whose parts make groups."""
+    """The column to group by."""
 
 
 def _as_group_key(value: Any) -> Any:
@@ -175,69 +176,69 @@ class Word(Frozen):
     """
 
     field: Name
-    """The attribute (local) or column (central) that it depends on."""
+    """The attribute (local) or column (central) it depends on."""
     texts: tuple[Annotated[str, StringConstraints(max_length=2000)], ...]
-    """What is written for each part, in their order; may be empty, and may hold `{field}` places."""
+    """The text for each part, in order; may be empty, and may contain `{field}` placeholders."""
     cuts: tuple[float, ...] = ()
-    """Of a number in a central template: as those of a rule."""
+    """For numbers in a central template: rising cut points."""
     parts: tuple[tuple[Category, ...] | Literal["rest"], ...] = ()
-    """Of categories in a central template: as those of a rule."""
+    """For categories in a central template: the categories of each part."""
 
 
 class Template(Frozen):
-    """Text with `{field}` places; a field is a column, an attribute or one of `words`."""
+    """Text with `{field}` placeholders; a field is a column, an attribute or one of `words`."""
 
     text: Text
-    """What a row becomes, with places `{name}` of its fields and words."""
+    """The text of a row, with placeholders `{name}` for its fields and words."""
     words: dict[Name, Word] = {}
-    """Words by name whose choice depends on a field."""
+    """Words by name that depend on a field."""
 
 
 class Prompts(Frozen):
-    """One template for locally randomised rows, one for group averages and plain rows."""
+    """The template of locally randomised rows, and that of group averages and plain rows."""
 
     local: Template
-    """Of attributes, for LDP-TabICL."""
+    """Over attributes, for LDP-TabICL."""
     central: Template
-    """Of columns, for GDP-TabICL, MST-TabICL and rows that are asked about."""
+    """Over columns, for GDP-TabICL, MST-TabICL and queries."""
 
 
 class Check(Frozen):
-    """Severity of one rule on the table; `fail` stops the run, `warn` is reported."""
+    """One check of the table."""
 
     rule: Literal["in_bounds", "known_categories", "no_missing", "both_labels", "row_count", "unique"]
-    """What must hold; without a `column`, of every column that it suits."""
+    """What must hold; for every suitable column if no `column` is given."""
     column: Name | None = None
-    """Of one column only; `unique` without one is about whole rows."""
+    """The column to check; `unique` without one is about whole rows."""
     at_least: Annotated[int, Field(ge=1)] | None = None
-    """Fewest rows of `row_count` (2 if left out), or of each label of `both_labels` (1 if left out)."""
+    """Minimum number of rows for `row_count` (2 if left out), or per label for `both_labels` (1 if left out)."""
     severity: Literal["warn", "fail"] = "fail"
-    """Whether a broken rule stops the run or is only reported."""
+    """Whether a failed check stops the run (`fail`) or is only reported (`warn`)."""
 
 
 class Contract(Declared):
-    """All public knowledge on one data set."""
+    """Everything that is publicly known about one table."""
 
     later: ClassVar[tuple[str, ...]] = (*Declared.later, "split", "queries")
 
     source: Source
-    """Where the rows are, who published them, and on what terms."""
+    """Where the rows are, who published them, and under which licence."""
     split: Split | None = None
-    """Which rows are held out; left out where none are, as of a table with something at stake."""
+    """Which rows are held out; a private table usually holds out none."""
     queries: QueryFile | None = None
-    """Of a table that is no benchmark: public rows to ask and to measure on, in place of held-out ones."""
+    """For a private table: public rows that serve as queries and for evaluation, in place of held-out ones."""
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
-    """Every column that is read, by name."""
+    """Every column to read, by name."""
     label: Label
-    """What is asked of a row, and which values mean Yes."""
+    """What to predict for a row, and which values mean Yes."""
     groups: dict[Annotated[int, Field(ge=2)], tuple[Annotated[GroupKey | Literal["label"], BeforeValidator(_as_group_key)], ...]]
-    """{number of demonstrations: by what they differ}; the parts of the keys multiply to the number. One demonstration needs none."""
+    """{number of demonstrations: keys of GROUP BY}; the keys' numbers of parts multiply to that number. One demonstration needs no entry."""
     local: Annotated[tuple[Attribute, ...], Field(min_length=1)]
-    """What a client would be asked by LDP-TabICL."""
+    """The attributes that clients report in LDP-TabICL."""
     prompts: Prompts
-    """How rows are put in words."""
+    """How rows are written as text."""
     checks: tuple[Check, ...] = ()
-    """Rules beside those that every table must keep, or another severity of one of these."""
+    """Checks beside the default ones, or another severity for one of these."""
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -37,10 +37,10 @@ def check_references(contract: Contract, file: str) -> None:
     for key, rule, named in _rules(contract):
         _check_rule(rule, _column(contract, named, f"{key}.column", file), key, file)
     for name, column in contract.columns.items():
-        if not isinstance(column, CategoryColumn) and column.levels is not None:
-            _check_cuts(column.levels, column, f"columns.{name}.levels", file)
+        if not isinstance(column, CategoryColumn) and column.bins is not None:
+            _check_cuts(column.bins, column, f"columns.{name}.bins", file)
             if name not in contract.features:
-                raise DeclarationError(file, f"columns.{name}.levels", "is of no feature", "levels on features only")
+                raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features only")
     _check_evaluation(contract, file)
     if contract.split_column is not None:
         _check_split(contract, file)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 
-from dpicl.contract.base import Category, Frozen, Grown, Name, Text
+from dpicl.contract.base import Category, Frozen, Name, Text
 
 FilePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=255)]
 _PLACE = r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/)?[A-Za-z0-9_][A-Za-z0-9_./-]*$"
@@ -27,7 +35,7 @@ Evaluation = Literal["public", "charged", "none"]
 
 
 class Remote(Frozen):
-    """Where a public repository keeps the set, and how its form differs from ours."""
+    """A data set in a public repository, and how to convert it."""
 
     id: Annotated[int, Field(gt=0)]
     """The set's number in the repository."""
@@ -42,50 +50,51 @@ class Remote(Frozen):
 
 
 class Origin(Frozen):
-    """Who published a data set, and on what terms it may be used."""
+    """Who published a data set, and under which licence."""
 
     title: Text
-    """What the set is called where it was published."""
+    """The title under which it was published."""
     licence: Text
-    """On what terms it may be used."""
+    """The licence under which it may be used."""
     citation: Text
-    """Whom to cite; `none` of a set that was not published."""
+    """What to cite; `none` if it was not published."""
 
 
 class Query(Frozen):
-    """Rows of a database: what is asked, and the environment variable that says where and with which password."""
+    """Rows from a database: the statement, and the environment variable that holds the address."""
 
     url_env: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
-    """Name of the environment variable that holds the database's address with its password."""
+    """Name of the environment variable that holds the database URL, password included."""
     sql: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
-    """One statement that gives the contract's columns; a limit on the rows should come with an order of them."""
+    """One statement that returns the contract's columns; give it an ORDER BY, at least with a LIMIT."""
 
 
-class Source(Origin, Grown):
-    """Origin, licence and checksum; at least one way to get the rows."""
+class Source(Origin):
+    """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    later: ClassVar[tuple[str, ...]] = ("folder", "query", "formerly")
+    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from")
+    earlier: ClassVar[dict[str, str]] = {"moved_from": "formerly"}
 
     bundled: Literal["breast_cancer"] | None = None
-    """Rows that come with an installed package."""
+    """Rows that are shipped with an installed package."""
     file: TablePath | None = None
-    """CSV, CSV.gz or Parquet; a relative path is looked up below the data folder, `s3://BUCKET/KEY` in an S3 store."""
+    """CSV, CSV.gz or Parquet: a path relative to the data folder, or `s3://BUCKET/KEY`."""
     folder: TablePath | None = None
-    """A folder of Parquet files below the data folder, or `s3://BUCKET/PREFIX/`; all of them are read, in the order of their names."""
-    formerly: TablePath | None = None
-    """What stood in `file` or `folder` when releases were bought, before the same rows were moved, in the same key: they stay bought."""
+    """A folder of Parquet files, relative to the data folder, or `s3://BUCKET/PREFIX/`; all are read, in order of their names."""
+    moved_from: TablePath | None = None
+    """The earlier value of `file` or `folder`, if the same rows were moved after releases had been charged: no release is charged again."""
     query: Query | None = None
-    """Rows of a database, in place of a file."""
+    """Rows from a database."""
     openml: Remote | None = None
-    """Where `dpicl data fetch` gets them from OpenML."""
+    """Rows on OpenML, for `dpicl data fetch`."""
     uci: Remote | None = None
-    """Where `dpicl data fetch` gets them from the UCI repository."""
+    """Rows in the UCI repository, for `dpicl data fetch`."""
     content_sha256: Sha256 | None = None
-    """Of a benchmark only: digest of the typed rows in canonical order, the same for every way of getting them."""
+    """Benchmarks only: digest of the typed rows in canonical order, independent of where they come from."""
     ignore: tuple[str, ...] = ()
-    """Columns that may stand in the file and are dropped unread."""
+    """Columns of the file to ignore."""
     missing: Category | None = None
-    """A row that holds this marker is dropped."""
+    """Marker of a missing value; rows that contain it are dropped."""
 
     @model_validator(mode="after")
     def _some_way(self) -> Source:
@@ -94,48 +103,48 @@ class Source(Origin, Grown):
         others = [way for way in (self.bundled, self.file, self.folder, self.query, self.openml, self.uci) if way is not None]
         if (self.folder or self.query) and len(others) > 1:
             raise ValueError("more than one place for the rows; expected `folder` or `query` alone")
-        if self.formerly and not (self.file or self.folder):
-            raise ValueError("`formerly` stands alone; expected it beside the `file` or `folder` that the rows were moved to")
+        if self.moved_from and not (self.file or self.folder):
+            raise ValueError("`moved_from` stands alone; expected it beside the `file` or `folder` that the rows were moved to")
         return self
 
     @model_serializer(mode="wrap")
-    def _as_before(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Digested where the rows were when releases were bought: the place says nothing of what is released."""
-        content = super()._as_before(serialise)
+    def _stable_form(self, serialise: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        """With the rows' first address: a release does not depend on where the rows are stored."""
+        content = super()._stable_form(serialise, info)
         moved = content.pop("formerly", None)
         return {name: moved if moved and name in ("file", "folder") and value else value for name, value in content.items()}
 
 
 class QueryFile(Frozen):
-    """Rows declared public, which are put to the model as they are and measured on exactly."""
+    """Public rows: they are sent to the model as they are, and accuracy on them is measured without noise."""
 
     file: FilePath
-    """CSV, CSV.gz or Parquet below the data folder, with the contract's columns, the label's included."""
+    """CSV, CSV.gz or Parquet, relative to the data folder, with all columns of the contract including the label."""
     sha256: Sha256 | None = None
-    """Digest of the file as it stands there."""
+    """SHA-256 of the file."""
 
 
-class Split(Grown):
+class Split(Frozen):
     """How rows are split into demonstrations and held-out rows.
 
-    Either a published split column, or a random share of `test_fraction`. Of the held-out
-    rows, `query_fraction` is put to the model.
+    Either a published split column, or a random fraction `test_fraction`. Of the held-out
+    rows, `query_fraction` serve as queries.
     """
 
     later: ClassVar[tuple[str, ...]] = ("evaluation_epsilon",)
 
     column: Name | None = None
-    """The category column of a published split; with `train` and `test`."""
+    """The category column of a published split; requires `train` and `test`."""
     train: Category | None = None
-    """Its value in rows that demonstrations are made from."""
+    """Its value in training rows, which demonstrations are made from."""
     test: Category | None = None
-    """Its value in rows that are held out."""
+    """Its value in held-out rows."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """The share of rows that is held out at random where no split is published: the same rows in every run."""
+    """The fraction of rows held out at random, if there is no published split; the same rows in every run."""
     query_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """The share of the held-out rows that is put to the model."""
+    """The fraction of held-out rows that serve as queries."""
     evaluation_epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """What one unit's evaluation on held-out rows is charged, in nats; left out, nothing is measured on rows that are no benchmark's."""
+    """Epsilon charged for evaluating one unit on held-out private rows, in nats; if left out, nothing is evaluated on them."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Split:

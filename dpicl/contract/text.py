@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
-from dpicl.contract.base import Category, Frozen, Grown, Rate
+from dpicl.contract.base import Category, Frozen, Rate
 from dpicl.contract.declared import Declared
 from dpicl.contract.sources import Evaluation, FilePath, Origin, Sha256
 
@@ -39,27 +39,27 @@ Delta = Annotated[Rate, AfterValidator(_delta)]
 
 
 class TextFile(Frozen):
-    """JSON Lines, CSV or Parquet, the first two also gzipped; a relative path is looked up below the data folder."""
+    """JSON Lines or CSV, gzipped or not, or Parquet."""
 
     file: FilePath
-    """Below the data folder; texts are read from a disk only."""
+    """Path relative to the data folder; texts are read from disk only."""
     sha256: Sha256 | None = None
-    """Of public texts only: digest of the file as it stands there."""
+    """Public texts only: SHA-256 of the file."""
 
 
-class TextSource(Origin, Grown):
-    """Files of private texts, and of texts to ask; or texts that come with a package."""
+class TextSource(Origin):
+    """Files of private texts and of queries, or texts that are shipped with a package."""
 
     later: ClassVar[tuple[str, ...]] = ("queries",)
 
     train: TextFile | None = None
     """Private texts."""
     test: TextFile | None = None
-    """Held-out texts, of which a benchmark's queries are taken; of texts with something at stake they are private too, and not asked."""
+    """Held-out texts: a benchmark's queries. In any other contract they are private, and not used."""
     queries: TextFile | None = None
-    """Of texts with something at stake: texts declared public, with their labels, of which queries are taken."""
+    """For private texts: public, labelled texts that serve as queries."""
     bundled: Literal["docstrings"] | None = None
-    """Texts that come with an installed package, in place of files."""
+    """Texts that are shipped with an installed package, in place of files."""
 
     @model_validator(mode="after")
     def _one_way(self) -> TextSource:
@@ -70,23 +70,23 @@ class TextSource(Origin, Grown):
 
 
 class LabelText(Frozen):
-    """How prompts put a label, and a public lower bound on how many private rows have it."""
+    """A label's wording in prompts, and a public lower bound on its number of private texts."""
 
     text: Line
-    """How prompts put the label."""
+    """Wording of the label in prompts."""
     rows: Count
-    """Fewest private texts that have it, from public knowledge."""
+    """Lower bound on the number of private texts with this label, from public knowledge."""
 
 
 class Classification(Frozen):
-    """Every text has one of a public list of labels, in the order of the prompts."""
+    """Every text has one label of a public list, in the order of the prompts."""
 
     kind: Literal["classification"]
     """The answer is a label."""
     field: FieldPath
-    """Where a record's label stands."""
+    """Field of a record that holds the label."""
     labels: Annotated[dict[Category, LabelText], Field(min_length=2, max_length=256)]
-    """{value in the records: how it is put, and its fewest rows}; 2 to 256."""
+    """{value in the records: wording and lower bound}; 2 to 256."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Classification:
@@ -96,21 +96,21 @@ class Classification(Frozen):
 
 
 class Extraction(Frozen):
-    """The answer is a phrase of the text; a record without one is left out.
+    """The answer is a phrase of the text; records without one are skipped.
 
-    Several phrases in a field are joined by blanks.
+    Several phrases in a field are joined by spaces.
     """
 
     kind: Literal["extraction"]
     """The answer is a phrase of the text."""
     field: FieldPath
-    """Where a record's answer stands."""
+    """Field of a record that holds the answer."""
     rows: Count
-    """Public lower bound on how many private rows have an answer."""
+    """Public lower bound on the number of private texts with an answer."""
     labels: Annotated[tuple[Line, ...], Field(min_length=1, max_length=256)]
-    """Answers that demonstrations are written for: general knowledge, not the private rows'."""
+    """Answers to generate demonstrations for: from general knowledge, not from private texts."""
     answer_tokens: Annotated[int, Field(ge=1, le=1000)]
-    """Most tokens of an answer."""
+    """Maximum number of tokens of an answer."""
 
     @field_validator("labels")
     @classmethod
@@ -121,96 +121,98 @@ class Extraction(Frozen):
 
 
 class FreeText(Frozen):
-    """The answer is a text of its own, such as a summary; a record without one, or without a text, is left out."""
+    """The answer is free text, such as a summary; records without one, or without a text, are skipped."""
 
     kind: Literal["generation"]
-    """The answer is written."""
+    """The answer is free text."""
     field: FieldPath
-    """Where a record's answer stands."""
+    """Field of a record that holds the answer."""
     rows: Count
-    """Public lower bound on how many private rows have an answer."""
+    """Public lower bound on the number of private texts with an answer."""
     answer_tokens: Annotated[int, Field(ge=1, le=1000)]
-    """Most tokens of an answer."""
+    """Maximum number of tokens of an answer."""
 
 
 class GenerationPrompt(Frozen):
-    """What a demonstration is written from: the instruction, and the words before a label and before a text."""
+    """The prompt that generates a demonstration: the instruction, and the words before a label and before a text."""
 
     instruction: Line
-    """What a model is told to do with a label, before the examples."""
+    """Instruction above the examples."""
     label: Line
-    """Written before a label, with a colon after it."""
+    """Word before a label; a colon is added."""
     text: Line
-    """Written before a text, with a colon after it."""
+    """Word before a text; a colon is added."""
 
 
-class AskingPrompt(Frozen):
-    """What the model is asked with: an instruction or none, and the words before a text and before its answer."""
+class AnsweringPrompt(Frozen):
+    """The prompt that answers a query: an instruction or none, and the words before a text and before its answer."""
 
     instruction: Line | None = None
-    """What stands above the demonstrations; nothing if left out."""
+    """Instruction above the demonstrations; none if left out."""
     text: Line
-    """Written before a text, with a colon after it."""
+    """Word before a text; a colon is added."""
     answer: Line
-    """Written before its answer, with a colon after it."""
+    """Word before its answer; a colon is added."""
     keywords: Line | None = None
-    """Of answers that are texts: what is written before released keywords, above the answer."""
+    """Free text only: word before the released keywords, above the answer."""
 
 
 class TextPrompts(Frozen):
-    """One layout for asking queries, and one for writing demonstrations where that is done."""
+    """The prompt that answers queries, and the one that generates demonstrations where a method does so."""
+
+    earlier: ClassVar[dict[str, str]] = {"answering": "asking"}
 
     generation: GenerationPrompt | None = None
     """For method few_shot_generation."""
-    asking: AskingPrompt
+    answering: AnsweringPrompt
     """For every method."""
 
 
 class Generation(Frozen):
-    """Public sizes of DP few-shot generation."""
+    """Public sizes for DP few-shot generation."""
 
     subsets: Count
-    """M: disjoint subsets of private rows; each votes on the next token."""
+    """M: number of disjoint subsets of private texts; each votes on the next token."""
     examples: Count
-    """N: rows in one subset."""
+    """N: number of texts per subset."""
     candidates: Annotated[int, Field(ge=2)] | None
-    """K: tokens that can be elected; null is the whole vocabulary."""
+    """K: size of the candidate set; null means the whole vocabulary."""
     max_tokens: Count
-    """T_max: most tokens of a demonstration, all of which are charged."""
+    """T_max: maximum number of tokens of a demonstration; all of them are charged."""
     delta: Delta
-    """Of a whole release, in (0, 1): should be less than one by the number of rows of the rarest label."""
+    """Delta of a whole release, in (0, 1); should be below 1 / (number of texts with the rarest label)."""
 
 
 class Ensemble(Frozen):
-    """Public sizes of DP-ICL; a prompt has as many private rows as the run has shots."""
+    """Public sizes for DP-ICL; each prompt holds as many private texts as the run has shots."""
 
     subsets: Annotated[int, Field(ge=2, le=10_000)]
-    """M: disjoint prompts, each of which answers every query."""
+    """M: number of disjoint prompts; each answers every query."""
     delta: Delta
-    """Of a whole release, all its queries together."""
+    """Delta of a whole release, over all of its queries."""
     candidates: Annotated[int, Field(ge=2, le=10_000)] = 100
-    """Of answers that are texts: how many are written without private rows, of which one is taken."""
+    """Free text only: number of answers generated without private texts, of which one is selected."""
     keywords: Annotated[int, Field(ge=1, le=100)] = 10
-    """Of answers that are texts: most keywords that a new answer is written from."""
+    """Free text only: maximum number of keywords that the answer is generated from."""
 
 
 class TextContract(Declared):
-    """All public knowledge on one set of labelled texts."""
+    """Everything that is publicly known about one set of labelled texts."""
 
     kind: Literal["text"]
-    """Tells a contract of texts from one of a table."""
+    """Marks a contract of texts."""
     source: TextSource
-    """Where the texts are, who published them, and on what terms."""
+    """Where the texts are, who published them, and under which licence."""
     text: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-    """How a record's fields make its text, in `{field}` places."""
+    """The text of a record, with `{field}` placeholders."""
     max_characters: Annotated[int, Field(ge=1, le=100_000)]
-    """A longer text is cut here, each on its own."""
+    """Longer texts are truncated, each on its own."""
     task: Annotated[Classification | Extraction | FreeText, Field(discriminator="kind")]
-    """What an answer is."""
+    """What to predict."""
     query_count: Count
-    """Of the held-out texts, this many are put to the model: the same in every run."""
+    """Number of held-out texts that serve as queries; the same in every run."""
     prompts: TextPrompts
-    """What stands around texts, labels and answers."""
+    """The prompts."""
     calibrate: bool = False
     """Contextual calibration of Zhao et al. (2021)."""
     generation: Generation | None = None

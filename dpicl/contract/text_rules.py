@@ -50,9 +50,9 @@ def _check_methods(contract: TextContract, file: str) -> None:
         raise DeclarationError(file, "prompts.generation", "and `generation` go together", "both of them, or neither")
     if contract.generation is not None and isinstance(contract.task, FreeText):
         raise DeclarationError(file, "generation", "needs labels to write texts for", "`ensemble` only, with a task of kind generation")
-    if (contract.prompts.asking.keywords is not None) and contract.is_classification:
+    if (contract.prompts.answering.keywords is not None) and contract.is_classification:
         raise DeclarationError(
-            file, "prompts.asking.keywords", "has no meaning for labels", "no such key with a task of kind classification"
+            file, "prompts.answering.keywords", "has no meaning for labels", "no such key with a task of kind classification"
         )
 
 

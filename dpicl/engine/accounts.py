@@ -89,7 +89,7 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
 def _of_table(source: Source, name: str, settings: Settings) -> list[str]:
     if source.query is not None:
         return [_database(source.query, name)]
-    places = [place for place in (source.file, source.folder, source.formerly) if place is not None]
+    places = [place for place in (source.file, source.folder, source.moved_from) if place is not None]
     found = [place.rstrip("/") if place.startswith(SCHEME) else _path(place, settings) for place in places]
     found += [f"bundled:{source.bundled}"] if source.bundled else []
     found += [f"{kind}:{remote.id}" for kind, remote in (("openml", source.openml), ("uci", source.uci)) if remote is not None]

@@ -13,6 +13,7 @@ from typing import Any
 
 import dpicl
 from dpicl.contract import Contract, Declared
+from dpicl.contract.base import TODAY
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import RESULTS, TEST, cost_json, read_test, table_folder
 from dpicl.engine.csv_file import write_csv
@@ -87,7 +88,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "writer": plan.writer.name if plan.writer else None,
         "grid": {name: grid[name] for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")}
         | {"queries": plan.pipeline.queries},
-        "options": _options(grid["options"]),
+        "options": _options(plan.pipeline.options.model_dump(mode="json", context=TODAY)),
         "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
         "guarantees": _unit_guarantees(units, contracts) if units else amplification_rows(plan, contracts),
         "versions": {name: _version(name) for name in PACKAGES},
@@ -150,7 +151,7 @@ def _command(plan: Plan) -> str:
         ("sampling-rates", "sampling_rates"),
     ]
     options = [f"--{option} {','.join(map(str, grid[name]))}" for option, name in lists if grid[name]]
-    models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("writer", plan.pipeline.writer)) if value]
+    models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("generator", plan.pipeline.generator)) if value]
     few = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
     few += [f"--period {period}" for period in sorted(set(plan.periods.values()))[:1]]
     return " ".join(["dpicl run", plan.pipeline_name, *options, *few, *models])
@@ -197,7 +198,7 @@ def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> li
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
         method, contract = METHODS[unit.method], contracts[unit.dataset]
-        ways = {"icl", *(f"icl-{name}" for name in getattr(getattr(unit.options, unit.method), "also", {}))}
+        ways = {"icl", *(f"icl-{name}" for name in getattr(getattr(unit.options, unit.method), "variants", {}))}
         for cell, cost in method.costs(contract, unit).items():
             key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)
             if cell.system in ways and cell.epsilon != math.inf and key not in rows:

@@ -11,14 +11,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from dpicl.contract.base import Frozen, Grown, Name, Rate, Text
+from dpicl.contract.base import Frozen, Name, Rate, Text
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS, Options, unit_of
 from dpicl.pipeline import Unit, parse_epsilon
 from dpicl.yaml_file import read_yaml, validate
 
-Replaceable = Literal["datasets", "methods", "epsilons", "shots", "seeds", "sampling_rates", "queries", "model", "writer"]
-"""Fields of a pipeline that one run may replace, as the options of `dpicl run` do."""
+Replaceable = Literal["datasets", "methods", "epsilons", "shots", "seeds", "sampling_rates", "queries", "model", "generator", "writer"]
+"""Keys of a pipeline that one run may override, as the options of `dpicl run` do; `writer` is the earlier name of `generator`."""
 
 
 def _registered(name: str) -> str:
@@ -32,25 +32,25 @@ Epsilon = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(parse_epsi
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-class Schedule(Grown):
-    """When a deployment runs by itself, with what, where and for how long."""
+class Schedule(Frozen):
+    """When and where a deployment runs, with which parameters and for how long."""
 
     later: ClassVar[tuple[str, ...]] = ("parameters", "work_pool", "concurrency_limit", "timeout_hours")
 
     cron: Annotated[str, Field(pattern=r"^\S+(\s+\S+){4}$")]
-    """Minute, hour, day of the month, month and day of the week, as `0 6 * * 1`."""
+    """Minute, hour, day of the month, month and day of the week, e.g. `0 6 * * 1`."""
     timezone: str = "UTC"
-    """In which the times are meant, a name such as Europe/Paris."""
+    """Time zone of `cron`, e.g. Europe/Paris."""
     horizon_days: Annotated[int, Field(ge=1, le=3660)] = 365
-    """How long the budget should last, if every run meets new data; a warning is given where it will not."""
+    """A warning is given if the budget will not last this long, with every run on new data."""
     parameters: dict[Replaceable, Any] = {}
-    """Fields of the pipeline that its runs replace, as options of `dpicl run` do: `{seeds: [1, 2], model: tiny}`."""
+    """Keys of the pipeline that scheduled runs override, e.g. `{seeds: [1, 2], model: tiny}`."""
     work_pool: Name | None = None
-    """Prefect's work pool whose workers run it, by `dpicl deploy`; `dpicl serve` runs those that name none."""
+    """Prefect work pool that runs it, set up by `dpicl deploy`; `dpicl serve` runs it if left out."""
     concurrency_limit: Annotated[int, Field(ge=1, le=100)] = 1
-    """How many runs of it there may be at once; more wait."""
+    """Maximum number of simultaneous runs; further runs wait."""
     timeout_hours: Annotated[float, Field(gt=0, le=8760)] | None = None
-    """A run that works longer is killed, and goes on in its folder as other killed ones do; None lets it."""
+    """A run that takes longer is killed, and resumed in its folder like any killed run; no limit if left out."""
 
     @field_validator("parameters")
     @classmethod
@@ -63,36 +63,38 @@ class Schedule(Grown):
 
 
 class Pipeline(Frozen):
-    """A grid of runs, or (`kind: amplification`) a table of costs that asks no model."""
+    """A grid of runs, or (`kind: amplification`) a table of privacy costs that needs no model."""
+
+    earlier: ClassVar[dict[str, str]] = {"generator": "writer"}
 
     title: Text
-    """One sentence for lists and reports."""
+    """Title in lists and reports."""
     kind: Literal["grid", "amplification"] = "grid"
-    """A grid of runs, or a table of what subsampling saves."""
+    """A grid of runs, or a table of amplification by subsampling."""
     methods: tuple[MethodName, ...] = ()
-    """Names as below `options`, or of other packages: each on every data set and seed; of a grid one at least."""
+    """Methods, each run on every data set with every seed; a grid needs at least one."""
     datasets: Annotated[tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")], ...], Field(min_length=1)]
     """Names of contracts."""
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=100)]
-    """What a release may cost, in nats, 100 values at most; `inf` is without noise, on benchmarks only."""
+    """Privacy parameters in nats, at most 100; `inf` adds no noise and is for benchmarks only."""
     shots: tuple[Annotated[int, Field(ge=1, le=64)], ...] = ()
-    """Numbers of demonstrations; of a grid one at least."""
+    """Numbers of demonstrations; a grid needs at least one."""
     seeds: tuple[Seed, ...] = (0,)
-    """Repetitions: each is a release of its own; the same rows are held out and asked about in all of them."""
+    """Repetitions; each is a release of its own. All of them use the same held-out rows and queries."""
     sampling_rates: tuple[Rate, ...] = ()
-    """Rates to compare; empty takes each contract's own."""
+    """Subsampling rates to compare; each contract's own if empty."""
     queries: Annotated[int, Field(ge=1)] | None = None
-    """At most so many held-out rows of a table are put to the model, the same ones in every cell; None takes the contract's share."""
+    """Maximum number of held-out rows of a table that serve as queries, the same in every cell; the contract's share if left out."""
     model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
-    """Which model answers: a name of `models`, a folder, a hub id, or a server's URL#MODEL."""
-    writer: Annotated[str, Field(min_length=1, max_length=300)] | None = None
-    """The model that reads private texts, always one that may see them; None takes `model`."""
+    """The model that answers: a name of `models`, a folder, a hub id, or a server's URL#MODEL."""
+    generator: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    """The model that reads private texts, which must be trusted with them; `model` if left out."""
     baselines: bool = True
-    """Whether classifiers are fitted beside the model, some of them on private rows: off for a table that is no benchmark."""
+    """Whether baseline classifiers are fitted too. Some read private rows: turn them off for a table that is no benchmark."""
     options: Options = Options()
-    """Choices of the methods."""
+    """Options of the methods."""
     schedule: Schedule | None = None
-    """When `dpicl serve` runs it; never by itself if left out."""
+    """When it runs by itself; never if left out."""
 
     @field_validator("sampling_rates")
     @classmethod
@@ -116,12 +118,12 @@ class Pipeline(Frozen):
 
 
 class Pipelines(Frozen):
-    """The whole of pipelines.yaml; models are validated by the language-model layer."""
+    """The content of pipelines.yaml; models are validated by the language-model layer."""
 
     version: Literal[1]
-    """Of the form of this file."""
+    """Version of this file format."""
     models: dict[Name, dict[str, object]] = {}
-    """Models by the names that pipelines and commands call them, each a [ModelSpec](#modelspec) without its name."""
+    """Models by name, each a [ModelSpec](#modelspec) without its `name`."""
     pipelines: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")], Pipeline]
     """Pipelines by name."""
 
@@ -140,16 +142,16 @@ def load_pipelines(path: Path) -> Pipelines:
 
 
 def override(pipeline: Pipeline, changes: Mapping[Any, object], source: str = "command line") -> Pipeline:
-    """The pipeline with some fields replaced, checked as the file is.
+    """The pipeline with some keys overridden, validated like the file.
 
     Args:
-        source: who replaces them, for messages.
+        source: where the changes come from, for messages.
 
     Raises:
         DeclarationError: as for the file.
     """
-    exact = {"sampling_rates": [str(rate) for rate in pipeline.sampling_rates], "epsilons": list(pipeline.epsilons)}
-    return validate(Pipeline, {**pipeline.model_dump(mode="json"), **exact, **changes}, source)
+    kept = {name: getattr(pipeline, name) for name in Pipeline.model_fields if not {name, Pipeline.earlier.get(name)} & changes.keys()}
+    return validate(Pipeline, {**kept, **changes}, source)
 
 
 def units_of(pipeline: Pipeline) -> tuple[Unit, ...]:

@@ -93,7 +93,7 @@ def draft_plan(
     pipelines = load_pipelines(settings.pipelines)
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
     known = registry(pipelines, settings.pipelines.name)
-    writer = None if pipeline.writer is None else resolve_model(pipeline.writer, known)
+    writer = None if pipeline.generator is None else resolve_model(pipeline.generator, known)
     if "model" not in {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}:
         _check_default(pipeline, settings)
     periods = periods_of(pipeline.datasets, settings, period, when)
@@ -213,7 +213,7 @@ def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
     if is_server or writer.trust != "local":
         raise ModelRefusedError(
             f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "
-            f"local; expected a local model as --writer, which may be another than the --model that answers"
+            f"local; expected a local model as --generator, which may be another than the --model that answers"
         )
     if not contract.privacy.budget.benchmark and writer.dtype != "float32":
         # voters are read in batches, and one prompt moves what rounding makes of the others: in sixteen bits too far

@@ -212,7 +212,7 @@ class DpIcl(TextMethod):
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        return (*(f"icl-{name}" for name in unit.chosen(EnsembleOptions).also), "few-shot")
+        return (*(f"icl-{name}" for name in unit.chosen(EnsembleOptions).variants), "few-shot")
 
     def refuse_run(self, contract: TextContract) -> None:
         """A run's release is answers: to private texts there are none."""

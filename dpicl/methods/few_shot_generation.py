@@ -230,7 +230,7 @@ class FewShotGeneration(TextMethod):
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        return (*(f"icl-{name}" for name in unit.chosen(FewShotOptions).also), "random-rows")
+        return (*(f"icl-{name}" for name in unit.chosen(FewShotOptions).variants), "random-rows")
 
     def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
         """Also what is written from the instruction alone: epsilon = 0."""

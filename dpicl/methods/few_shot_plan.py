@@ -68,7 +68,7 @@ class Shape:
             None if candidates is None else int(candidates),
             chosen.max_tokens or stated.max_tokens,
             chosen.clip,
-            chosen.elections,
+            chosen.private_tokens,
             Fraction(str(chosen.agreement or AGREEMENT[chosen.mechanism])),
         )
 

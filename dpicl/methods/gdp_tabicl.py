@@ -44,8 +44,7 @@ from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
-from dpicl.tabular.central import aggregate as tabular_aggregate
-from dpicl.tabular.central.aggregate import AggregateOptions
+from dpicl.tabular.central import aggregate
 from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.central.sums import GroupSums
 from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries
@@ -59,122 +58,8 @@ _ROWS_PER_BLOCK = 1 << 20
 """What is taken from so many rows at a time stays in the processor's cache."""
 
 
-def subsample_and_group(
-    train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
-) -> dict[Cell, np.ndarray]:
-    """Steps 0 to 2 for every cell (or some): each row's group number or `LEFT_OUT`; private."""
-    bounded = contributing_rows(train, contract, draws)
-    members = {}
-    for cell in unit.cells("icl") if cells is None else cells:
-        rows = bounded[_drawn(len(bounded), contract, cell, draws.secret("subsample", cell.key))]
-        members[cell] = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
-        members[cell][rows] = assign(train, contract, shots_of(cell), rows)
-    return members
-
-
-def _drawn(row_count: int, contract: Contract, cell: Cell, stream: Stream) -> np.ndarray:
-    """Step 1: positions of the rows that are in, ascending."""
-    return poisson_subsample(row_count, sampling_rate=rate_of(contract, cell), stream=stream)
-
-
-def counted(batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell]) -> dict[Cell, GroupSums]:
-    """Steps 1 and 2 on one batch of a table, and the exact sums of step 3; private.
-
-    The sums of all batches add up to what `released` takes. `draws` are the batch's own.
-    """
-    streams, starts = {cell: draws.secret("subsample", cell.key) for cell in cells}, range(0, max(batch.row_count, 1), _ROWS_PER_BLOCK)
-
-    def of_block(start: int, cell: Cell) -> GroupSums:
-        rows = start + _drawn(min(_ROWS_PER_BLOCK, batch.row_count - start), contract, cell, streams[cell])
-        members, groups = assign(batch, contract, shots_of(cell), rows), partition(contract, shots_of(cell))
-        return tabular_aggregate.exact_sums(batch, rows, members, groups, contract, options=options_of(unit))
-
-    return {cell: GroupSums.added(of_block(start, cell) for start in starts) for cell in cells}
-
-
-def released(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedGroups]:
-    """Step 3 from exact sums of the whole subsample: the only draw of noise."""
-    return {
-        cell: tabular_aggregate.noised(
-            of_cell,
-            partition(contract, shots_of(cell)),
-            contract,
-            epsilon=nominal_epsilon(contract, unit, cell),
-            options=options_of(unit),
-            stream=draws.secret("aggregate", cell.key),
-        )
-        for cell, of_cell in sums.items()
-    }
-
-
-def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:
-    """Of the averages, before amplification; with `spent: in-all`, so that the cell's own is what is charged."""
-    asked = epsilon_of(cell)
-    if unit.chosen(GdpOptions).spent == "before":
-        return asked
-    times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
-    return epsilon_before(asked / times, rate_of(contract, cell))
-
-
-def rate_of(contract: Contract, cell: Cell) -> Fraction:
-    """The public sampling rate of a cell: its own, or the contract's."""
-    return cell.sampling_rate or contract.privacy.sampling_rate
-
-
-def options_of(unit: Unit) -> AggregateOptions:
-    """How this unit's averages are taken."""
-    chosen = unit.chosen(GdpOptions)
-    return AggregateOptions(chosen.allocation, chosen.sum_origin)
-
-
-def aggregate(
-    train: PrivateTable, members: Mapping[Cell, np.ndarray], contract: Contract, unit: Unit, draws: Draws
-) -> dict[Cell, ReleasedGroups]:
-    """Step 3 for every cell that `members` has."""
-    sums = {}
-    for cell, numbers in members.items():
-        rows, groups = np.flatnonzero(numbers != LEFT_OUT), partition(contract, shots_of(cell))
-        sums[cell] = tabular_aggregate.exact_sums(train, rows, numbers[rows], groups, contract, options=options_of(unit))
-    return released(sums, contract, unit, draws)
-
-
-def costs(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-    """What every cell costs under the contract's neighbours, known before any row is read."""
-    return {cell: _cost(contract, unit, cell) for cell in unit.cells("icl")}
-
-
-def _cost(contract: Contract, unit: Unit, cell: Cell) -> Cost:
-    groups = partition(contract, shots_of(cell))
-    nominal = tabular_aggregate.guarantee(groups, contract, epsilon=nominal_epsilon(contract, unit, cell), options=options_of(unit))
-    amplified = amplify(nominal, rate_of(contract, cell))
-    return Cost(for_unit(nominal, contract), for_unit(amplified, contract))
-
-
-def serialise(released: Mapping[Cell, ReleasedGroups], queries: QueryTable, contract: Contract) -> dict[Cell, list[str]]:
-    """Step 4 for every cell: one prompt per query, all with the same demonstrations."""
-    asked = central_queries(queries, contract)
-    prompts = {ZERO_SHOT: asked}
-    for cell, groups in released.items():
-        demonstrations = central_demonstrations(groups, contract)
-        prompts[cell] = [prompt(demonstrations, query) for query in asked]
-    return prompts
-
-
-def baselines(train: PrivateTable, test: QueryTable, contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, Metrics]:
-    """diffprivlib's models at every epsilon, fair and naive; scikit-learn's at infinity."""
-    rate = contract.privacy.sampling_rate
-    measured = {}
-    for epsilon in unit.epsilons:
-        stream = draws.secret("baselines", f"epsilon={epsilon}")
-        kept = poisson_subsample(train.row_count, sampling_rate=rate, stream=stream)
-        sampled = PrivateTable(train.data.take(kept))
-        for name, metrics in central_baselines(train, sampled, test, contract, epsilon=epsilon, stream=stream).items():
-            measured[Cell(name, epsilon)] = metrics
-    return measured
-
-
 class GdpTabicl(TabularMethod[ReleasedGroups]):
-    """Steps 0 to 4 as a method: every (epsilon, k) is a release of its own."""
+    """Steps 0 to 4: every (epsilon, k) is a release of its own."""
 
     name = "gdp_tabicl"
     title = "GDP-TabICL"
@@ -198,12 +83,17 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             raise ParameterError("shots", missing[0], f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for these")
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-        """See `Method`."""
-        return costs(contract, unit)
+        """Before and after amplification, under the contract's neighbours."""
+        costs = {}
+        for cell in unit.cells("icl"):
+            groups, epsilon = partition(contract, shots_of(cell)), nominal_epsilon(contract, unit, cell)
+            nominal = aggregate.guarantee(groups, contract, epsilon=epsilon, options=options_of(unit))
+            costs[cell] = Cost(for_unit(nominal, contract), for_unit(amplify(nominal, rate_of(contract, cell)), contract))
+        return costs
 
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-        """See `Method`."""
-        return costs(contract, unit)
+        """Every cell is a release."""
+        return self.releases(contract, unit)
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
@@ -217,31 +107,43 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         )
 
     def prepare(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
-        """Steps 0 to 2."""
-        return subsample_and_group(train, contract, unit, draws, cells=cells)
+        """Steps 0 to 2: each row's group number or `LEFT_OUT`; private."""
+        bounded = contributing_rows(train, contract, draws)
+        members = {}
+        for cell in cells:
+            rows = bounded[_subsample(len(bounded), contract, cell, draws.secret("subsample", cell.key))]
+            members[cell] = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
+            members[cell][rows] = assign(train, contract, shots_of(cell), rows)
+        return members
 
     def draw(
-        self,
-        train: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
+        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
     ) -> dict[Cell, ReleasedGroups]:
         """Step 3."""
-        return aggregate(train, {cell: prepared[cell] for cell in cells}, contract, unit, draws)
+        sums = {}
+        for cell in cells:
+            rows, groups = np.flatnonzero(prepared[cell] != LEFT_OUT), partition(contract, shots_of(cell))
+            sums[cell] = aggregate.exact_sums(train, rows, prepared[cell][rows], groups, contract, options=options_of(unit))
+        return _noised(sums, contract, unit, draws)
 
     def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
-        """Exact sums of a batch's subsample."""
-        return {cell: sums.arrays() for cell, sums in counted(batch, contract, unit, draws, cells=cells).items()}
+        """Steps 1 and 2 on one batch, and its exact sums of step 3; `draws` are the batch's own."""
+        streams = {cell: draws.secret("subsample", cell.key) for cell in cells}
+
+        def of_block(start: int, cell: Cell) -> GroupSums:
+            rows = start + _subsample(min(_ROWS_PER_BLOCK, batch.row_count - start), contract, cell, streams[cell])
+            members, groups = assign(batch, contract, shots_of(cell), rows), partition(contract, shots_of(cell))
+            return aggregate.exact_sums(batch, rows, members, groups, contract, options=options_of(unit))
+
+        starts = range(0, max(batch.row_count, 1), _ROWS_PER_BLOCK)
+        return {cell: GroupSums.added(of_block(start, cell) for start in starts).arrays() for cell in cells}
 
     def merge(
         self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
     ) -> dict[Cell, ReleasedGroups]:
         """Step 3 from all batches' sums."""
         sums = {cell: reduce(add, (GroupSums.read(batch[cell]) for batch in batches)) for cell in cells}
-        return released(sums, contract, unit, draws)
+        return _noised(sums, contract, unit, draws)
 
     def encode(self, drawn: ReleasedGroups) -> bytes:
         """See `TabularMethod`."""
@@ -259,8 +161,10 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     def prompts(
         self, released: Released[ReleasedGroups], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, list[str]]:
-        """Step 4."""
-        return with_content_free(serialise(released.draws, queries, contract), contract, unit)
+        """Step 4: one prompt per query and cell, and the zero-shot ones."""
+        texts = central_queries(queries, contract)
+        examples = {ZERO_SHOT: list[str](), **self.examples(released, contract, unit, draws)}
+        return with_content_free({cell: [prompt(shown, text) for text in texts] for cell, shown in examples.items()}, contract, unit)
 
     def baselines(
         self,
@@ -271,9 +175,16 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         unit: Unit,
         draws: Draws,
     ) -> dict[Cell, Metrics]:
-        """diffprivlib's, fitted on private rows: on benchmarks only."""
+        """diffprivlib's models on private rows at every epsilon, fair and naive, scikit-learn's at infinity: on benchmarks only."""
         assert train is not None
-        return baselines(train, test, contract, unit, draws)
+        measured = {}
+        for epsilon in unit.epsilons:
+            stream = draws.secret("baselines", f"epsilon={epsilon}")
+            rows = poisson_subsample(train.row_count, sampling_rate=contract.privacy.sampling_rate, stream=stream)
+            sample = PrivateTable(train.data.take(rows))
+            for name, metrics in central_baselines(train, sample, test, contract, epsilon=epsilon, stream=stream).items():
+                measured[Cell(name, epsilon)] = metrics
+        return measured
 
     def shown(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
         """One row per group."""
@@ -282,3 +193,42 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             for cell, groups in released.draws.items()
             for group in groups.groups
         ]
+
+
+def _subsample(row_count: int, contract: Contract, cell: Cell, stream: Stream) -> np.ndarray:
+    """Step 1: positions of the rows that are in, ascending."""
+    return poisson_subsample(row_count, sampling_rate=rate_of(contract, cell), stream=stream)
+
+
+def _noised(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedGroups]:
+    """Step 3 from exact sums of the whole subsample: the only draw of noise."""
+    return {
+        cell: aggregate.noised(
+            of_cell,
+            partition(contract, shots_of(cell)),
+            contract,
+            epsilon=nominal_epsilon(contract, unit, cell),
+            options=options_of(unit),
+            stream=draws.secret("aggregate", cell.key),
+        )
+        for cell, of_cell in sums.items()
+    }
+
+
+def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:
+    """Of the averages, before amplification; with `epsilon_is: amplified`, so that the cell's own is what is charged."""
+    if unit.chosen(GdpOptions).epsilon_is == "nominal":
+        return epsilon_of(cell)
+    times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon
+    return epsilon_before(epsilon_of(cell) / times, rate_of(contract, cell))
+
+
+def rate_of(contract: Contract, cell: Cell) -> Fraction:
+    """The public sampling rate of a cell: its own, or the contract's."""
+    return cell.sampling_rate or contract.privacy.sampling_rate
+
+
+def options_of(unit: Unit) -> aggregate.AggregateOptions:
+    """How this unit's averages are taken."""
+    chosen = unit.chosen(GdpOptions)
+    return aggregate.AggregateOptions(chosen.allocation, chosen.sum_origin)

@@ -5,7 +5,6 @@ Guarantee   that of the method; nothing is charged, so that rows with a budget a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from dpicl.contract.models import Contract
@@ -48,11 +47,7 @@ def release(train: PrivateTable, contract: Contract, unit: Unit) -> Released[Any
         PrivacyError: the method refuses the contract, or it is not a benchmark's.
     """
     check_free(contract, unit)
-    method, draws = tabular(unit.method), draws_for(contract, unit.seed)
-    cells = list(method.releases(contract, unit))
-    marks = method.prepare(train, contract, unit, draws, cells) if method.prepare_stage else {}
-    released = Released(method.draw(train, contract, unit, draws, cells, marks))
-    return replace(released, rows=method.derive(released.draws, contract, unit, draws)) if method.derive_stage else released
+    return tabular(unit.method).in_memory(train, contract, unit, draws_for(contract, unit.seed))
 
 
 def run_texts(

@@ -57,7 +57,7 @@ def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -
 def release_cells(unit: Unit) -> dict[Cell, LdpVariant]:
     """Every collection of a unit, and the way that it is for."""
     options = unit.chosen(LdpOptions)
-    ways = {"reports": options.variant("icl"), **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.also}}
+    ways = {"reports": options.variant("icl"), **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.variants}}
     return {Cell(name, epsilon): chosen for name, chosen in ways.items() for epsilon in unit.epsilons}
 
 

@@ -46,65 +46,8 @@ from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 CITATIONS = ("carey2024dptabicl",)
 
 
-def reconstruct(collections: Mapping[Cell, Collected], unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
-    """Step 2 for every collection."""
-    chosen, found = release_cells(unit), {}
-    for cell, collected in collections.items():
-        way = chosen[cell]
-        chance = draws.public("rows", f"{way.design},{way.columns},{way.estimator},epsilon={cell.epsilon}")
-        found[cell] = estimated_rows(collected, way.estimator, chance)
-    return found
-
-
-def serialise(
-    reconstructed: Mapping[Cell, ReleasedRows],
-    collections: Mapping[Cell, Collected],
-    queries: QueryTable,
-    contract: Contract,
-    unit: Unit,
-    draws: Draws,
-) -> dict[Cell, list[str]]:
-    """Steps 3 and 4 for every cell: one prompt per query.
-
-    Beside the method's own cells stand zero-shot prompts and, at every finite epsilon,
-    prompts of raw randomised rows, which show what reconstruction is worth.
-    """
-    encoded = encode_queries(queries, contract)
-    pools = _pools(reconstructed, collections, contract, unit)
-    return row_prompts(
-        pools, encoded.codes, local_queries(encoded, contract), _told(contract), draws, alone=contract.evaluation == "charged"
-    )
-
-
-def _pools(
-    reconstructed: Mapping[Cell, ReleasedRows], collections: Mapping[Cell, Collected], contract: Contract, unit: Unit
-) -> dict[Cell, Pool]:
-    pools = {}
-    for cell in unit.evaluated_cells:
-        source = released_by(cell.system, epsilon_of(cell), collections)
-        raw = cell.system == "raw-rows"
-        if cell.system != "content-free" and not (raw and np.isinf(epsilon_of(cell))):
-            codes = collections[source].stored if raw else reconstructed[source].codes
-            pools[cell] = Pool(codes, encoding_of(contract, unit.chosen(LdpOptions).variant(cell.system)))
-    return pools
-
-
-def _told(contract: Contract) -> Callable[[Pool], list[str]]:
-    return lambda pool: local_demonstrations(ReleasedRows(pool.codes), pool.encoding.decode, contract)
-
-
-def baselines(reconstructed: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:
-    """LR* and GNB* of every collection: fitted on the reconstructed rows, at no further cost."""
-    chosen, encoded = release_cells(unit), encode_queries(test, contract)
-    return {
-        Cell(name + cell.system.removeprefix("reports"), cell.epsilon): metrics
-        for cell, rows in reconstructed.items()
-        for name, metrics in local_baselines(rows, encoding_of(contract, chosen[cell]), encoded).items()
-    }
-
-
 class LdpTabicl(TabularMethod[Collected]):
-    """Steps 1 to 4 as a method: one release per collection, whatever the shots."""
+    """Steps 1 to 4: one release per collection, whatever the shots."""
 
     name = "ldp_tabicl"
     title = "LDP-TabICL"
@@ -121,7 +64,7 @@ class LdpTabicl(TabularMethod[Collected]):
         """See `Method`."""
         chosen = unit.chosen(LdpOptions)
         raw = ("raw-rows",) if chosen.design == "all-columns" else ()
-        ways = (f"icl-{name}" for name in (*chosen.also_sampled, *chosen.also))
+        ways = (f"icl-{name}" for name in (*chosen.shot_selection, *chosen.variants))
         return (*raw, *ways, *(("content-free",) if unit.options.calibrate else ()))
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
@@ -160,13 +103,7 @@ class LdpTabicl(TabularMethod[Collected]):
         )
 
     def draw(
-        self,
-        train: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
+        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
     ) -> dict[Cell, Collected]:
         """Step 1."""
         return collect(train, contract, unit, draws, cells=cells)
@@ -198,17 +135,24 @@ class LdpTabicl(TabularMethod[Collected]):
 
     def derive(self, drawn: Mapping[Cell, Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
         """Step 2."""
-        return reconstruct(drawn, unit, draws)
+        chosen, rows = release_cells(unit), {}
+        for cell, collected in drawn.items():
+            way = chosen[cell]
+            chance = draws.public("rows", f"{way.design},{way.columns},{way.estimator},epsilon={cell.epsilon}")
+            rows[cell] = estimated_rows(collected, way.estimator, chance)
+        return rows
 
     def examples(self, released: Released[Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""
-        return row_examples(_pools(released.rows, released.draws, contract, unit), _told(contract), draws)
+        return row_examples(_pools(released, contract, unit), _demonstrations(contract), draws)
 
     def prompts(
         self, released: Released[Collected], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, list[str]]:
-        """Steps 3 and 4."""
-        return with_content_free(serialise(released.rows, released.draws, queries, contract, unit, draws), contract, unit)
+        """Steps 3 and 4; at every finite epsilon also of raw randomised rows, which show what reconstruction is worth."""
+        encoded, pools = encode_queries(queries, contract), _pools(released, contract, unit)
+        texts, alone = local_queries(encoded, contract), contract.evaluation == "charged"
+        return with_content_free(row_prompts(pools, encoded.codes, texts, _demonstrations(contract), draws, alone=alone), contract, unit)
 
     def baselines(
         self,
@@ -219,10 +163,31 @@ class LdpTabicl(TabularMethod[Collected]):
         unit: Unit,
         draws: Draws,
     ) -> dict[Cell, Metrics]:
-        """Fitted on reconstructed rows."""
-        return baselines(released.rows, test, contract, unit)
+        """LR* and GNB* of every collection: fitted on the reconstructed rows, at no further cost."""
+        chosen, encoded = release_cells(unit), encode_queries(test, contract)
+        return {
+            Cell(name + cell.system.removeprefix("reports"), cell.epsilon): metrics
+            for cell, rows in released.rows.items()
+            for name, metrics in local_baselines(rows, encoding_of(contract, chosen[cell]), encoded).items()
+        }
 
     def shown(self, released: Released[Collected], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
         """Share of every level among reconstructed rows."""
         chosen = release_cells(unit)
         return shares({cell: Pool(rows.codes, encoding_of(contract, chosen[cell])) for cell, rows in released.rows.items()})
+
+
+def _pools(released: Released[Collected], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
+    """What demonstrates in every cell: reconstructed rows, or the reports as they are."""
+    pools = {}
+    for cell in unit.evaluated_cells:
+        source = released_by(cell.system, epsilon_of(cell), released.draws)
+        raw = cell.system == "raw-rows"
+        if cell.system != "content-free" and not (raw and np.isinf(epsilon_of(cell))):
+            codes = released.draws[source].stored if raw else released.rows[source].codes
+            pools[cell] = Pool(codes, encoding_of(contract, unit.chosen(LdpOptions).variant(cell.system)))
+    return pools
+
+
+def _demonstrations(contract: Contract) -> Callable[[Pool], list[str]]:
+    return lambda pool: local_demonstrations(ReleasedRows(pool.codes), pool.encoding.decode, contract)

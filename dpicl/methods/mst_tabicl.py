@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from importlib.util import find_spec
 from operator import add
 from typing import Any, ClassVar
 
@@ -33,7 +32,6 @@ import numpy as np
 
 from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
-from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import Cost, epsilon_of, for_unit
@@ -125,25 +123,23 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
     baselines_read: ClassVar[Reads] = "released"
     options = MstOptions
     draw_version = 2
-    post_version = 1
+    post_version = 2
     artefact = "released_counts.json"
     first_versions = (1,)
     draw_stage, derive_stage = "measure", "reconstruct"
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        ways = (f"icl-{name}" for name in unit.chosen(MstOptions).also_sampled)
+        ways = (f"icl-{name}" for name in unit.chosen(MstOptions).shot_selection)
         return (*ways, *(("content-free",) if unit.options.calibrate else ()))
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon.
 
         Raises:
-            ParameterError: what fits the model is not installed, or there is more to count than fits into memory.
+            ParameterError: there is more to count than fits into memory.
         """
         check_counts(row_encoding(contract).sizes, contract.name)
-        if find_spec("mbi") is None:
-            raise ParameterError("methods", self.name, "package mbi for it: pip install 'dpicl[models]'")
         return {cell: Cost(for_unit(guarantee(epsilon_of(cell)), contract)) for cell in release_cells(unit)}
 
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:

@@ -1,60 +1,76 @@
-"""Choices of the methods, as pipelines.yaml writes them: frozen types, each choice with the paper's beside it."""
+"""Options of the methods, as pipelines.yaml writes them, each with the paper's own value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, SerializationInfo, model_validator
 
-from dpicl.contract.base import Frozen
+from dpicl.contract.base import TODAY, Frozen
 from dpicl.tabular.local.estimate import Estimator
 from dpicl.tabular.local.questions import Design
 
 Sampling = Literal["nested", "shared", "prototype", "diverse", "near"]
-"""Ways to choose shots among released rows beside the paper's; `tabular.shots` says how."""
+"""Rules that select shots among released rows, beside the paper's; `tabular.prompts.shots` describes them."""
 VariantName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
 Variant = TypeVar("Variant", bound=Frozen)
+_EARLIER_VALUES = {"amplified": "in-all", "nominal": "before"}
+"""Of `epsilon_is`, as names of releases hold them."""
+
+
+def _today(value: Any) -> Any:
+    return next((name for name, earlier in _EARLIER_VALUES.items() if value == earlier), value)
+
+
+def _stable(value: str, info: SerializationInfo) -> str:
+    return value if info.context == TODAY else _EARLIER_VALUES[value]
 
 
 class GdpOptions(Frozen):
-    """Choices of GDP-TabICL; the paper's are `all-columns`, `lower` and `before`."""
+    """Options of GDP-TabICL; the paper's are `all-columns`, `lower` and `nominal`."""
+
+    earlier: ClassVar[dict[str, str]] = {"epsilon_is": "spent"}
 
     allocation: Literal["paid-columns", "all-columns", "shared-count"] = "paid-columns"
-    """`shared-count`: the averages of a group divide by one noisy count, and the rest of the budget is for sums."""
+    """How a group's epsilon is divided: among the columns that its definition leaves open, or among all of them.
+
+    `shared-count`: one noisy count per group serves as the denominator of all its means, and the rest is for sums.
+    """
     sum_origin: Literal["lower", "centre"] = "centre"
-    """Which value a sum counts as nothing: the lower bound, or the middle of the bounds, about which half the noise is enough."""
-    spent: Literal["before", "in-all"] = "before"
-    """What epsilon is: of the averages before the subsample amplifies them, or what the account is charged in all."""
+    """The value that sums are measured from: the lower bound, or the middle of the bounds, which about halves the noise."""
+    epsilon_is: Annotated[Literal["amplified", "nominal"], BeforeValidator(_today), PlainSerializer(_stable)] = "nominal"
+    """Whether epsilon is that of the averages on the subsample (`nominal`), or what is charged after amplification (`amplified`)."""
 
 
 class FewShotVariant(Frozen):
-    """One way of DP few-shot generation; the paper's are `fresh` batches and the first two mechanisms.
+    """One variant of DP few-shot generation; the paper's are `fresh` batches with `gaussian` or `exponential` noise.
 
-    What is None is the contract's.
+    The contract's value applies where a size is left out.
     """
+
+    earlier: ClassVar[dict[str, str]] = {"private_tokens": "elections"}
 
     mechanism: Literal["gaussian", "exponential", "clipped-logits"] = "gaussian"
-    """The noise of an election: on sums of votes (the paper's two, by their noise), or on sums of clipped logits."""
+    """How the next token is selected: from sums of votes with one of the paper's two noises, or from sums of clipped logits."""
     batches: Literal["fresh", "fixed"] = "fresh"
-    """`fresh`: new subsets vote on every token. `fixed`: every row votes on all tokens of one text, on its own."""
+    """`fresh`: every token is voted on by newly sampled subsets. `fixed`: every row votes by itself, on all tokens of one text."""
     voters: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """`fresh`: subsets (M). `fixed`: how many rows vote on a text at the contract's lower bounds; None takes all."""
+    """`fresh`: number of subsets (M). `fixed`: rows per text, if every label has the contract's fewest rows; all of them if left out."""
     examples: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Rows in one subset (N), of `fresh` batches."""
+    """`fresh` only: rows per subset (N)."""
     candidates: Annotated[int, Field(ge=2, le=1_000_000)] | Literal["contract", "all"] = "contract"
-    """The likeliest tokens without private rows, of which one is elected (K)."""
+    """Size of the candidate set (K): the tokens that are most likely without private rows."""
     max_tokens: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Tokens of a text (T_max), all of which are charged."""
+    """Maximum number of tokens of a text (T_max); all of them are charged."""
     clip: Annotated[float, Field(gt=0, le=1000)] = 10.0
-    """Of `clipped-logits`: how far below the largest a logit counts."""
-    elections: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Of `fixed` batches: rows elect at most so many tokens of a text, and are asked otherwise whether the model's own will do."""
-    agreement: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """With `elections`: the share of the votes of `voters` rows that the model's own next token must have to do.
-
-    None is 0.5; of clipped logits, which vote in part for everything, 0.95.
+    """`clipped-logits` only: logits are clipped to this distance below the largest."""
+    private_tokens: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """`fixed` only: maximum number of tokens per text that private rows select. A sparse-vector test decides for each token whether
+    the model's own, public choice will do.
     """
+    agreement: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """With `private_tokens`: the share of votes at which the public choice is taken; 0.5 if left out, 0.95 of clipped logits."""
 
     @model_validator(mode="after")
     def _fits_batches(self) -> FewShotVariant:
@@ -62,40 +78,42 @@ class FewShotVariant(Frozen):
             raise ValueError("fixed batches with examples; expected none: every row votes on its own")
         if self.batches == "fresh" and self.mechanism == "clipped-logits":
             raise ValueError("clipped-logits with fresh batches; expected `batches: fixed`, where every row votes on its own")
-        if self.elections is not None and (self.batches == "fresh" or self.mechanism == "gaussian"):
-            raise ValueError("elections with fresh batches or gaussian noise; expected `batches: fixed` and another mechanism")
+        if self.private_tokens is not None and (self.batches == "fresh" or self.mechanism == "gaussian"):
+            raise ValueError("private_tokens with fresh batches or gaussian noise; expected `batches: fixed` and another mechanism")
         return self
 
 
-def variant_of(options: Variant, also: Mapping[str, Variant], kind: type[Variant], system: str) -> Variant:
-    """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
-    chosen = also[system.removeprefix("icl-")] if system.startswith("icl-") else options
+def variant_of(options: Variant, variants: Mapping[str, Variant], kind: type[Variant], system: str) -> Variant:
+    """The variant of a system: `icl`, or `icl-NAME` of `variants`."""
+    chosen = variants[system.removeprefix("icl-")] if system.startswith("icl-") else options
     return kind.model_validate({name: getattr(chosen, name) for name in kind.model_fields})
 
 
 class FewShotOptions(FewShotVariant):
-    """Choices of DP few-shot generation: one way, and others beside it."""
+    """Options of DP few-shot generation: those of the first variant, and further variants."""
 
-    also: dict[VariantName, FewShotVariant] = {}
-    """More ways by name, each a row of its own in the report and a release of its own."""
+    earlier: ClassVar[dict[str, str]] = {**FewShotVariant.earlier, "variants": "also"}
+
+    variants: dict[VariantName, FewShotVariant] = {}
+    """Further variants by name; each is released and charged separately and has its own row in the report."""
 
     def variant(self, system: str) -> FewShotVariant:
-        """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
-        return variant_of(self, self.also, FewShotVariant, system)
+        """The variant of a system: `icl`, or `icl-NAME` of `variants`."""
+        return variant_of(self, self.variants, FewShotVariant, system)
 
 
 class LdpVariant(Frozen):
-    """One way of LDP-TabICL; the paper's are `one-hot`, `all-columns` and `clip`."""
+    """One variant of LDP-TabICL; the paper's is `one-hot`, `all-columns` and `clip`."""
 
     encoding: Literal["k-ary", "one-hot"] = "k-ary"
-    """How a client answers: with one category by randomised response, or with a randomised bit for each."""
+    """How a client reports a category: by k-ary randomised response, or as one randomised bit per category."""
     design: Design = "all-columns"
-    """What a client is asked: `tabular.questions` says which columns, and under which law."""
+    """Which columns a client reports; `tabular.local.questions` defines the designs."""
     columns: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Of `subset`: how many columns are reported together, beside the label; None grows with epsilon."""
+    """`subset` only: number of columns per report beside the label; grows with epsilon if left out."""
     estimator: Estimator = "simplex"
-    """How shares are estimated from reports: the inverse, put on the nearest shares (`simplex`), clipped at nought (`clip`) or not at
-    all (`none`: the reports are the rows); or a model of the population, `em` of all cells, `log-linear`, or a `tree` of pairs.
+    """How the distribution is estimated from reports: by inversion, projected onto the simplex (`simplex`) or clipped at zero (`clip`);
+    not at all (`none`: the reports are the rows); or by a model of the population (`em` over all cells, `log-linear`, `tree` of pairs).
     """
 
     @model_validator(mode="after")
@@ -110,58 +128,64 @@ class LdpVariant(Frozen):
 
 
 class LdpOptions(LdpVariant):
-    """Choices of LDP-TabICL: one way, and others beside it."""
+    """Options of LDP-TabICL: those of the first variant, and further variants."""
 
-    also_sampled: tuple[Sampling, ...] = ()
-    """Ways to choose shots beside the paper's; rows of their own in the report."""
-    also: dict[VariantName, LdpVariant] = {}
-    """More ways by name, each a row of its own in the report; another collection where more than the estimator differs."""
+    earlier: ClassVar[dict[str, str]] = {"shot_selection": "also_sampled", "variants": "also"}
+
+    shot_selection: tuple[Sampling, ...] = ()
+    """Further rules that select the shots; free of charge, each with its own row in the report."""
+    variants: dict[VariantName, LdpVariant] = {}
+    """Further variants by name, each with its own row in the report. One that differs in more than the estimator is collected anew."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> LdpOptions:
-        both = {"icl", "raw-rows", "calibrated", "naive", *get_args(Sampling)} & set(self.also)
+        both = {"icl", "raw-rows", "calibrated", "naive", *get_args(Sampling)} & set(self.variants)
         if both:
-            raise ValueError(f"also names {min(both)}, which means something else; expected another name")
+            raise ValueError(f"variants names {min(both)}, which means something else; expected another name")
         return self
 
     def variant(self, system: str) -> LdpVariant:
-        """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
+        """The variant of a system: `icl`, or `icl-NAME` of `variants`."""
         name = system.removeprefix("icl-")
-        return variant_of(self, self.also, LdpVariant, system if name in self.also else "icl")
+        return variant_of(self, self.variants, LdpVariant, system if name in self.variants else "icl")
 
 
 class MstOptions(Frozen):
-    """Choices of MST-TabICL."""
+    """Options of MST-TabICL."""
 
-    also_sampled: tuple[Sampling, ...] = ()
-    """Ways to choose shots beside random ones; rows of their own in the report."""
+    earlier: ClassVar[dict[str, str]] = {"shot_selection": "also_sampled"}
+
+    shot_selection: tuple[Sampling, ...] = ()
+    """Further rules that select the shots, beside uniform sampling; free of charge, each with its own row in the report."""
 
 
 class EnsembleVariant(Frozen):
-    """One way of DP-ICL; the paper's are `votes` with gaussian noise, `embedding` and the two of `keywords`.
+    """One variant of DP-ICL; the paper's are `votes` with gaussian noise, `embedding`, `keywords-ptr` and `keywords-joint`.
 
-    What is None is the contract's.
+    The contract's value applies where a size is left out.
     """
 
     aggregation: Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"] | None = None
-    """How answers become one: None is `votes` where the contract lists labels, else `embedding`.
+    """How the ensemble's answers are combined; if left out, `votes` where the contract lists labels, else `embedding`.
 
-    `soft-votes`: every row is asked with for itself, and its clipped log-probabilities add up.
+    `soft-votes`: every private row has a prompt of its own, and clipped log-probabilities are summed.
     """
     noise: Literal["gaussian", "exponential"] = "gaussian"
-    """Of `votes`; all others have one noise only."""
+    """`votes` only; every other aggregation has one kind of noise."""
     subsets: Annotated[int, Field(ge=2, le=10_000)] | None = None
-    """Disjoint prompts for each query (M), of `shots` rows each on average."""
+    """Number of disjoint prompts per query (M), each with `shots` rows on average."""
     clip: Annotated[float, Field(gt=0, le=1000)] = 5.0
-    """Of `soft-votes`: how far below the largest a log-probability counts, in nats."""
+    """`soft-votes` only: log-probabilities are clipped to this distance below the largest, in nats."""
 
 
 class EnsembleOptions(EnsembleVariant):
-    """Choices of DP-ICL: one way, and others beside it."""
+    """Options of DP-ICL: those of the first variant, and further variants."""
 
-    also: dict[VariantName, EnsembleVariant] = {}
-    """More ways by name, each a row of its own in the report and a release of its own."""
+    earlier: ClassVar[dict[str, str]] = {"variants": "also"}
+
+    variants: dict[VariantName, EnsembleVariant] = {}
+    """Further variants by name; each is released and charged separately and has its own row in the report."""
 
     def variant(self, system: str) -> EnsembleVariant:
-        """The way that a system stands for: `icl`, or `icl-NAME` of `also`."""
-        return variant_of(self, self.also, EnsembleVariant, system)
+        """The variant of a system: `icl`, or `icl-NAME` of `variants`."""
+        return variant_of(self, self.variants, EnsembleVariant, system)

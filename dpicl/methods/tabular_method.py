@@ -52,13 +52,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
 
     @abstractmethod
     def draw(
-        self,
-        train: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
+        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
     ) -> dict[Cell, Drawn]:
         """These releases: the only step that sees rows, charged before.
 
@@ -127,6 +121,13 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
         """What was released, as a table for people; its keys are columns."""
         return []
+
+    def in_memory(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws) -> Released[Drawn]:
+        """All releases of a unit, and the rows derived from them; charges nothing."""
+        cells = list(self.releases(contract, unit))
+        prepared = self.prepare(train, contract, unit, draws, cells) if self.prepare_stage else {}
+        drawn = self.draw(train, contract, unit, draws, cells, prepared)
+        return Released(drawn, self.derive(drawn, contract, unit, draws) if self.derive_stage else {})
 
     @property
     def answers(self) -> Any:

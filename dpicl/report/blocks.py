@@ -1,6 +1,6 @@
-"""What a report consists of: blocks of plain text. `html.py` and `markdown.py` write each of them in their own way, and escape it.
+"""The blocks of a report, as plain text: `html.py` and `markdown.py` render each of them, and escape it.
 
-Where Markdown has nothing to show for a block (a figure, a tile), what it says stands in a sentence or table too.
+Markdown leaves out figures and tiles, whose contents are in a sentence or table too.
 """
 
 from __future__ import annotations

@@ -1,27 +1,31 @@
-"""What a report says: everything computed from a run folder, in reading order."""
+"""The contents of a report: everything computed from a run folder, in reading order."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
-from dpicl.methods.published import Erratum
 from dpicl.report import sentences, words
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
 from dpicl.report.comparisons import comparisons, headlines
 from dpicl.report.costs import Costs, costs
-from dpicl.report.examples import examples
 from dpicl.report.figures import Figures
 from dpicl.report.guarantees import guarantee_table, relevant_errata
-from dpicl.report.load import Energy, Manifest, Run, UsedContract
+from dpicl.report.load import Demonstrations, Energy, Manifest, Run
 from dpicl.report.paper import Paper
 from dpicl.report.tables import METRICS, fitted_means, metric_tables, of_texts
+
+EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 
 
 def report_of(run: Run, figures: Figures) -> Report:
     """The whole report, in words and numbers."""
     manifest = run.manifest
     about = f"Pipeline {manifest.pipeline}, run {manifest.run_id}, {manifest.created_utc}, dpicl {manifest.dpicl_version}"
+    no_budget = "The run did not state its budget."
+    if manifest.simulated:
+        no_budget = "Nothing was charged: the noise is seeded, so this run released nothing."
     sections: dict[tuple[str, str], list[Block]] = {
         ("figures", "Figures"): [figure for _, figure in figures.by_method],
         ("accuracy", "Accuracy"): list(_accuracy(run)),
@@ -30,8 +34,10 @@ def report_of(run: Run, figures: Figures) -> Report:
         ("tests", "Paired tests"): list(_tests(run)),
         ("demonstrations", "What was released"): list(_demonstrations(run)),
         ("costs", "Time and energy"): list(_costs(run, figures)),
-        ("limits", "What is not protected"): [_limits(manifest)],
-        ("budget", "Budget"): [Text(sentence) for sentence in manifest.budget or [_no_budget(manifest)]],
+        ("limits", "What is not protected"): [
+            Bullets(tuple(manifest.not_protected)) if manifest.not_protected else Text("The run did not state its limits.")
+        ],
+        ("budget", "Budget"): [Text(sentence) for sentence in manifest.budget or [no_budget]],
         ("reproduce", "Reproduce"): list(_reproduce(run)),
     }
     shown = tuple(Section(name, title, tuple(blocks)) for (name, title), blocks in sections.items() if blocks)
@@ -50,14 +56,10 @@ def _opening(run: Run) -> Iterator[Block]:
     stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
     methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
     yield Text(sentences.what_was_run(manifest, methods, _datasets(run) or manifest.grid.datasets, has_answers=len(results) > 0), "lead")
-    found = headlines(results)
-    for headline in found:
-        yield Text(headline.sentence)
-        yield Pairs(headline.tiles, are_tiles=True)
-    if not found and not len(results):
-        yield Text("No model was asked in this run: it states what privacy costs, not what accuracy it leaves.")
-    elif not found:
-        yield Text("No private in-context answers are among the results.")
+    nothing = "No private in-context answers are among the results."
+    if not len(results):
+        nothing = "No model was asked in this run: it states what privacy costs, not what accuracy it leaves."
+    yield from headlines(results) or [Text(nothing)]
     yield from map(Text, sentences.measured(manifest))
 
 
@@ -76,14 +78,14 @@ def _accuracy(run: Run) -> Iterator[Block]:
         return
     paper = _paper(run.manifest)
     metrics = {metric: metric_tables(results, metric, paper) for metric in METRICS}
-    told = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(of_texts=bool(of_texts(results).any()))]
+    notes = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(of_texts=bool(of_texts(results).any()))]
     if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
         baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
-        told.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
-    told.append("Majority and zero-shot need no demonstrations.")
+        notes.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
+    notes.append("Majority and zero-shot need no demonstrations.")
     if results["amplified_epsilon"].notna().any():
-        told.append("ε′ is ε after amplification by subsampling.")
-    yield Text(" ".join(told), "small")
+        notes.append("ε′ is ε after amplification by subsampling.")
+    yield Text(" ".join(notes), "small")
     for metric, tables in metrics.items():
         blocks = tuple(block for table in tables for block in (Heading(table.label), table))
         if metric == "accuracy":
@@ -115,34 +117,31 @@ def _guarantees(run: Run) -> Iterator[Block]:
             "release of its own: on private data their costs add up. Nothing is guaranteed at ε = ∞."
         )
         yield table
-        told = tuple(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.asked)))
-        yield Fold(f"Every guarantee as a sentence ({len(told)})", (Bullets(told),))
+        statements = tuple(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.grid_epsilon)))
+        yield Fold(f"Every guarantee as a sentence ({len(statements)})", (Bullets(statements),))
     else:
         yield Text("This run states no guarantee.")
     slips = relevant_errata(manifest.guarantees, set(run.results["method"]), set(_datasets(run)), _paper(manifest).model)
     if slips:
         yield Heading("Slips in the paper's tables")
-        yield _slips(slips)
-
-
-def _slips(slips: list[Erratum]) -> Table:
-    head = (*Cell.of_text("table"), Cell("cell", mark="prose"), *Cell.of_text("printed", "corrected"), Cell("why", mark="prose"))
-    rows = [
-        (one.table, ", ".join(filter(None, (one.dataset, one.cell))), one.printed, one.corrected or "not known", one.why) for one in slips
-    ]
-    return Table("Slips in the paper's tables", head, tuple(tuple(Cell(text or words.DASH) for text in row) for row in rows))
+        head = (*Cell.of_text("table"), Cell("cell", mark="prose"), *Cell.of_text("printed", "corrected"), Cell("why", mark="prose"))
+        rows = (
+            (slip.table, ", ".join(filter(None, (slip.dataset, slip.cell))), slip.printed, slip.corrected or "not known", slip.why)
+            for slip in slips
+        )
+        yield Table("Slips in the paper's tables", head, tuple(tuple(Cell(text or words.DASH) for text in row) for row in rows))
 
 
 def _tests(run: Run) -> Iterator[Block]:
-    found = comparisons(run.results)
-    if found is None:
+    table = comparisons(run.results)
+    if table is None:
         return
     tested = " Logistic regression is tested on the whole test split." if "lr" in set(run.results["system"]) else ""
     yield Text(
         "Two-sided paired t-tests of in-context accuracy over all private (ε, seed) pairs. Pairs of one seed share their queries and the "
         f"p values are not corrected for their number, so they are if anything too small.{tested} Bold: p below 0.05."
     )
-    yield found
+    yield table
 
 
 def _demonstrations(run: Run) -> Iterator[Block]:
@@ -155,39 +154,59 @@ def _demonstrations(run: Run) -> Iterator[Block]:
     for example in shown:
         title = f"{words.method_name(example['method'])}, {example['dataset']}, seed {example['seed']}"
         texts: list[Block] = []
-        for label, found in example["cells"]:
-            texts += [Text(f"{label}:", "small"), *map(Code, found)]
+        for label, demonstrations in example["cells"]:
+            texts += [Text(f"{label}:", "small"), *map(Code, demonstrations)]
         yield Fold(title, tuple(texts), level=3, is_open=example is shown[0])
+
+
+def examples(units: tuple[Demonstrations, ...]) -> list[dict[str, Any]]:
+    """A few private demonstrations of the first unit of each method and data set.
+
+    Cells at epsilon = inf are left out: no mechanism protected what they hold.
+    """
+    shown: dict[tuple[str, str], dict[str, Any]] = {}
+    for unit in units:
+        cells = [(cell_label(key), texts[:EXAMPLE_TEXTS]) for key, texts in unit.cells.items() if _is_private(key) and texts]
+        if cells and (unit.method, unit.dataset) not in shown:
+            entry = {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed, "cells": cells[:EXAMPLE_CELLS]}
+            shown[unit.method, unit.dataset] = entry
+    return list(shown.values())
+
+
+def cell_label(key: str) -> str:
+    """`icl,epsilon=1.0,shots=2` as `ε = 1, k = 2`."""
+    names = {"epsilon": "ε", "shots": "k"}
+    parts = [part.partition("=") for part in key.split(",")]
+    return ", ".join(f"{names.get(name, name)} = {value.removesuffix('.0')}" for name, sign, value in parts if sign) or key
+
+
+def _is_private(key: str) -> bool:
+    """Only a cell that states a finite epsilon."""
+    stated = dict(part.partition("=")[::2] for part in key.split(","))
+    try:
+        return math.isfinite(float(stated["epsilon"]))
+    except (KeyError, ValueError):
+        return False
 
 
 def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     if not len(run.timings):
         return
-    found, energy = costs(run.timings, run.manifest.energy), run.manifest.energy
-    told = f"{words.duration(found.total_seconds)} in all stages together, whether or not they ran side by side."
-    yield Text(told + (_energy(found, energy) if energy else ""))
+    times, energy = costs(run.timings, run.manifest.energy), run.manifest.energy
+    total = f"{words.duration(times.total_seconds)} in all stages together, whether or not they ran side by side."
+    yield Text(total + (_energy(times, energy) if energy else ""))
     yield Figure("Wall time by stage", figures.time)
-    head = (*Cell.of_text("stage"), *(Cell(words.method_name(method)) for method in found.methods), Cell("all"), Cell("share"))
-    rows = ((row.stage, *map(words.duration, (*row.by_method, row.total)), f"{words.number(100 * row.share, 1)} %") for row in found.stages)
+    head = (*Cell.of_text("stage"), *(Cell(words.method_name(method)) for method in times.methods), Cell("all"), Cell("share"))
+    rows = ((row.stage, *map(words.duration, (*row.by_method, row.total)), f"{words.number(100 * row.share, 1)} %") for row in times.stages)
     yield Fold("The same as a table", (Table("Wall time by stage", head, tuple(tuple(map(Cell, row)) for row in rows)),))
 
 
-def _energy(found: Costs, energy: Energy) -> str:
+def _energy(times: Costs, energy: Energy) -> str:
     return (
         f" At {energy.power_watts:g} W for that time and {energy.kg_co2_per_kwh:g} kg CO₂ per kWh, this is "
-        f"{words.number(found.energy_kwh, 4)} kWh and {words.mass(found.co2_kg or 0.0)} CO₂eq by the paper's equation (2): "
+        f"{words.number(times.energy_kwh, 4)} kWh and {words.mass(times.co2_kg or 0.0)} CO₂eq by the paper's equation (2): "
         "power × hours / 1000 × kg per kWh. The watts and the kg per kWh are assumptions, not measurements."
     )
-
-
-def _limits(manifest: Manifest) -> Block:
-    return Bullets(tuple(manifest.not_protected)) if manifest.not_protected else Text("The run did not state its limits.")
-
-
-def _no_budget(manifest: Manifest) -> str:
-    if manifest.simulated:
-        return "Nothing was charged: the noise is seeded, so this run released nothing."
-    return "The run did not state its budget."
 
 
 def _reproduce(run: Run) -> Iterator[Block]:
@@ -202,10 +221,9 @@ def _reproduce(run: Run) -> Iterator[Block]:
             *Cell.of_text("benchmark", "sampling rate"),
             Cell("digest", mark="prose"),
         )
-        yield Table("Contracts", head, tuple(_contract(name, one) for name, one in manifest.contracts.items()))
-
-
-def _contract(name: str, contract: UsedContract) -> tuple[Cell, ...]:
-    licence = Cell(contract.licence or words.DASH, contract.positive_rate_note or "")
-    rest = ("yes" if contract.benchmark else "no", contract.sampling_rate or words.DASH, contract.digest)
-    return Cell(name, contract.title), licence, *map(Cell, rest)
+        rows = []
+        for name, used in manifest.contracts.items():
+            licence = Cell(used.licence or words.DASH, used.positive_rate_note or "")
+            rest = "yes" if used.benchmark else "no", used.sampling_rate or words.DASH, used.digest
+            rows.append((Cell(name, used.title), licence, *map(Cell, rest)))
+        yield Table("Contracts", head, tuple(rows))

@@ -1,40 +1,201 @@
-"""Which figures a run gives."""
+"""The figures of a run: accuracy or ROUGE-1 against epsilon or the sampling rate, what baselines reach on releases, time by stage."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from dpicl.report import words
 from dpicl.report.blocks import Figure
-from dpicl.report.costs import costs
+from dpicl.report.costs import Costs, costs
 from dpicl.report.load import Run
-from dpicl.report.plots import epsilon_figure, fitted_figure, rate_figure, time_figure
 from dpicl.report.sentences import caption
-from dpicl.report.tables import has_several_rates, of_texts
+from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, new_figure, style, to_svg
+from dpicl.report.tables import METRICS, has_several_rates, of_texts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MARKERS = "os^DvP"
+_INFINITY_GAP = 0.4
+_BASELINE_LOOKS = {"lr": ("--", "x"), "gnb": ("-.", "+")}
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What is drawn of a run, as `<svg>` elements in which only text of ours and escaped names stands; empty where there is nothing."""
+    """`<svg>` elements in which only our own text and escaped names stand; empty where there is nothing to draw."""
 
     by_method: tuple[tuple[str, Figure], ...]
-    """Methods with what is measured, `GDP-TabICL: accuracy`."""
+    """Methods with the metric, `GDP-TabICL: accuracy`."""
     fitted: str
     time: str
 
 
 def figures_of(run: Run) -> Figures:
-    """One figure by method, whole texts apart; what was released as logistic regression judges it; time by stage."""
-    drawn: list[tuple[str, str, Figure]] = []
+    """One figure by method, whole texts apart; accuracy of logistic regression on releases; time by stage."""
+    drawn: list[tuple[str, str, str, str]] = []
     for (method, texts), part in run.results.groupby(["method", of_texts(run.results)], sort=False):
         by_rate, metric = has_several_rates(part), "rouge1" if texts else "accuracy"
         name, measure = words.method_name(str(method)), words.MEASURES[metric]
         svg = (rate_figure if by_rate else epsilon_figure)(part, metric)
-        drawn.append((f"{name}: {measure}", caption(measure, by_rate=by_rate), Figure(name, svg)))
-    captions = [told for _, told, _ in drawn]
+        drawn.append((f"{name}: {measure}", name, svg, caption(measure, by_rate=by_rate)))
+    following = [text for *_, text in drawn[1:]] + [""]
     by_method = tuple(  # one caption below all figures that it belongs to
-        (title, Figure(figure.label, figure.svg, "" if captions[i + 1 : i + 2] == [told] else told))
-        for i, (title, told, figure) in enumerate(drawn)
+        (title, Figure(name, svg, "" if text == after else text)) for (title, name, svg, text), after in zip(drawn, following, strict=False)
     )
     bars = time_figure(costs(run.timings, None)) if len(run.timings) else ""
     return Figures(by_method, fitted_figure(run.results, run.manifest.majority), bars)
+
+
+def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
+    """A metric of one method against epsilon, one panel per data set; the last tick is without privacy."""
+    place = epsilon_places(part["epsilon"].dropna().unique())
+
+    def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
+        for i, (shots, group) in enumerate(of_dataset[of_dataset["system"] == "icl"].groupby("shots")):
+            values, (colour, marker) = group.set_index("epsilon")[metric], _look(i)
+            _epsilon_line(axes, values, place, f"k = {shots:g}", colour, marker=marker, shift=i)
+        for colour, (system, (line, marker)) in zip(BASELINES, _BASELINE_LOOKS.items(), strict=True):
+            values = of_dataset[of_dataset["system"] == system].set_index("epsilon")[metric]
+            _epsilon_line(axes, values, place, words.SYSTEMS[system], colour, marker=marker, line=line, shift=-1)
+        _draw_baselines(axes, of_dataset, metric)
+        _epsilon_axis(axes, place)
+        if math.inf in place and len(place) > 1:
+            axes.axvline(place[math.inf] - _INFINITY_GAP / 2, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
+
+    return _panels(part, draw, metric, f"{METRICS[metric]} against epsilon, {_method(part)}, one panel per data set")
+
+
+def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> str:
+    """Accuracy of logistic regression on every method's and variant's release, one panel per data set; empty where there is one only.
+
+    `majority` is by data set, on the same rows as these: all that were held out.
+    """
+    fitted = results[results["system"].str.match(r"lr(?!-naive)")]
+    series = list(fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
+    if len(series) < 2:
+        return ""
+    place = epsilon_places(fitted["epsilon"].dropna().unique())
+    least = fitted.groupby(["dataset", "method", "system", "epsilon"])["accuracy"].mean().min()
+
+    def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
+        axes.set_ylim(max(0.0, least - 0.05), 1.0)  # bars of few seeds may reach far below
+        for i, (method, system) in enumerate(series):
+            values = of_dataset[(of_dataset["method"] == method) & (of_dataset["system"] == system)].set_index("epsilon")["accuracy"]
+            colour, marker = _look(i)
+            _epsilon_line(axes, values, place, words.fitted_name(method, system), colour, marker=marker, shift=i)
+        if (name := of_dataset["dataset"].iloc[0]) in majority:
+            axes.axhline(majority[name], color=INK, linewidth=1.1, label=words.SYSTEMS["majority"], zorder=1.5)
+        _epsilon_axis(axes, place)
+
+    return _panels(fitted, draw, "accuracy", "Accuracy of logistic regression against epsilon, by what it was fitted on")
+
+
+def rate_figure(part: pd.DataFrame, metric: str) -> str:
+    """A metric of one method against the sampling rate, one panel per data set, as the paper's figure 2."""
+
+    def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
+        icl = of_dataset[of_dataset["system"] == "icl"]
+        for i, ((shots, _), group) in enumerate(icl.groupby(["shots", "epsilon"])):
+            of_rate = group.groupby("sampling_rate")[metric].agg(["mean", "std"])
+            label, (colour, marker) = f"k = {shots:g}, ε = {words.epsilon(group['epsilon'].iloc[0])}", _look(i)
+            axes.errorbar(of_rate.index * 100, of_rate["mean"], of_rate["std"].fillna(0), label=label, color=colour, marker=marker)
+        _draw_baselines(axes, of_dataset, metric)
+        _quiet_axis(axes)
+        axes.set_xlabel("rows sampled, %")
+
+    return _panels(part, draw, metric, f"{METRICS[metric]} against the sampling rate, {_method(part)}, one panel per data set")
+
+
+def time_figure(costs: Costs) -> str:
+    """Wall time by stage, as bars."""
+    with style():
+        figure = new_figure(7.2, 0.5 + 0.26 * len(costs.stages))
+        axes = figure.subplots()
+        names = [stage.stage for stage in costs.stages]
+        bars = axes.barh(names, [stage.total for stage in costs.stages], color=SERIES[0], height=0.62)
+        axes.bar_label(bars, [words.duration(stage.total) for stage in costs.stages], padding=4, fontsize=8)
+        axes.invert_yaxis()
+        axes.grid(visible=False)
+        axes.spines[["bottom", "left"]].set_visible(False)
+        axes.tick_params(left=False, bottom=False, labelbottom=False)
+        axes.margins(x=0.14)
+        return to_svg(figure, "Wall time by stage: " + ", ".join(f"{stage.stage} {words.duration(stage.total)}" for stage in costs.stages))
+
+
+def epsilon_places(epsilons: Iterable[float]) -> dict[float, float]:
+    """The position of each epsilon on the axis: its logarithm, and infinity one step to the right."""
+    ordered = sorted(epsilons)
+    places = {epsilon: math.log10(epsilon) for epsilon in ordered if 0 < epsilon < math.inf}
+    if math.inf in ordered:
+        places[math.inf] = max(places.values(), default=0.0) + _INFINITY_GAP
+    return places
+
+
+def _method(part: pd.DataFrame) -> str:
+    return words.method_name(part["method"].iloc[0])
+
+
+def _look(i: int) -> tuple[str, str]:
+    """Colour and marker of a series."""
+    return SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
+
+
+def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metric: str, description: str) -> str:
+    datasets = list(part["dataset"].unique())
+    columns = min(2, len(datasets))
+    rows = math.ceil(len(datasets) / columns)
+    with style():
+        figure = new_figure(9.0 if columns == 2 else 6.5, 0.6 + 2.45 * rows)
+        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).flatten()
+        for axes, dataset in zip(grid, datasets, strict=False):
+            draw(axes, part[part["dataset"] == dataset])
+            axes.set_title(dataset, loc="left", fontweight="bold", parse_math=False)
+        for axes in grid[len(datasets) :]:
+            axes.set_visible(False)
+        for axes in grid[::columns]:
+            axes.set_ylabel(words.MEASURES[metric])
+        panels = grid[: len(datasets)]
+        entries = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+        if entries:
+            figure.legend(entries.values(), entries.keys(), loc="outside upper left", ncols=4, fontsize=8.5, handlelength=2.6)
+        return to_svg(figure, description)
+
+
+def _epsilon_line(
+    axes: Axes, values: pd.Series, place: dict[float, float], label: str, colour: str, *, marker: str, line: str = "-", shift: int
+) -> None:
+    """Mean and deviation by epsilon; the step to infinity is dotted. Lines are shifted a little so that bars do not overlap."""
+    by_epsilon = values.groupby("epsilon").agg(["mean", "std"]).fillna({"std": 0.0})
+    by_epsilon = by_epsilon[by_epsilon.index.isin(list(place))]
+    if by_epsilon.empty:
+        return
+    x = [place[epsilon] + 0.016 * shift for epsilon in by_epsilon.index]
+    axes.errorbar(x, by_epsilon["mean"], by_epsilon["std"], fmt=marker, color=colour, elinewidth=0.9, alpha=0.9, linestyle="none")
+    finite = int((by_epsilon.index != math.inf).sum())
+    axes.plot(x[:finite], by_epsilon["mean"].iloc[:finite], color=colour, linestyle=line, marker=marker, label=label)
+    if finite and finite < len(x):
+        axes.plot(x[-2:], by_epsilon["mean"].iloc[-2:], color=colour, linestyle=":", linewidth=1.0)
+
+
+def _draw_baselines(axes: Axes, of_dataset: pd.DataFrame, metric: str) -> None:
+    """Horizontal lines for systems without demonstrations."""
+    for system, line in (("majority", "-"), ("zero-shot", (0, (1, 2)))):
+        mean = of_dataset.loc[of_dataset["system"] == system, metric].mean()
+        if not math.isnan(mean):
+            axes.axhline(mean, color=INK, linewidth=1.1, linestyle=line, label=words.SYSTEMS[system], zorder=1.5)
+
+
+def _epsilon_axis(axes: Axes, place: dict[float, float]) -> None:
+    _quiet_axis(axes)
+    axes.set_xticks(list(place.values()), [words.epsilon(epsilon) for epsilon in place])
+    axes.set_xlabel("ε")
+
+
+def _quiet_axis(axes: Axes) -> None:
+    axes.grid(axis="x", visible=False)
+    axes.tick_params(color=GRID)

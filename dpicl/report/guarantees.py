@@ -14,13 +14,14 @@ from dpicl.report.tables import epsilon_heads
 
 def guarantee_table(guarantees: list[StatedGuarantee]) -> Table:
     """Epsilon of whole releases by method, data set and relation, in order of first appearance; without epsilon = inf, which guarantees nothing."""
-    private = [stated for stated in guarantees if not math.isinf(stated.asked)]
-    epsilons = tuple(sorted({stated.asked for stated in private}))
-    rates = _rates(private)
+    private = [stated for stated in guarantees if not math.isinf(stated.grid_epsilon)]
+    epsilons = tuple(sorted({stated.grid_epsilon for stated in private}))
+    rates: dict[tuple[str, str], set[float | None]] = {}
     by_row: dict[tuple[str, str, str, float | None, str, str, float], dict[float, StatedGuarantee]] = {}
     for stated in private:
+        rates.setdefault((stated.method, stated.dataset), set()).add(stated.sampling_rate)
         key = (stated.method, stated.system, stated.dataset, stated.sampling_rate, stated.unit, stated.neighbours, stated.delta)
-        by_row.setdefault(key, {})[stated.asked] = stated
+        by_row.setdefault(key, {})[stated.grid_epsilon] = stated
     rows = []
     for (method, system, dataset, rate, unit, neighbours, delta), row in by_row.items():
         several = len(rates[method, dataset]) > 1
@@ -30,13 +31,6 @@ def guarantee_table(guarantees: list[StatedGuarantee]) -> Table:
         rows.append((Cell(words.method_name(method)), Cell(label), *cells, *map(Cell, (f"{delta:g}", neighbours, unit))))
     head = (*Cell.of_text("method", "data set"), *epsilon_heads(epsilons), Cell("δ"), *Cell.of_text("neighbours", "unit"))
     return Table("Guarantees", head, tuple(rows))
-
-
-def _rates(guarantees: list[StatedGuarantee]) -> dict[tuple[str, str], set[float | None]]:
-    found: dict[tuple[str, str], set[float | None]] = {}
-    for stated in guarantees:
-        found.setdefault((stated.method, stated.dataset), set()).add(stated.sampling_rate)
-    return found
 
 
 def _cell(stated: StatedGuarantee, *, compare: bool) -> Cell:
@@ -49,12 +43,12 @@ def _cell(stated: StatedGuarantee, *, compare: bool) -> Cell:
 
 
 def _printed(stated: StatedGuarantee) -> float | None:
-    """Table V belongs to GDP-TabICL, amplified from what was asked for, under add-or-remove-one."""
-    spends_more = stated.epsilon > stated.asked * (1 + 1e-9)
+    """Table V is of GDP-TabICL, amplified from the grid's epsilon, under add-or-remove-one."""
+    spends_more = stated.epsilon > stated.grid_epsilon * (1 + 1e-9)
     if stated.method != GdpTabicl.name or stated.amplified_epsilon is None or stated.neighbours != "add-or-remove-one" or spends_more:
         return None
     cells = {(row.dataset, row.epsilon): row.printed for row in table_v()}
-    return cells.get((stated.dataset, stated.asked))
+    return cells.get((stated.dataset, stated.grid_epsilon))
 
 
 def relevant_errata(guarantees: list[StatedGuarantee], methods: set[str], datasets: set[str], model: PaperModel) -> list[Erratum]:

@@ -71,7 +71,8 @@ def _blocks(blocks: Iterable[Block]) -> str:
 def _block(block: Block) -> str:
     match block:
         case Text(text, kind):
-            return f"<p{_class(kind)}>{_unbroken(text)}</p>"
+            unbroken = _text(text).replace(" = ", "\u00a0=\u00a0").replace(" ± ", "\u00a0±\u00a0")  # no line ends beside a sign
+            return f"<p{_class(kind)}>{unbroken}</p>"
         case Banner(lead, text, is_note):
             return f'<p class="banner{" note" * is_note}" role="note"><strong>{_text(lead)}</strong> {_text(text)}</p>'
         case Heading(text):
@@ -86,8 +87,8 @@ def _block(block: Block) -> str:
         case Table():
             return _scrolled(block.label, _table(block))
         case Figure(label, svg, caption):
-            told = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
-            return f"<h3>{_text(label)}</h3>\n<figure>{_scrolled(f'Figure, {label}', svg)}{told}</figure>"
+            below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
+            return f"<h3>{_text(label)}</h3>\n<figure>{_scrolled(f'Figure, {label}', svg)}{below}</figure>"
         case Fold(title, blocks, _, is_open):
             return f"<details{' open' * is_open}><summary>{_text(title)}</summary>\n{_blocks(blocks)}\n</details>"
 
@@ -97,24 +98,19 @@ def _scrolled(label: str, inner: str) -> str:
 
 
 def _table(table: Table) -> str:
-    kinds = [cell.mark for cell in table.head]
-    head = "".join(f'<th{_class(kind)} scope="col">{_head(cell)}</th>' for kind, cell in zip(kinds, table.head, strict=True))
-    rows = "\n".join(f"<tr>{_row(row, kinds)}</tr>" for row in table.rows)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+    kinds, head, rows = [cell.mark for cell in table.head], "", []
+    for cell in table.head:
+        text = cell.text[:1].upper() + cell.text[1:] if cell.mark in ("text", "prose") else cell.text
+        head += f'<th{_class(cell.mark)} scope="col">{_cell(Cell(text, cell.note))}</th>'
+    for first, *others in table.rows:
+        marked = zip(others, kinds[1:], strict=True)
+        cells = "".join(f"<td{_class(f'{kind} {cell.mark}'.strip())}>{_cell(cell, kind)}</td>" for cell, kind in marked)
+        rows.append(f'<tr><th scope="row">{_cell(first)}</th>{cells}</tr>')
+    body = "\n".join(rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
 
-def _head(cell: Cell) -> str:
-    text = cell.text[:1].upper() + cell.text[1:] if cell.mark in ("text", "prose") else cell.text
-    return _cell(Cell(text, cell.note), "")
-
-
-def _row(cells: tuple[Cell, ...], kinds: list[str]) -> str:
-    rest = zip(cells[1:], kinds[1:], strict=True)
-    others = (f"<td{_class(f'{kind} {cell.mark}'.strip())}>{_cell(cell, kind)}</td>" for cell, kind in rest)
-    return f'<th scope="row">{_cell(cells[0], "")}</th>' + "".join(others)
-
-
-def _cell(cell: Cell, kind: str) -> str:
+def _cell(cell: Cell, kind: str = "") -> str:
     """The deviation of a mean stands back; of what is the same in every row, below it."""
     mean, sign, deviation = _text(cell.text).partition(" ± ")
     tag = "small" if kind == "aside" else "i"
@@ -124,8 +120,3 @@ def _cell(cell: Cell, kind: str) -> str:
 
 def _class(name: str) -> str:
     return f' class="{name}"' if name else ""
-
-
-def _unbroken(text: str) -> str:
-    """No line ends beside a sign."""
-    return _text(text).replace(" = ", "\u00a0=\u00a0").replace(" ± ", "\u00a0±\u00a0")

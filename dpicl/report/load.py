@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
@@ -20,12 +20,11 @@ from dpicl.yaml_file import validate
 
 RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
 TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
-"""Numbers that runs of older versions lack."""
+"""Numbers that runs of older versions may lack."""
 TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
-
-
 Rate = Annotated[float, BeforeValidator(lambda rate: float(Fraction(str(rate))))]
-"""A sampling rate, also as the exact fraction that a contract states: `1/10`."""
+"""A sampling rate, also as the exact fraction of a contract: `1/10`."""
+Content = TypeVar("Content")
 
 
 class _Part(BaseModel):
@@ -71,7 +70,7 @@ class UsedContract(_Part):
 class StatedGuarantee(_Part):
     """One guarantee of the run; `amplified_epsilon` is None where nothing amplifies.
 
-    `epsilon` is what the release costs, `nominal_epsilon` what was asked for, if not the same.
+    `epsilon` is what the release costs, `nominal_epsilon` the grid's, if not the same.
     """
 
     method: str
@@ -87,8 +86,8 @@ class StatedGuarantee(_Part):
     statement: str
 
     @property
-    def asked(self) -> float:
-        """The grid's epsilon."""
+    def grid_epsilon(self) -> float:
+        """The epsilon of the run's grid."""
         return self.epsilon if self.nominal_epsilon is None else self.nominal_epsilon
 
 
@@ -167,10 +166,13 @@ def load_run(folder: Path) -> Run:
         DataError: a column should hold numbers and does not; gives the count.
     """
     manifest = validate(Manifest, _read_json(folder / "manifest.json"), "manifest.json")
-    results = _read_frame(folder / "results.csv", results_frame_columns(), (*RESULT_NUMBERS, *TEXT_NUMBERS), spared=TEXT_NUMBERS)
+    results = _read_frame(folder / "results.csv", results_frame_columns(), (*RESULT_NUMBERS, *TEXT_NUMBERS), optional=TEXT_NUMBERS)
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
     files = sorted((folder / "units").glob("*/demonstrations.json"), key=_natural_order)
-    return Run(manifest, results, timings, tuple(_read_demonstrations(file) for file in files), _read_answers(folder))
+    counts: Counter[str] = Counter()
+    for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
+        counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
+    return Run(manifest, results, timings, tuple(map(_read_demonstrations, files)), dict(counts))
 
 
 def _read_json(path: Path) -> Any:
@@ -182,50 +184,39 @@ def _read_json(path: Path) -> Any:
         raise RunError(f"{path.name}: is not valid JSON") from None
 
 
-def _read_frame(path: Path, columns: Sequence[str], numbers: Sequence[str], *, spared: Sequence[str] = ()) -> pd.DataFrame:
-    """A CSV as text, its number columns converted; empty means not defined. No file, no rows; columns that are spared may be missing."""
+def _read_frame(path: Path, columns: Sequence[str], numbers: Sequence[str], *, optional: Sequence[str] = ()) -> pd.DataFrame:
+    """A CSV as text, its number columns converted; empty means not defined. No file, no rows."""
     if not path.exists():
         return pd.DataFrame(columns=list(columns))
     try:
         frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise RunError(f"{path.name}: cannot be read as CSV ({type(error).__name__})") from None
-    frame = frame.assign(**{column: "" for column in spared if column not in frame.columns})
+    frame = frame.assign(**{column: "" for column in optional if column not in frame.columns})
     missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise RunError(f"{path.name}: lacks {len(missing)} columns: {', '.join(missing)}; expected {', '.join(columns)}")
     for column in numbers:
-        frame[column] = _to_numbers(frame[column], path.name)
+        values = pd.to_numeric(frame[column], errors="coerce")
+        wrong = int((values.isna() & ~frame[column].str.lower().isin(["", "nan"])).sum())
+        if wrong:
+            raise DataError(path.name, "holds text where a number belongs", column=column, count=wrong)
+        frame[column] = values.astype(float)
     return frame
 
 
-def _to_numbers(texts: pd.Series, where: str) -> pd.Series:
-    values = pd.to_numeric(texts, errors="coerce")
-    wrong = int((values.isna() & ~texts.str.lower().isin(["", "nan"])).sum())
-    if wrong:
-        raise DataError(where, "holds text where a number belongs", column=str(texts.name), count=wrong)
-    return values.astype(float)
-
-
 def _read_demonstrations(path: Path) -> Demonstrations:
-    try:
-        cells = TypeAdapter(dict[str, list[str]]).validate_python(_read_json(path))
-    except ValidationError:
-        raise RunError(f"{path.parent.name}/{path.name}: expected lists of texts by cell key") from None
+    cells = _checked(TypeAdapter(dict[str, list[str]]), path, f"{path.parent.name}/{path.name}", "lists of texts by cell key")
     method, _, rest = path.parent.name.partition("__")
     dataset, _, seed = rest.rpartition("__seed")
     return Demonstrations(method, dataset, seed, cells)
 
 
-def _read_answers(folder: Path) -> dict[str, float]:
-    """The counts of all units, added up."""
-    total: Counter[str] = Counter()
-    for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
-        try:
-            total.update(TypeAdapter(dict[str, float]).validate_python(_read_json(path)))
-        except ValidationError:
-            raise RunError(f"{path.parents[1].name}/{path.name}: expected counts by name") from None
-    return dict(total)
+def _checked(shape: TypeAdapter[Content], path: Path, name: str, expected: str) -> Content:
+    try:
+        return shape.validate_python(_read_json(path))
+    except ValidationError:
+        raise RunError(f"{name}: expected {expected}") from None
 
 
 def _natural_order(path: Path) -> list[tuple[int, str]]:

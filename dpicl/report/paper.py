@@ -1,4 +1,4 @@
-"""What the papers print for the cells of a report."""
+"""The numbers that the papers print for the cells of a report."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Paper:
         if shots != ENSEMBLE_SHOTS or system not in self.aggregations:
             return None
         usual = "votes" if metric == "accuracy" else "embedding"
-        found = ensemble_number(dataset, metric, self.aggregations[system] or usual, epsilon)
-        return None if found is None else (found, None)
+        printed = ensemble_number(dataset, metric, self.aggregations[system] or usual, epsilon)
+        return None if printed is None else (printed, None)
 
     def models(self, methods: set[str]) -> str:
-        """Which models the papers asked, for these methods."""
+        """The models of the papers, for these methods."""
         llama = [f"Llama-2 {self.model.upper()}"] if methods - {WRITTEN, ENSEMBLE} else []
         babbage = ["GPT-3 Babbage"] if WRITTEN in methods else []
         return words.listing([*llama, *babbage, *(["GPT-3 (Babbage where answers are labels)"] if ENSEMBLE in methods else [])])
@@ -62,8 +62,8 @@ class Paper:
 
 def _aggregations(options: Mapping[str, Any]) -> dict[str, str | None]:
     """Of the ways that a run's options name, those with the paper's noise and sizes."""
-    also = options.get("also")
-    ways = {"icl": options, **{f"icl-{name}": way for name, way in (also if isinstance(also, Mapping) else {}).items()}}
+    variants = options.get("variants", options.get("also"))  # earlier runs
+    ways = {"icl": options, **{f"icl-{name}": way for name, way in (variants if isinstance(variants, Mapping) else {}).items()}}
     known = {system: way for system, way in ways.items() if isinstance(way, Mapping)}
     as_printed = {system: way for system, way in known.items() if way.get("noise") in (None, "gaussian") and way.get("subsets") is None}
     return {"few-shot": "few-shot", **{system: way.get("aggregation") for system, way in as_printed.items()}}

@@ -1,4 +1,4 @@
-"""Sentences of a report: what the run was, how its answers came about, and what is to be known of its measures."""
+"""Sentences of a report: what was run, how its answers came about, and how to read its metrics."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def answers(counts: Mapping[str, float]) -> str:
     """`980 answers by …, 20 fixed because …; 1,010 calls, 10 repeated, …`; empty without counts."""
     if not counts:
         return ""
-    asked = [f"{counts[name]:,.0f} {how}" for name, how in ANSWERS.items() if counts.get(name)]
+    ways = [f"{counts[name]:,.0f} {how}" for name, how in ANSWERS.items() if counts.get(name)]
     calls, repeated, lost = (counts.get(name, 0) for name in ("calls", "repeated_calls", "lost_answers"))
     tokens = counts.get("prompt_tokens", 0) + counts.get("completion_tokens", 0)
     spent = f"{calls:,.0f} calls, {repeated:,.0f} repeated, {lost:,.0f} answers lost on the way, {tokens:,.0f} tokens"
-    return f"Answers: {', '.join(asked) or 'none'}; {spent}" + (f", cost {counts['cost']:,.2f}" if "cost" in counts else "")
+    return f"Answers: {', '.join(ways) or 'none'}; {spent}" + (f", cost {counts['cost']:,.2f}" if "cost" in counts else "")
 
 
 def measured(manifest: Manifest) -> list[str]:
-    """What is to be known of the measures of data sets that are no benchmark; nothing of public queries."""
+    """How data sets that are no benchmark were measured; nothing of public queries."""
     unmeasured = [name for name, on in manifest.evaluation.items() if on == "none"]
     nothing = "Nothing was measured on {}: no public queries are named, and no evaluation of held-out rows is charged for."
     noisy = (
         "Accuracies of {} on {} are noisy: right answers and held-out rows are counted with noise of standard deviation {:.3g} rows each, "
         "charged epsilon {:.4g} for every seed."
     )
-    told = [noisy.format(words.method_name(one.method), one.dataset, one.deviation, one.epsilon) for one in manifest.evaluation_noise]
-    return [*([nothing.format(words.listing(unmeasured))] if unmeasured else []), *told]
+    charged = [noisy.format(words.method_name(one.method), one.dataset, one.deviation, one.epsilon) for one in manifest.evaluation_noise]
+    return [*([nothing.format(words.listing(unmeasured))] if unmeasured else []), *charged]
 
 
 def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *, has_answers: bool) -> str:
@@ -64,7 +64,7 @@ def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *,
 
 
 def bold_is(*, of_texts: bool) -> str:
-    """What stands out in a table of a metric, and of whole texts what the metrics are."""
+    """What is bold in a table of a metric, and of whole texts what the metrics are."""
     if not of_texts:
         return "Bold: above the majority label on the same queries."
     return (
@@ -75,7 +75,7 @@ def bold_is(*, of_texts: bool) -> str:
 
 
 def caption(measure: str, *, by_rate: bool) -> str:
-    """What a figure of a method shows."""
+    """The caption of a method's figure."""
     axis = "share of rows sampled" if by_rate else "nominal ε on a logarithmic axis; right of the dotted rule there is no privacy"
     apart = "" if by_rate else " Points at one ε stand a little apart so that they can be told."
     return (
@@ -85,20 +85,20 @@ def caption(measure: str, *, by_rate: bool) -> str:
 
 
 def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
-    """What it takes to do the run again; empty where it was not kept."""
-    chosen = (f"{method}: " + ", ".join(f"{name} {value}" for name, value in found.items()) for method, found in manifest.options.items())
-    found = {
+    """What reproducing the run takes; empty where it was not recorded."""
+    options = (f"{method}: " + ", ".join(f"{name} {value}" for name, value in own.items()) for method, own in manifest.options.items())
+    texts = {
         "Seeds": ", ".join(map(str, manifest.grid.seeds)),
         "Model": _model(manifest.model, answers(counts)) if manifest.model else None,
-        "Options": "; ".join(chosen) if manifest.options else None,
+        "Options": "; ".join(options) if manifest.options else None,
         "Machine": ", ".join(f"{name}: {value}" for name, value in manifest.machine.items()),
         "Versions": ", ".join(f"{name} {version}" for name, version in manifest.versions.items() if version),
     }
-    return {name: text for name, text in found.items() if text is not None}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _model(model: Model, answered: str) -> str:
-    told = {"trust: ": model.trust, "revision ": model.revision, "digest ": model.digest, "asked by ": model.mode}
+    known = {"trust: ": model.trust, "revision ": model.revision, "digest ": model.digest, "asked by ": model.mode}
     kind = [model.kind] if model.kind not in ("", model.name) else []
-    parts = ", ".join([model.name, *kind, *(f"{what}{value}" for what, value in told.items() if value)])
+    parts = ", ".join([model.name, *kind, *(f"{what}{value}" for what, value in known.items() if value)])
     return ". ".join(filter(None, (parts, model.note, answered)))

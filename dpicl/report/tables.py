@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -24,7 +23,7 @@ METRICS = {
     "levenshtein": "Levenshtein similarity",
 }
 _FITTED = ("lr", "gnb")
-"""Baselines, tested on the whole held-out part: majority and zero-shot, on the queries asked, do not compare."""
+"""Baselines fitted on data, tested on the whole held-out part; majority and zero-shot are measured on the queries."""
 _OWN_COLUMNS = ("majority", "zero-shot")
 
 
@@ -74,27 +73,28 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
     several, bar = has_several_rates(part), own["majority" if len(own["majority"]) else "zero-shot"].mean()
     rows = []
     for system, shots, rate, group in _row_groups(part):
-        asked = _is_asked(system)
-        quoted = None if asked and several else paper  # the papers' tables have one rate
-        cells = (_cell(group, metric, epsilon, quoted, bar if asked else math.inf, several) for epsilon in epsilons)
-        beside = (Cell(spread(own[name]) if asked else words.DASH) for name in _OWN_COLUMNS)
+        queried = _is_queried(system)
+        quoted = None if queried and several else paper  # the papers' tables have one rate
+        cells = (_cell(group, metric, epsilon, quoted, bar if queried else math.inf, several) for epsilon in epsilons)
+        beside = (Cell(spread(own[name]) if queried else words.DASH) for name in _OWN_COLUMNS)
         rows.append((Cell(row_label(system, shots, rate, several)), *cells, *beside))
-    amplified = {} if several else _amplified(part)
+    by_epsilon = part[(part["system"] == "icl") & part["amplified_epsilon"].notna()].groupby("epsilon")["amplified_epsilon"]
+    amplified = {} if several else {epsilon: _common(values) for epsilon, values in by_epsilon}
     notes = (f"ε′ {words.number(amplified.get(epsilon))}" if amplified else "" for epsilon in epsilons)
     heads = (replace(head, note=note) for head, note in zip(epsilon_heads(epsilons), notes, strict=True))
     head = (*Cell.of_text(""), *heads, *(Cell(name, mark="aside") for name in _OWN_COLUMNS))
-    return Table(_title(part), head, tuple(rows))
-
-
-def _title(part: pd.DataFrame) -> str:
-    """Method and data set, and how many were asked."""
-    queries, first = _queries(part), part.iloc[0]
-    return f"{words.method_name(first['method'])}, {first['dataset']}" + (f" ({queries})" if queries else "")
+    title = f"{words.method_name(part['method'].iloc[0])}, {part['dataset'].iloc[0]}"
+    counts = part.loc[part["system"].map(_is_queried) & ~part["system"].isin(_OWN_COLUMNS), "query_count"].dropna()
+    if len(counts):
+        low, high, seeds = int(counts.min()), int(counts.max()), part["seed"].nunique()
+        count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        title += f" ({count} {'query' if high == 1 else 'queries'}, {seeds} {'seed' if seeds == 1 else 'seeds'})"
+    return Table(title, head, tuple(rows))
 
 
 def fitted_means(results: pd.DataFrame) -> Table | None:
     """Mean accuracy of the baselines, every data set counting alike and none missing; None for one data set, or one thing to fit on."""
-    is_fitted = [not _is_asked(system) and not system.endswith("-naive") for system in results["system"]]
+    is_fitted = [not _is_queried(system) and not system.endswith("-naive") for system in results["system"]]
     fitted = results[pd.Series(is_fitted, index=results.index, dtype=bool)]
     names = fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None)
     series = sorted(names, key=lambda name: words.system_order(name[1].partition("-")[0]))
@@ -105,13 +105,13 @@ def fitted_means(results: pd.DataFrame) -> Table | None:
     epsilons = tuple(sorted(fitted["epsilon"].dropna().unique()))
     rows = []
     for method, system in series:
-        found = (Cell(words.number(means.get((method, system, epsilon)))) for epsilon in epsilons)
-        rows.append((Cell(words.SYSTEMS[system.partition("-")[0]]), Cell(words.fitted_name(method, system)), *found))
+        cells = (Cell(words.number(means.get((method, system, epsilon)))) for epsilon in epsilons)
+        rows.append((Cell(words.SYSTEMS[system.partition("-")[0]]), Cell(words.fitted_name(method, system)), *cells))
     head = (*Cell.of_text(f"mean of {fitted['dataset'].nunique()} data sets", "fitted on"), *epsilon_heads(epsilons))
     return Table("Mean accuracy of the baselines", head, tuple(rows))
 
 
-def _is_asked(system: str) -> bool:
+def _is_queried(system: str) -> bool:
     """Baselines are measured on the whole test part, all others on the queries."""
     return system.partition("-")[0] not in _FITTED
 
@@ -128,7 +128,11 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
     """One row's cell; `bar` is what it must be above to stand out."""
     here = group[group["epsilon"] == epsilon]
     values = here[metric].dropna()
-    printed = _printed(group.iloc[0], metric, epsilon, paper) if paper else ""
+    row, printed = group.iloc[0], ""
+    if paper:
+        shots = None if math.isnan(row["shots"]) else int(row["shots"])
+        number = paper.number(row["method"], row["dataset"], metric, row["system"], shots, epsilon)
+        printed = f"paper {words.as_printed(*number)}" if number else ""
     if values.empty:
         return Cell(words.DASH, quoted=printed)
     seed_count = group["seed"].nunique()
@@ -138,27 +142,6 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
     return Cell(spread(values), ", ".join(notes), printed, "above" if values.mean() > bar else "")
 
 
-def _printed(row: pd.Series, metric: str, epsilon: float, paper: Paper) -> str:
-    shots = None if math.isnan(row["shots"]) else int(row["shots"])
-    found = paper.number(row["method"], row["dataset"], metric, row["system"], shots, epsilon)
-    return f"paper {words.as_printed(*found)}" if found else ""
-
-
-def _amplified(part: pd.DataFrame) -> dict[Any, float]:
-    """By epsilon, what subsampling makes of it, where one rate makes it one number."""
-    by_epsilon = part[part["system"] == "icl"].groupby("epsilon")["amplified_epsilon"]
-    return {epsilon: _common(values) for epsilon, values in by_epsilon if values.notna().any()}
-
-
 def _common(amplified: pd.Series) -> float:
     """The one value of a column; not a number where cells differ by more than rounding."""
     return float(amplified.max()) if amplified.round(6).nunique() == 1 else math.nan
-
-
-def _queries(part: pd.DataFrame) -> str:
-    asked = part.loc[part["system"].map(_is_asked) & ~part["system"].isin(_OWN_COLUMNS), "query_count"].dropna()
-    if asked.empty:
-        return ""
-    low, high, seeds = int(asked.min()), int(asked.max()), part["seed"].nunique()
-    count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    return f"{count} {'query' if high == 1 else 'queries'}, {seeds} {'seed' if seeds == 1 else 'seeds'}"

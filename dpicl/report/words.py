@@ -1,4 +1,4 @@
-"""How numbers, methods and systems are written in a report."""
+"""Numbers, methods and systems as a report writes them."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ MEASURES = {"accuracy": "accuracy", "rouge1": "ROUGE-1"}
 
 
 def method_name(slug: str) -> str:
-    """A method as its paper calls it; work that no method owns is `shared`."""
+    """A method's name in its paper; work that belongs to no method is `shared`."""
     return METHODS[slug].title if slug in METHODS else slug or "shared"
 
 
 def system_name(slug: str) -> str:
-    """A system in words; ways that a pipeline names itself carry the name behind the system's."""
-    system, _, way = slug.partition("-")
-    return SYSTEMS.get(slug) or (f"{SYSTEMS[system]}, {way}" if way and system in SYSTEMS else slug)
+    """A system in words; a pipeline's own variants carry their name behind the system's."""
+    system, _, variant = slug.partition("-")
+    return SYSTEMS.get(slug) or (f"{SYSTEMS[system]}, {variant}" if variant and system in SYSTEMS else slug)
 
 
 def fitted_name(method: str, system: str) -> str:
     """What a baseline was fitted on."""
-    way = system.partition("-")[2]
+    variant = system.partition("-")[2]
     on = (
         "the rows, diffprivlib's noise"
         if method in METHODS and METHODS[method].baselines_read == "private"
         else f"rows of {method_name(method)}"
     )
-    return f"{on}, {way}" if way else on
+    return f"{on}, {variant}" if variant else on
 
 
 def system_order(slug: str) -> int:

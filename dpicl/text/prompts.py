@@ -59,13 +59,13 @@ def asking_demonstration(contract: TextContract, text: str, label_text: str) -> 
 
 def asking_query(contract: TextContract, text: str) -> str:
     """A text whose answer follows, after a blank."""
-    words = contract.prompts.asking
+    words = contract.prompts.answering
     return f"{words.text}: {text}\n{words.answer}:"
 
 
 def keywords_query(contract: TextContract, text: str, keywords: Sequence[str]) -> str:
     """A text whose answer is to use some words; without any it is `asking_query`."""
-    words = contract.prompts.asking
+    words = contract.prompts.answering
     if not keywords or words.keywords is None:
         return asking_query(contract, text)
     return f"{words.text}: {text}\n{words.keywords}: {', '.join(keywords)}\n{words.answer}:"
@@ -73,7 +73,7 @@ def keywords_query(contract: TextContract, text: str, keywords: Sequence[str]) -
 
 def asking_prompt(contract: TextContract, demonstrations: Sequence[str], query: str) -> str:
     """One prompt; no demonstrations give the zero-shot prompt."""
-    instruction = contract.prompts.asking.instruction
+    instruction = contract.prompts.answering.instruction
     return "\n\n".join([*([instruction] if instruction else []), *demonstrations, query])
 
 

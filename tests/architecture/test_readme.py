@@ -13,8 +13,9 @@ import pytest
 
 from dpicl.contract import load_contract
 from dpicl.evaluation import measure
-from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, tabular_answers, unit_of
+from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
+from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.prompts.serialize import central_demonstrations
 from dpicl.tabular.reading.source import load_source
@@ -41,8 +42,7 @@ def split(contract, tmp_path_factory):
 
 def test_the_quoted_demonstration_is_what_the_demo_releases(contract, split) -> None:
     unit, draws = _unit("gdp_tabicl", 0), draws_for(contract, 0)
-    members = gdp_tabicl.subsample_and_group(split.train, contract, unit, draws)
-    groups = gdp_tabicl.aggregate(split.train, members, contract, unit, draws)[Cell("icl", 5.0, 2)]
+    groups = tabular("gdp_tabicl").in_memory(split.train, contract, unit, draws).draws[Cell("icl", 5.0, 2)]
     quoted = re.sub(r"\s+", " ", README.replace("\n> ", " "))
     text = central_demonstrations(groups, contract)[0]
     start, end = text.split(" Their mean area")[0], "Is this tumour malignant?" + text.split("Is this tumour malignant?")[1]
@@ -50,13 +50,12 @@ def test_the_quoted_demonstration_is_what_the_demo_releases(contract, split) -> 
 
 
 def test_the_quoted_accuracies_are_what_the_demo_measures(contract, split) -> None:
-    gdp = [gdp_tabicl.baselines(split.train, split.test, contract, _unit("gdp_tabicl", seed), draws_for(contract, seed)) for seed in (0, 1)]
-    ldp = []
+    central, local = tabular("gdp_tabicl"), tabular("ldp_tabicl")
+    gdp, ldp = [], []
     for seed in (0, 1):
-        unit = _unit("ldp_tabicl", seed)
-        draws = draws_for(contract, seed)
-        rows = ldp_tabicl.reconstruct(ldp_tabicl.collect(split.train, contract, unit, draws), unit, draws)
-        ldp.append(ldp_tabicl.baselines(rows, split.test, contract, unit))
+        draws, unit = draws_for(contract, seed), _unit("ldp_tabicl", seed)
+        gdp.append(central.baselines(Released({}), split.train, split.test, contract, _unit("gdp_tabicl", seed), draws))
+        ldp.append(local.baselines(local.in_memory(split.train, contract, unit, draws), None, split.test, contract, unit, draws))
     for title, system, runs in (
         ("naive Bayes, diff", "gnb", gdp),
         ("logistic regression, diff", "lr", gdp),

@@ -34,7 +34,7 @@ def test_an_answer_and_its_cost_then_the_same_for_nothing(place: Place, capsys: 
     code, (answer,), (told,) = asked(capsys, "who is there?")
     assert code == 0 and answer in ("Wanted", "Unwanted")
     assert told.startswith("query 1 of 2: (") and told.endswith("-DP, charged now") and "all 2 together (1.9" in told
-    assert asked(capsys, "who is there?") == (0, [answer], ["query 1 of 2: asked before, nothing spent"])
+    assert asked(capsys, "who is there?") == (0, [answer], ["query 1 of 2: answered before, nothing charged"])
 
 
 def test_a_file_is_answered_until_the_queries_are_used_up(place: Place, capsys: Capture, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpicl.cli.ask_demos import _rows, read_demonstrations
+from dpicl.cli.ask import answers_of, read_demonstrations
 from dpicl.contract import parse_contract
 from dpicl.lm import HashScorer
 from dpicl.lm.requests import CONTINUATIONS, prompt
@@ -95,7 +95,7 @@ def test_demonstrations_of_another_version_of_the_contract_are_refused(place: Pl
 
 
 def test_a_prompt_that_was_declined_has_no_answer() -> None:
-    assert _rows(np.log([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]])) == [
+    assert answers_of(np.log([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]])) == [
         {"answer": None, "yes": 0.5},
         {"answer": "Yes", "yes": 0.8},
         {"answer": "No", "yes": 0.1},

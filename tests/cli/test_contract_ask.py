@@ -44,7 +44,7 @@ def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typ
     typed(*ANSWERS)
     told = said(capsys, *NEW)  # and there are no rows yet
     assert "customers.yaml: a contract of 5 columns; 1 column is left out under `ignore`" in told
-    assert "No row of customers.csv was looked at. Bounds and categories are those of answers: replace" in told
+    assert "No row of customers.csv was looked at. Bounds and categories are those of answers: replace any" in told
     assert f"next: dpicl contract check {written(place)}; dpicl protect customers --epsilon 2" in told
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and not contract.draft and contract.privacy.budget.epsilon == 2
@@ -62,7 +62,7 @@ def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typ
 def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, capsys: Capture, typed: Typed) -> None:
     typed(*ANSWERS[:21], "full name", "who", "none", "3", "")
     told = said(capsys, *NEW)
-    assert "a column that is none of those described, named by letters" in told and "expected a valid integer" in told
+    assert "a column that is not described above, named by letters" in told and "expected a valid integer" in told
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and contract.privacy.unit == "person"
     assert contract.privacy.person and (contract.privacy.person.id_column, contract.privacy.person.max_rows) == ("who", 3)
@@ -72,7 +72,7 @@ def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, ca
     ("place_of", "wrong", "sentence"),
     [
         (1, "number", "expected one of category, integer, real, ignored"),
-        (2, "18", "expected two numbers parted by a comma"),
+        (2, "18", "expected two comma-separated numbers"),
         (2, "18,young", "expected a valid integer"),
         (2, "100,18", "expected [low, high] with low < high"),
         (3, "age", "this column was named before; expected another"),
@@ -85,7 +85,7 @@ def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, ca
         (19, "yes,no,twice", "expected some, but not all, of no, yes, twice"),
         (20, "0", "expected greater than 0"),
         (20, "much", "expected a valid number"),
-        (21, "age", "expected nothing, or a column that is none of those described"),
+        (21, "age", "expected nothing, or a column that is not described above"),
         (22, "The age is {years}.", "expected"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_wrong_answer_is_asked_again_with_one_sentence(
 
 def test_answers_that_end_too_early_write_nothing(place: Place, capsys: Capture, typed: Typed) -> None:
     typed(*ANSWERS[:10])
-    assert complaint(call_main(NEW, capsys)) == "the answers end before the questions do; nothing is written"
+    assert complaint(call_main(NEW, capsys)) == "the answers end before the questions do; nothing was written"
     assert not written(place).exists()
 
 
@@ -146,5 +146,5 @@ def test_an_interruption_writes_nothing(place: Place) -> None:
         finally:
             end(process)
             log.close()
-    assert process.returncode == 130 and err.strip() == "dpicl: interrupted; nothing is written"
+    assert process.returncode == 130 and err.strip() == "dpicl: interrupted; nothing was written"
     assert not written(place).exists()

@@ -70,7 +70,7 @@ def test_parquet_gives_the_same_draft(customers: Place, capsys: Capture) -> None
         (("customers.csv", "--label", "bought", "--positive", "no,yes,twice"), "some, but not all, of the values of column bought"),
         (("customers.csv", "--label", "note", "--positive", "yes"), "of which there are at most 64"),
         (("../customers.csv", "--label", "bought", "--positive", "yes"), "a file below the folder that DPICL_DATA names"),
-        (("customers.csv", "--label", "bought", "--positive", "yes", "--name", "adult"), "there is such a contract"),
+        (("customers.csv", "--label", "bought", "--positive", "yes", "--name", "adult"), "this contract exists"),
         (("customers.csv", "--label", "bought", "--positive", "yes", "--epsilon", "inf"), "budget.epsilon"),
         (("nowhere.csv", "--label", "bought", "--positive", "yes"), "nowhere.csv"),
     ],

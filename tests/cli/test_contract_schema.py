@@ -72,7 +72,7 @@ def add_rows(place: Place) -> None:
 def test_a_schema_that_says_all_is_a_contract_that_releases(place: Place, capsys: Capture, kind: str) -> None:
     told = said(capsys, *new(published(place, SCHEMAS[kind]), "--epsilon", "2"))  # and there are no rows yet
     assert "customers.yaml: a contract of 5 columns; 2 columns are left out under `ignore`" in told
-    assert "No row of customers.csv was looked at." in told and "those of customers.json: replace what" in told
+    assert "No row of customers.csv was looked at." in told and "those of customers.json: replace any" in told
     assert "FILL IN:" not in written(place).read_text() and "LOOKED" not in written(place).read_text()
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and not contract.draft and contract.privacy.budget.epsilon == 2
@@ -96,7 +96,7 @@ def test_what_a_schema_lacks_is_asked_for_column_by_column_until_it_is_filled_in
         {"name": "bought", "type": "string"},
     ]
     told = said(capsys, *new(published(place, {"fields": fields})))
-    assert "a draft of 5 columns" in told and "What 5 of the columns may hold is not known yet" in told
+    assert "a draft of 5 columns" in told and "Bounds or categories of 5 columns are not known yet" in told
     assert written(place).read_text().count("# FILL IN: what is publicly known") == 9  # five columns, four attributes
     assert "# FILL IN: what is publicly known; euros a month\n" in written(place).read_text()
     add_rows(place)

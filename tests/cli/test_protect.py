@@ -111,7 +111,7 @@ def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, capsys: Ca
     file = place.root / "pipelines.yaml"
     pipelines = yaml.safe_load(file.read_text())
     pipelines["pipelines"] = {
-        "ldp-tabicl": {**pipelines["pipelines"]["ldp-tabicl"], "options": {"ldp_tabicl": {"also": {"more": {"design": "pairs"}}}}}
+        "ldp-tabicl": {**pipelines["pipelines"]["ldp-tabicl"], "options": {"ldp_tabicl": {"variants": {"more": {"design": "pairs"}}}}}
     }
     file.write_text(yaml.safe_dump(pipelines))
     told = said(capsys, "protect", table, "--method", "ldp_tabicl", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
@@ -188,7 +188,7 @@ def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, cap
     assert "epsilon 3 of 3 is spent" in said(capsys, *more)
     assert "0 of them charged" in said(capsys, *release, "1", "--out", str(place.root / "again.jsonl"))
     assert (place.root / "first.jsonl").read_bytes() == (place.root / "again.jsonl").read_bytes()
-    assert f"{table}: cap 2 (was 3), spent 3, nothing more can be bought" in said(capsys, "budget", table, "--cap", "2")
+    assert f"{table}: cap 2 (was 3), spent 3, nothing left to spend" in said(capsys, "budget", table, "--cap", "2")
     for wrong in (("budget", "--cap", "1"), ("budget", "nobody", "--cap", "1"), ("budget", table, "--cap", "-1")):
         complaint(call_main(wrong, capsys))
 

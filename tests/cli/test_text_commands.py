@@ -32,7 +32,7 @@ def test_data_list_tells_which_texts_are_at_hand(place: Place, capsys: Capture, 
 
 
 def test_texts_cannot_be_fetched(place: Place, capsys: Capture) -> None:
-    assert "trec: texts are not fetched" in complaint(call_main(["data", "fetch", "trec"], capsys))
+    assert "trec: texts cannot be fetched" in complaint(call_main(["data", "fetch", "trec"], capsys))
 
 
 def test_a_broken_contract_of_texts_is_one_sentence(place: Place, capsys: Capture) -> None:
@@ -53,9 +53,14 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
             ("few-shot-demo", "--datasets", "heart"),
             "methods=few_shot_generation: expected one of gdp_tabicl, ldp_tabicl, mst_tabicl: heart holds a table",
         ),
-        (("few-shot-demo", "--model", "http://127.0.0.1:9/v1#far"), "raw rows stay local; expected a local model as --writer"),
-        (("few-shot-demo", "--model", "fake", "--writer", "http://127.0.0.1:9/v1#far"), "model 'far' is a server, and raw rows stay local"),
+        (("few-shot-demo", "--model", "http://127.0.0.1:9/v1#far"), "raw rows stay local; expected a local model as --generator"),
+        (
+            ("few-shot-demo", "--model", "fake", "--generator", "http://127.0.0.1:9/v1#far"),
+            "model 'far' is a server, and raw rows stay local",
+        ),
+        (("few-shot-demo", "--generator", "nobody"), "model 'nobody' is unknown"),
         (("few-shot-demo", "--writer", "nobody"), "model 'nobody' is unknown"),
+        (("few-shot-demo", "--writer", "fake", "--generator", "fake"), "command line: has both `generator` and `writer`"),
         (("few-shot-demo", "--epsilons", "0"), "expected a number > 0, or inf"),
         (("few-shot-demo", "--shots", "0"), "expected greater than or equal to 1"),
         (
@@ -84,7 +89,7 @@ def _with(place: Place, **options: object) -> None:
         ({"voters": 501}, "a label of at least 500 rows is smaller than the 501 that are drawn from it; expected fewer voters"),
         ({"voters": 501, "batches": "fixed"}, "smaller than the 501 that are drawn from it"),
         ({"batches": "stale"}, "expected 'fresh' or 'fixed'"),
-        ({"also": {"one": {"mechanism": "laplace"}}}, "also.one.mechanism: got 'laplace'"),
+        ({"variants": {"one": {"mechanism": "laplace"}}}, "variants.one.mechanism: got 'laplace'"),
         ({"max_tokens": 0}, "max_tokens: got '0'"),
     ],
 )
@@ -108,7 +113,7 @@ def test_sixteen_bits_are_refused_where_texts_are_private(place: Place, capsys: 
     pipelines["models"]["half"] = {"kind": "transformers", "id": "some/model", "dtype": "bfloat16"}
     (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
     install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    told = complaint(call_main(["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", "--writer", "half", *SMALL], capsys))
+    told = complaint(call_main(["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", "--generator", "half", *SMALL], capsys))
     assert "letters: model 'half' has dtype bfloat16" in told and "expected dtype float32 for the model that writes" in told
 
 

@@ -25,6 +25,12 @@ def test_every_relative_link_leads_to_a_file(path: Path) -> None:
     assert [target for target in links(path) if not (path.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_test_that_a_page_names_exists(path: Path) -> None:
+    named = re.findall(r"`(tests/[A-Za-z0-9_./-]+)`", path.read_text("utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_every_page_is_linked_from_the_index() -> None:
     linked = {(DOCS / target).resolve() for target in links(DOCS / "README.md")}
     assert [page for page in all_pages() if (DOCS / page).resolve() not in linked and page != "README.md"] == []

@@ -95,9 +95,9 @@ def test_the_page_on_schedules(place: Place, environment: dict[str, str]) -> Non
     api = f"http://127.0.0.1:{port}/api"
     sections = commands_by_section("how-to/schedule.md")
     with terminals(place.root, {**environment, "PREFECT_SERVER_API_PORT": str(port)}, one=place.root, other=place.root) as (first, second):
-        (asked,) = sections.pop("Before you start it")
+        (asked,) = sections.pop("Before you start")
         assert "1 scheduled pipelines" in second.type(asked)
-        server, address, serve = sections.pop("Serve it from one process")
+        server, address, serve = sections.pop("Serve from one process")
         first.start(server, lambda _: answers(f"{api}/health"))
         second.type(changed(address, {"http://127.0.0.1:4200/api": api}))
         serving = second.start(serve, lambda log: READY["dpicl serve"] in log)
@@ -105,9 +105,9 @@ def test_the_page_on_schedules(place: Place, environment: dict[str, str]) -> Non
         second.stop(serving)
         block = "from prefect.blocks.notifications import SlackWebhook as S; S(url='https://hooks.example.org/x').save('on-call')"
         second.type(f'python -c "{block}"')
-        (notified,) = sections.pop("Be told")
+        (notified,) = sections.pop("Notifications")
         second.stop(second.start(notified, lambda _: "send-notification" in actions(api)))
-        *commands, worker = sections.pop("Workers of a pool instead")
+        *commands, worker = sections.pop("Use a work pool instead")
         for command in commands:
             second.type(command)
         (deployed,) = [one for one in ask(api, "deployments/filter", {}) if one["work_pool_name"] == "hospital"]

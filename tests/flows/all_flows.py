@@ -25,7 +25,8 @@ import tasks.expectations  # noqa: E402
 import tasks.randomise  # noqa: E402
 import tasks.subsample  # noqa: E402
 import tasks.warm  # noqa: E402, F401
-from dpicl.methods import gdp_tabicl, ldp_tabicl  # noqa: E402
+from dpicl.methods import ldp_tabicl  # noqa: E402
+from dpicl.methods.gdp_tabicl import GdpTabicl  # noqa: E402
 from flows import wiring  # noqa: E402
 from flows.sweep import sweep, task_runner  # noqa: E402
 from tasks import wrapper  # noqa: E402
@@ -37,8 +38,8 @@ PLACES = (
     (tasks.expectations, "evaluate"),
     (dpicl.engine.stages.split, "split_table"),
     (ldp_tabicl, "collect"),
-    (gdp_tabicl, "subsample_and_group"),
-    (gdp_tabicl, "aggregate"),
+    (GdpTabicl, "prepare"),
+    (GdpTabicl, "draw"),
 )
 
 

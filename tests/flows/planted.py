@@ -106,8 +106,9 @@ def _die_once(name: str) -> None:
 
 def dask_setup(_worker: Any) -> None:
     """Plant the faults of workers."""
-    from dpicl.methods import dp_icl, few_shot_generation, gdp_tabicl
+    from dpicl.methods import dp_icl, few_shot_generation
+    from dpicl.methods.gdp_tabicl import GdpTabicl
 
-    plant(gdp_tabicl, "baselines", "baselines", _die_once)
+    plant(GdpTabicl, "baselines", "baselines", _die_once)
     plant(few_shot_generation, "write", "generate")
     plant(dp_icl, "consult", "consult")

@@ -97,7 +97,7 @@ def test_clients_asked_in_every_way_equal_the_function(world: World) -> None:
         "subset-em": {"design": "subset", "estimator": "em"},
         "model": {"estimator": "log-linear"},
     }
-    run = world.sweep("equal-designs", {**SMALL, "methods": ["ldp_tabicl"], "options": {"ldp_tabicl": {"also": also}}})
+    run = world.sweep("equal-designs", {**SMALL, "methods": ["ldp_tabicl"], "options": {"ldp_tabicl": {"variants": also}}})
     assert by_flow(run) == by_function(world, run, "fake")
     systems = {row["system"] for row in rows(run / "results.csv")}
     assert systems >= {f"{system}-{name}" for system in ("icl", "lr", "gnb") for name in also}
@@ -114,7 +114,7 @@ def test_texts_in_every_way_equal_the_function(world: World) -> None:
         "fixed": {"mechanism": "clipped-logits", "batches": "fixed", "candidates": "all"},
     }
     changes = {**FINITE, "datasets": ["letters", "names"], "methods": ["few_shot_generation"], "shots": [1, 3]}
-    run = world.sweep("equal-texts", {**changes, "options": {"few_shot_generation": {"also": also}}})
+    run = world.sweep("equal-texts", {**changes, "options": {"few_shot_generation": {"variants": also}}})
     assert by_flow(run) == by_function(world, run, "fake")
     assert len(by_flow(run)) == 4
 
@@ -134,7 +134,7 @@ def test_ensembles_in_every_way_equal_the_function(world: World) -> None:
     labels = {"exponential": {"noise": "exponential"}, "soft": {"aggregation": "soft-votes"}}
     texts = {"ptr": {"aggregation": "keywords-ptr"}, "joint": {"aggregation": "keywords-joint"}}
     for name, also in (("letters", labels), ("heads", texts)):
-        changes = {**SMALL, "seeds": [0, 3], "datasets": [name], "methods": ["dp_icl"], "options": {"dp_icl": {"also": also}}}
+        changes = {**SMALL, "seeds": [0, 3], "datasets": [name], "methods": ["dp_icl"], "options": {"dp_icl": {"variants": also}}}
         run = world.sweep(f"equal-ensembles-{name}", changes)
         assert by_flow(run) == by_function(world, run, "fake")
 

@@ -11,9 +11,9 @@ from scipy.stats import ttest_rel
 
 from dpicl.errors import DataError, DpiclError, RunError
 from dpicl.report import build_report
-from dpicl.report.examples import cell_label, examples
+from dpicl.report.content import cell_label, examples
+from dpicl.report.figures import epsilon_places
 from dpicl.report.load import load_run
-from dpicl.report.plots import epsilon_places
 from dpicl.report.words import mass
 
 from .report_folder import ACCURACIES, COLUMNS, LR, MAJORITY, Page, built, manifest, markdown_row, rows, write_csv, write_run

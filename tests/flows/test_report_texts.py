@@ -15,7 +15,7 @@ from .report_folder import COLUMNS, Page, built, markdown_row, rows, write_csv, 
 NEAR = {"icl": {1.0: 0.38, 8.0: 0.41, math.inf: 0.42}, "icl-ptr": {1.0: 0.30, 8.0: 0.36, math.inf: 0.40}, "few-shot": {math.inf: 0.44}}
 DATASET = "samsum"
 SIZES = {"subsets": None, "noise": "gaussian"}
-OPTIONS = {"dp_icl": {"aggregation": None, **SIZES, "also": {"ptr": {"aggregation": "keywords-ptr", **SIZES}}}}
+OPTIONS = {"dp_icl": {"aggregation": None, **SIZES, "variants": {"ptr": {"aggregation": "keywords-ptr", **SIZES}}}}
 
 
 def text_rows(dataset: str = DATASET):
@@ -115,9 +115,9 @@ def test_a_run_from_before_these_columns_is_still_reported(tmp_path):
         ({"noise": "exponential"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
         ({"subsets": 30}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
         ({"aggregation": "soft-votes"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
-        ({"also": {"more": {"subsets": 30}}}, ("dp_icl", "trec", "accuracy", "icl-more", 4, 3.0), None),
-        ({"also": {"v": {"aggregation": "votes"}}}, ("dp_icl", "trec", "accuracy", "icl-v", 4, 3.0), (0.2636, None)),
-        ({"also": "odd"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), (0.2636, None)),
+        ({"variants": {"more": {"subsets": 30}}}, ("dp_icl", "trec", "accuracy", "icl-more", 4, 3.0), None),
+        ({"variants": {"v": {"aggregation": "votes"}}}, ("dp_icl", "trec", "accuracy", "icl-v", 4, 3.0), (0.2636, None)),
+        ({"variants": "odd"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), (0.2636, None)),
         ({}, ("few_shot_generation", "trec", "accuracy", "icl", 4, 8.0), (0.513, 0.058)),
         ({}, ("few_shot_generation", "trec", "auc", "icl", 4, 8.0), None),
     ],

@@ -37,7 +37,7 @@ def text_tree() -> dict[str, Any]:
         "query_count": 2,
         "prompts": {
             "generation": {"instruction": "Write a letter.", "label": "Kind", "text": "Letter"},
-            "asking": {"instruction": "Is the letter wanted?", "text": "Letter", "answer": "Kind"},
+            "answering": {"instruction": "Is the letter wanted?", "text": "Letter", "answer": "Kind"},
         },
         "generation": {"subsets": 2, "examples": 2, "candidates": None, "max_tokens": 10, "delta": "1/100"},
     }
@@ -67,7 +67,7 @@ def as_free_text(content: dict[str, Any]) -> None:
     """A change: the answer is a text of its own, and only ensembles answer."""
     content["task"] = {"kind": "generation", "field": "head", "rows": 4, "answer_tokens": 5}
     content["text"] = "{body}"
-    content["prompts"] = {"asking": {"text": "Letter", "answer": "Head", "keywords": "Use these words"}}
+    content["prompts"] = {"answering": {"text": "Letter", "answer": "Head", "keywords": "Use these words"}}
     as_ensemble(content)
     del content["generation"]
 

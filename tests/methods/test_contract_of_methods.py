@@ -2,60 +2,42 @@
 
 from __future__ import annotations
 
-import ast
+import json
 import math
+import re
+import sys
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dpicl.engine.names import POST_PROCESSING, parameters_of
-from dpicl.engine.one_release import protect
+from dpicl.engine.order import released, rows_ready
+from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import open_ledger
+from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import PrivacyError
-from dpicl.methods import METHODS, Options, tabular, unit_of
+from dpicl.methods import METHODS, on_texts, tabular
 from dpicl.methods.common import draws_for
+from dpicl.methods.dp_icl import DpIcl
+from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.in_process import release
-from dpicl.methods.tabular_method import TabularMethod
-from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
-from dpicl.types import PrivateTable
-from tests.harness import Place, install, new_place, shop, shop_rows
-from tests.library.examples import ROOT, private_contract, random_table, small_contract
-from tests.library.text_contracts import as_ensemble, text_contract
-
-TABULAR = [name for name, method in METHODS.items() if method.data == "table"]
-every_method = pytest.mark.parametrize("name", METHODS)
-every_tabular_method = pytest.mark.parametrize("name", TABULAR)
-
-
-def _unit(name: str, *, epsilons: tuple[float, ...] = (1.0,), baselines: bool = False, **chosen: Any) -> Unit:
-    options = Options.model_validate({name: chosen})
-    return unit_of(name, "shop", 0, epsilons, (1, 2), (), baselines, options)
-
-
-def _contract(name: str, *, private: bool = False) -> Any:
-    if METHODS[name].data == "texts":
-
-        def changed(content: dict[str, Any]) -> None:
-            as_ensemble(content)
-            content["privacy"]["budget"] = {"epsilon": 100, "delta": 1e-5} if private else {"benchmark": True}
-
-        return text_contract(changed)
-    return private_contract() if private else small_contract()
-
-
-def _rows(count: int = 60) -> Any:
-    return PrivateTable(random_table(small_contract(), count, 0))
+from dpicl.types import Demonstration, PrivateTable
+from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
+from tests.library.examples import ROOT, small_contract
+from tests.library.text_contracts import lines, records
+from tests.methods.examples import TABULAR, contract_for, every_method, every_tabular_method, rows_for, unit_for
 
 
 @every_method
 def test_it_is_priced_and_named_without_any_row(name: str) -> None:
     """No table is at hand here."""
-    method, contract, unit = METHODS[name], _contract(name), _unit(name)
+    method, contract, unit = METHODS[name], contract_for(name), unit_for(name)
     releases = method.releases(contract, unit)
     assert releases and all(0 < cost.charged.epsilon < math.inf for cost in releases.values())
     costs = method.costs(contract, unit)
@@ -67,12 +49,12 @@ def test_it_is_priced_and_named_without_any_row(name: str) -> None:
 @every_method
 def test_no_noise_is_refused_on_private_data(name: str) -> None:
     with pytest.raises(PrivacyError, match="epsilon=inf releases rows without noise"):
-        METHODS[name].check(_contract(name, private=True), _unit(name, epsilons=(1.0, math.inf)))
+        METHODS[name].check(contract_for(name, private=True), unit_for(name, epsilons=(1.0, math.inf)))
 
 
 @every_method
 def test_what_reads_rows_beside_the_draw_is_refused_on_private_data(name: str) -> None:
-    method, contract, unit = METHODS[name], _contract(name, private=True), _unit(name, baselines=True)
+    method, contract, unit = METHODS[name], contract_for(name, private=True), unit_for(name, baselines=True)
     if method.baselines_read == "private":
         with pytest.raises(PrivacyError, match="baselines read the rows again and are charged to no budget"):
             method.check(contract, unit)
@@ -80,36 +62,24 @@ def test_what_reads_rows_beside_the_draw_is_refused_on_private_data(name: str) -
         method.check(contract, unit)
 
 
-def _others(annotation: Any, value: Any) -> Iterator[Any]:
-    """Further values of a choice between words."""
-    if get_origin(annotation) is not None and all(isinstance(word, str) for word in get_args(annotation)):
-        yield from (word for word in get_args(annotation) if word != value)
-
-
-@every_method
-def test_every_choice_is_part_of_a_release_s_name_or_changes_nothing_of_it(name: str) -> None:
-    method, contract = METHODS[name], _contract(name)
-    plain = _unit(name)
-    cell = next(iter(method.releases(contract, plain)))
-    named = parameters_of(contract, plain, cell)
-    for field, info in method.options.model_fields.items():
-        for other in _others(info.annotation, info.default):
-            try:
-                changed = _unit(name, **{field: other})
-            except Exception:
-                continue  # not without another choice
-            is_named = parameters_of(contract, changed, cell) != named
-            assert is_named != (field in POST_PROCESSING), f"{name}: {field}"
-
-
 @every_tabular_method
 def test_a_release_is_read_as_it_was_published(name: str) -> None:
-    method, contract, unit = tabular(name), small_contract(), _unit(name, epsilons=(1.0, math.inf))
-    for cell, drawn in release(_rows(), contract, unit).draws.items():
+    method, contract, unit = tabular(name), small_contract(), unit_for(name, epsilons=(1.0, math.inf))
+    for cell, drawn in release(rows_for(), contract, unit).draws.items():
         content = method.encode(drawn)
         again = method.decode(content, contract, unit, cell)
         assert method.encode(again) == content
         assert method.artefact.endswith((".json", ".npz"))
+
+
+def test_texts_are_read_as_they_were_published() -> None:
+    """Of labels, texts and keywords, by methods on texts."""
+    contract, texts = contract_for(FewShotGeneration.name), (Demonstration("good", "one"), Demonstration("bad", "two"))
+    for name, drawn in ((FewShotGeneration.name, texts), (DpIcl.name, ["good", "bad"]), (DpIcl.name, [["one", "two"], []])):
+        unit = unit_for(name)
+        released = dict.fromkeys(METHODS[name].releases(contract, unit), drawn)
+        stored = {cell.key: one for cell, one in released.items()}
+        assert on_texts(name).read(json.loads(json.dumps(stored, default=asdict)), unit) == released
 
 
 @every_tabular_method
@@ -120,7 +90,7 @@ def test_batches_are_worth_the_whole_table(name: str) -> None:
         pytest.skip("refused in batches")
     contract = small_contract()
     contract = contract.model_copy(update={"privacy": contract.privacy.model_copy(update={"sampling_rate": 1})})
-    unit, rows = _unit(name, epsilons=(math.inf,)), _rows()
+    unit, rows = unit_for(name, epsilons=(math.inf,)), rows_for()
     cells = list(method.releases(contract, unit))
     whole = release(rows, contract, unit).draws
     draws: Draws = draws_for(contract, 0)
@@ -134,50 +104,47 @@ def test_batches_are_worth_the_whole_table(name: str) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    """A private table."""
+    """A private table and private texts."""
     place = new_place(tmp_path / "place")
     install(place, shop(private=True), shop_rows(80))
+    install_texts(place, letters(private=True), lines(records(10)), lines(records(4)))
     yield place
 
 
-@every_tabular_method
-def test_nothing_reads_a_row_before_it_is_charged(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every function of the method that is given rows finds its releases in the ledger."""
-    method, reached = METHODS[name], []
-    assert isinstance(method, TabularMethod)
+@every_method
+def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spying table: whenever rows are taken out of it below a function of the method, the ledger holds the release."""
+    dataset, reached = ("shop" if name in TABULAR else "letters"), Counter[int]()
+    plain = PrivateTable.__getattribute__
 
-    def watched(function: str) -> None:
-        real = getattr(type(method), function)
-
-        def spy(self: Any, *arguments: Any, **options: Any) -> Any:
+    def spying(table: PrivateTable, attribute: str) -> Any:
+        if attribute == "data" and _in_a_method():
             with open_ledger(Settings.from_environment()) as ledger:
-                reached.append(sum(entry.release.mechanism == name for entry in ledger.entries("shop")))
-            return real(self, *arguments, **options)
+                reached[sum(entry.release.mechanism == name for entry in ledger.entries(dataset))] += 1
+        return plain(table, attribute)
 
-        monkeypatch.setattr(type(method), function, spy)
-
-    for function in ("prepare", "draw", "count"):
-        watched(function)
     with place.entered():
-        protect("shop", name, Settings.from_environment(), epsilon="1", shots=1)
+        grid = {"methods": [name], "datasets": [dataset], "epsilons": [1], "shots": [1], "seeds": [0], "model": "fake"}
+        run = str(make_plan("private", grid, "spied"))
+        (key,) = read_plan(Path(run)).units
+        monkeypatch.setattr(PrivateTable, "__getattribute__", spying)
+        for steps in (rows_ready(run, dataset), released(run, key)):
+            for stage, references in steps:
+                stage(*references)
     assert reached and min(reached) >= 1
+
+
+def _in_a_method() -> bool:
+    frame = sys._getframe()
+    while (frame := frame.f_back) is not None:  # type: ignore[assignment]
+        if frame.f_globals["__name__"].startswith("dpicl.methods."):
+            return True
+    return False
 
 
 def test_no_method_is_named_in_quotes_elsewhere() -> None:
     """Another method is one file."""
-    for folder in ("dpicl", "flows", "tasks", "infra"):
-        for path in (ROOT / folder).rglob("*.py"):
-            if (ROOT / "dpicl" / "methods") in path.parents:
-                continue
-            tree = ast.parse(path.read_text("utf-8"))
-            docstrings = {
-                id(node.body[0].value)
-                for node in ast.walk(tree)
-                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and node.body and isinstance(node.body[0], ast.Expr)
-            }
-            texts = [
-                node.value
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
-            ]
-            assert not [text for text in texts if set(text.replace(",", " ").split()) & set(METHODS)], path
+    quoted = re.compile(rf"[\"']({'|'.join(METHODS)})[\"']")
+    for path in (path for folder in ("dpicl", "flows", "tasks", "infra") for path in (ROOT / folder).rglob("*.py")):
+        if (ROOT / "dpicl" / "methods") not in path.parents:
+            assert not quoted.search(path.read_text("utf-8")), path

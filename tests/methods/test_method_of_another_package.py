@@ -14,6 +14,7 @@ import pytest
 
 from tests.harness import Place, install, new_place, shop, shop_rows
 from tests.library.examples import ROOT
+from tests.tasks.in_batches import install_folder
 
 PACKAGE = ROOT / "tests" / "packages" / "noisy_label"
 NAME = "noisy_label"
@@ -36,10 +37,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     yield place
 
 
-def _python(installed: str, place: Place, program: str) -> subprocess.CompletedProcess[str]:
+def _python(installed: str, place: Place, program: str, standard_input: str = "") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **place.environment, "PYTHONPATH": installed}
     return subprocess.run(
-        [sys.executable, "-c", program], env=environment, cwd=place.root, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", program],
+        env=environment,
+        cwd=place.root,
+        input=standard_input,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
 
 
@@ -54,6 +62,8 @@ def test_protect_releases_once_and_charges_once(place: Place, installed: str) ->
     assert done.returncode == 0, done.stderr
     spent = _spent(place, installed)
     assert spent == [("shop", 1, 1.0)], "replace-one: twice the price"
+    budget = place.dpicl("budget", "shop", PYTHONPATH=installed)
+    assert budget.returncode == 0 and NAME in budget.stdout, budget.stdout
     again = place.dpicl(*asked, "--out", "two.jsonl", PYTHONPATH=installed)
     assert again.returncode == 0 and _spent(place, installed) == spent
     one, two = ((place.root / name).read_text() for name in ("one.jsonl", "two.jsonl"))
@@ -86,18 +96,47 @@ def test_what_it_must_not_do_is_refused(place: Place, installed: str) -> None:
     assert unknown.returncode == 2 and "expected one of" in unknown.stderr and NAME not in unknown.stderr.partition("expected")[2]
 
 
-@pytest.mark.parametrize(
-    "fact", ["trust", "baselines_read", "draw_version", "post_version", "artefact", "draw_stage", "options", "identity"]
-)
-def test_a_fact_that_is_left_out_is_an_error_at_import(place: Place, installed: str, fact: str, tmp_path: Path) -> None:
+def test_a_table_in_batches_is_refused_as_it_counts_none(tmp_path: Path, installed: str) -> None:
+    """Before anything is charged."""
+    place = new_place(tmp_path / "place")
+    install_folder(place, private=True)
+    grid = {"methods": [NAME], "datasets": ["shop"], "epsilons": [1], "shots": [1], "seeds": [0], "model": "fake"}
+    program = (
+        "from pathlib import Path\n"
+        "from dpicl.engine.order import released, rows_ready\n"
+        "from dpicl.engine.plan import make_plan\n"
+        "from dpicl.engine.run_folder import read_plan\n"
+        "from tests.tasks.in_batches import small_batches\n"
+        f"small_batches()\nrun = str(make_plan('private', {grid!r}, 'batches'))\n(key,) = read_plan(Path(run)).units\n"
+        "for steps in (rows_ready(run, 'shop'), released(run, key)):\n"
+        "    for stage, references in steps:\n        stage(*references)"
+    )
+    refused = _python(installed, place, program)
+    assert refused.returncode == 1 and f"method '{NAME}' counts no table batch by batch; expected a smaller table" in refused.stderr
+    assert [spent for _, releases, spent in _spent(place, installed) if releases] == []
+
+
+FACTS = {
+    "is not stated": ("title", "trust", "baselines_read", "draw_version", "post_version", "artefact", "draw_stage", "options"),
+    "is missing": ("systems", "releases", "costs", "identity", "statement", "draw", "encode", "decode", "examples", "prompts"),
+}
+
+
+def test_a_fact_that_is_left_out_is_an_error_at_import(place: Place, installed: str) -> None:
     """Of the class, before anything is charged."""
-    source = (PACKAGE / "noisy_label.py").read_text("utf-8")
-    unsaid = source.partition("class NoisyLabel")
-    body = re.sub(rf"\b{fact}\b", f"{fact}_of_old", unsaid[2], count=1)
-    (tmp_path / "forgetful.py").write_text(unsaid[0] + unsaid[1] + body, "utf-8")
-    found = _python(os.pathsep.join([str(tmp_path), str(ROOT)]), place, "import forgetful")
-    assert found.returncode == 1
-    assert re.search(rf"PrivacyError: method 'noisy_label': {fact}: is (not stated|missing); expected ", found.stderr), found.stderr
+    head, keyword, body = (PACKAGE / "noisy_label.py").read_text("utf-8").partition("class NoisyLabel")
+    without = {fact: head + keyword + re.sub(rf"\b{fact}\b", f"{fact}_of_old", body, count=1) for facts in FACTS.values() for fact in facts}
+    program = (
+        "import json, sys\nfor fact, source in json.load(sys.stdin).items():\n"
+        "    try:\n        exec(source, {'__name__': 'forgetful'})\n"
+        "    except Exception as error:\n        print(json.dumps([fact, type(error).__name__, str(error)]))"
+    )
+    done = _python(installed, place, program, json.dumps(without))
+    errors = {fact: (kind, text) for fact, kind, text in map(json.loads, done.stdout.splitlines())}
+    for rule, facts in FACTS.items():
+        for fact in facts:
+            kind, text = errors[fact]
+            assert kind == "PrivacyError" and text.startswith(f"method 'noisy_label': {fact}: {rule}; expected "), text
 
 
 def test_the_audit_of_the_whole_machine_covers_it(place: Place, installed: str) -> None:

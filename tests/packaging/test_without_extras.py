@@ -31,7 +31,7 @@ for name in {modules!r}:
         print(name, error.name.partition(".")[0])
 """
 NEEDED = {
-    "pipeline": ("dpicl.report.plots",),
+    "pipeline": ("dpicl.report.figures",),
     "endpoint": (
         "dpicl.lm.endpoint",
         "dpicl.tabular.reading.addresses",

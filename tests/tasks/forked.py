@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import gc
 import importlib
-import warnings
 from contextlib import suppress
 
 import tests.tasks.in_batches
 import tests.tasks.protocol  # noqa: F401 - for what they import
 
-warnings.filterwarnings("ignore", r"os\.fork\(\) was called")  # jax says so once it is imported; it has no threads before it computes
 for _name in (
     "alembic.config",
     "alembic.context",
     "diffprivlib.models",
     "dp_accounting.pld.pld_privacy_accountant",
-    "mbi",
     "pyarrow.dataset",
 ):
     with suppress(ImportError):  # not every installation has all of them

@@ -26,7 +26,7 @@ from tests.harness import SMALL, Place, content, install, new_place, publish, sh
 from tests.tasks.in_batches import attempt, install_folder, small_batches
 from tests.tasks.test_killed_at_every_file import check_modes, kept, parse_all
 
-WAYS = {"ldp_tabicl": {"also": {"subset": {"design": "subset", "estimator": "log-linear"}}}}
+WAYS = {"ldp_tabicl": {"variants": {"subset": {"design": "subset", "estimator": "log-linear"}}}}
 GRID = {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "baselines": False, "options": WAYS}
 PARTS = 16
 """Of work, however many batches there are: their number is of the rows."""

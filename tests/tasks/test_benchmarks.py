@@ -97,7 +97,7 @@ def test_a_run_stops_before_its_split_is_written(place: Place, dataset: str, pip
 
 def test_the_command_asks_and_changes_nothing_without_an_answer(place: Place, capsys: Capture) -> None:
     sentence = complaint(call_main(("data", "publish", "shop"), capsys))
-    assert sentence == "shop: nothing is published, as nobody can be asked here; expected --yes"
+    assert sentence == "shop: nothing was published; without a terminal to confirm on, expected --yes"
     assert not (place.home / REGISTRY).exists()
     for name in ("shop", "letters"):
         said(capsys, "data", "publish", name, "--yes")
@@ -113,7 +113,7 @@ def test_a_table_with_a_budget_is_not_published(place: Place, capsys: Capture) -
 
 def test_a_dry_run_says_that_it_cannot_know(place: Place, capsys: Capture) -> None:
     asked = ("run", "demo", "--model", "fake", "--dry-run", "--datasets")
-    assert "shop: whether the rows are published is known once they are read" in said(capsys, *asked, "shop")
+    assert "shop: whether the rows are published is checked when they are read" in said(capsys, *asked, "shop")
     assert "published" not in said(capsys, *asked, "breast_cancer")
 
 

@@ -66,13 +66,13 @@ def refused(changes: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("grid", [TABLES, WRITTEN, ASKED])
 def test_a_model_that_the_hub_does_not_have_is_refused(place: Place, grid: dict[str, Any]) -> None:
-    assert "model 'nosuch/model-7b'" in refused({**grid, "model": "nosuch/model-7b", "writer": "fake"})
+    assert "model 'nosuch/model-7b'" in refused({**grid, "model": "nosuch/model-7b", "generator": "fake"})
 
 
 @pytest.mark.parametrize("grid", [TABLES, WRITTEN, ASKED])
 def test_a_server_that_gives_no_log_probabilities_is_refused(place: Place, grid: dict[str, Any]) -> None:
     with serving(Habits(logprobs="none")) as server:
-        assert "expected a server that gives log-probabilities" in refused({**grid, "model": f"{server.url}#m", "writer": "fake"})
+        assert "expected a server that gives log-probabilities" in refused({**grid, "model": f"{server.url}#m", "generator": "fake"})
 
 
 def test_a_server_that_is_not_there_is_refused(place: Place) -> None:
@@ -88,7 +88,7 @@ def test_a_reader_is_asked_as_well_as_the_model_that_answers(place: Place, grid:
         tmp_path / "short",
         lambda vocabulary: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=12),
     )
-    told = refused({**grid, "model": "fake", "writer": str(short)})
+    told = refused({**grid, "model": "fake", "generator": str(short)})
     assert "reads 12 tokens" in told or "reads at most 12" in told
 
 
@@ -116,7 +116,7 @@ def test_what_was_answered_is_kept_and_not_asked_again(place: Place) -> None:
 
 def test_nothing_that_stands_in_a_row_is_asked(place: Place) -> None:
     with serving(Habits()) as server:
-        probe.fn(planned({**WRITTEN, "model": f"{server.url}#m", "writer": "fake"}))
+        probe.fn(planned({**WRITTEN, "model": f"{server.url}#m", "generator": "fake"}))
         assert server.requests and not any("ann" in str(asked) for asked in server.requests)
 
 
@@ -135,7 +135,7 @@ def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
     as_free_text(content)
     install_texts(place, content, lines(records(40)), lines(records(4)))
     with serving(Habits(apis=("chat",), logprobs="none", writes=True)) as server:
-        fine = {**ASKED, "datasets": ["written"], "writer": "fake"}
+        fine = {**ASKED, "datasets": ["written"], "generator": "fake"}
         assert probe.fn(planned({**fine, "model": f"{server.url}#m"})) == "2 models answer"
         server.habits = Habits(apis=())
         with pytest.raises(ModelError, match="cannot write"):
@@ -158,7 +158,7 @@ def test_the_command_line_refuses_in_one_sentence_and_the_dry_run_says_what_it_l
     dry = place.dpicl(
         "run", "private", "--datasets", "shop", "--methods", "gdp_tabicl", "--epsilons", "1", "--shots", "2", *NOBODY, "--dry-run"
     )
-    assert dry.returncode == 0 and "no model was opened: a run asks it public questions before it charges" in dry.stdout
+    assert dry.returncode == 0 and "no model was opened; a run queries it with public prompts before anything is charged" in dry.stdout
     for dry_run in ((), ("--dry-run",)):
         told = complaint(
             place.dpicl("run", "few-shot-demo", "--datasets", "letters", "--epsilons", "1", "--model", "http://127.0.0.1:1/v1#m", *dry_run)

@@ -173,7 +173,7 @@ def test_only_published_bytes_are_read(tmp_path: Path, harm: str, told: str) -> 
 
 def test_ways_that_share_a_collection_are_quoted_and_charged_once(tmp_path: Path) -> None:
     place, also = place_with(tmp_path), {"em": {"estimator": "em"}, "asked": {"design": "pairs", "estimator": "em"}}
-    options = {"ldp_tabicl": {"estimator": "log-linear", "also": also}}
+    options = {"ldp_tabicl": {"estimator": "log-linear", "variants": also}}
     with place.entered():
         plan = read_plan(make_plan("private", grid("ldp_tabicl", options=options), None))
         (quoted,) = quote_plan(plan, Settings.from_environment())
@@ -192,7 +192,7 @@ OLD_NAMES = {"epsilon", "shots", "sampling_rate", "replicate", "simulated"}
         ("ldp_tabicl", {}, {"encoding"}),
         ("ldp_tabicl", {"design": "subset", "estimator": "em"}, {"encoding", "design", "columns"}),
         ("gdp_tabicl", {}, {"allocation", "sum_origin"}),
-        ("gdp_tabicl", {"allocation": "shared-count", "spent": "in-all"}, {"allocation", "sum_origin", "spent"}),
+        ("gdp_tabicl", {"allocation": "shared-count", "epsilon_is": "amplified"}, {"allocation", "sum_origin", "spent"}),
     ],
 )
 def test_every_way_can_be_charged_and_what_there_was_before_it_keeps_its_name(

@@ -12,7 +12,7 @@ from tasks.score import score
 from tests.harness import install, new_place, shop, shop_rows
 from tests.tasks.stages import make_plan, steps
 
-GRID = {"datasets": ["shop"], "seeds": [0], "model": "fake", "baselines": False, "options": {"ldp_tabicl": {"also_sampled": ["nested"]}}}
+GRID = {"datasets": ["shop"], "seeds": [0], "model": "fake", "baselines": False, "options": {"ldp_tabicl": {"shot_selection": ["nested"]}}}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError
 from tests.harness import Place, install, new_place, shop, shop_rows
 
-HEAVY = ("prefect", "dask", "distributed", "great_expectations", "torch", "jax", "matplotlib", "sklearn")
+HEAVY = ("prefect", "dask", "distributed", "great_expectations", "torch", "jax", "mbi", "matplotlib", "sklearn")
 
 
 @pytest.fixture
@@ -63,11 +63,12 @@ def test_a_session_has_its_own_folders_and_leaves_the_process_as_it_was(place: P
     assert not list((place.home / "private").rglob("*.parquet"))
 
 
-def test_a_release_of_a_table_imports_no_orchestrator_and_no_model(place: Place) -> None:
+@pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl"])
+def test_a_release_of_a_table_imports_no_orchestrator_and_no_model(place: Place, method: str) -> None:
     program = (
         "import sys, dpicl\n"
         f"session = dpicl.Session({str(place.home)!r}, data={str(place.root / 'data')!r}, contracts={str(place.root / 'contracts')!r})\n"
-        "session.protect('shop', method='gdp_tabicl', epsilon=1, shots=2)\n"
+        f"session.protect('shop', method={method!r}, epsilon=1, shots=2)\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=True)

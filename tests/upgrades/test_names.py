@@ -36,14 +36,14 @@ def test_rows_that_are_moved_keep_their_releases(way: str) -> None:
         return contract_digest(small_contract(source={"file": None, **source}))
 
     before = digest(**{way: "people.parquet"})
-    assert digest(**{way: "s3://bucket/deep/people.parquet", "formerly": "people.parquet"}) == before
-    assert digest(**{way: "other/people.parquet", "formerly": "people.parquet"}) == before
+    assert digest(**{way: "s3://bucket/deep/people.parquet", "moved_from": "people.parquet"}) == before
+    assert digest(**{way: "other/people.parquet", "moved_from": "people.parquet"}) == before
     assert digest(**{way: "s3://bucket/deep/people.parquet"}) != before
 
 
 def test_what_is_digested_is_not_what_is_read() -> None:
-    moved = small_contract(source={"file": "s3://bucket/people.parquet", "formerly": "people.csv"})
+    moved = small_contract(source={"file": "s3://bucket/people.parquet", "moved_from": "people.csv"})
     assert isinstance(moved, Contract) and moved.source.file == "s3://bucket/people.parquet"
     content = json.loads(moved.model_dump_json())
-    assert content["source"]["file"] == "people.csv" and "formerly" not in content["source"]
+    assert content["source"]["file"] == "people.csv" and "moved_from" not in content["source"]
     assert isinstance(parse_contract(content, "people.yaml"), Contract)

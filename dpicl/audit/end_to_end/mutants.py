@@ -32,7 +32,6 @@ from dpicl.engine.run_folder import open_unit
 from dpicl.engine.stage import stage
 from dpicl.errors import DataError
 from dpicl.mechanisms.randomised_response import response
-from dpicl.methods import gdp_tabicl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
@@ -95,16 +94,16 @@ def _unpaid_baseline(evaluate: Any) -> Any:
     return stage("evaluate", "evaluate", evaluated)
 
 
-def _least_of_the_rows(aggregate: Any) -> Any:
+def _least_of_the_rows(draw: Any) -> Any:
     """A column's lower bound is the smallest value that occurs."""
 
-    def aggregated(train: PrivateTable, members: Any, contract: Any, *more: Any) -> Any:
+    def drawn(self: GdpTabicl, train: PrivateTable, contract: Any, *more: Any) -> Any:
         column = contract.columns["spent"]
         bounds = (int(train.numbers("spent").min()), column.bounds[1])
         columns = contract.columns | {"spent": column.model_copy(update={"bounds": bounds})}
-        return aggregate(train, members, contract.model_copy(update={"columns": columns}), *more)
+        return draw(self, train, contract.model_copy(update={"columns": columns}), *more)
 
-    return aggregated
+    return drawn
 
 
 def _quoting_error(load_source: Any) -> Any:
@@ -182,7 +181,7 @@ MUTANTS: Mapping[str, Mutant] = {
         _claimed(
             "minimum read from data",
             f"noise covers one row: {GdpTabicl.name}",
-            partial(replaced, gdp_tabicl, "aggregate", _least_of_the_rows),
+            partial(replaced, GdpTabicl, "draw", _least_of_the_rows),
         ),
         _claimed(
             "an error that quotes", "words of a refusal", partial(replaced, dpicl.engine.stages.ingest, "load_source", _quoting_error)

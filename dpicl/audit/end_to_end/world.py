@@ -103,7 +103,7 @@ class Declaration:
             "query_count": 1,
             "prompts": {
                 "generation": {"instruction": "Write a letter.", "label": "Kind", "text": "Letter"},
-                "asking": {"instruction": "Where is it from?", "text": "Letter", "answer": "Kind"},
+                "answering": {"instruction": "Where is it from?", "text": "Letter", "answer": "Kind"},
             },
             "generation": {"subsets": 2, "examples": 1, "candidates": 4, "max_tokens": 2, "delta": "1/100"},
             "ensemble": {"subsets": 2, "delta": "1/100"},

@@ -65,8 +65,8 @@ def _codes(table: Table, contract: Contract, name: str) -> np.ndarray:
 
 def _cuts(contract: Contract, name: str, column: IntegerColumn | RealColumn) -> np.ndarray:
     low, high = column.bounds
-    if column.levels is not None:
-        return np.array(column.levels, dtype=float)
+    if column.bins is not None:
+        return np.array(column.bins, dtype=float)
     if isinstance(column, IntegerColumn) and high - low < _WHOLE:
         return np.arange(low + 1, high + 1, dtype=float)
     stated = [cut for attribute in contract.local if attribute.column == name for cut in attribute.cuts]

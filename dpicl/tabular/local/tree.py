@@ -15,12 +15,12 @@ Symbols     I mutual information of columns i and j within a label, in nats.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.observed import Observed, Reported
@@ -70,16 +70,24 @@ def rooted(label: int, pairs: Mapping[tuple[int, int], np.ndarray], alone: Mappi
         pairs: shares over (i, j, label).
         alone: shares over (column, label), at least of the first column of every tree.
     """
-    bonds = np.zeros((label, label))
-    for pair in pairs:
-        bonds[pair] = 1
-    parents: dict[int, int] = {}
-    for start in range(label):
-        if start not in parents:
-            order, before = breadth_first_order(bonds, start, directed=False)
-            parents |= {int(column): int(before[column]) if before[column] >= 0 else int(column) for column in order}
+    parents = forest(label, pairs)
     shares = {column: _shares(column, parent, pairs, alone) for column, parent in parents.items()}
     return Tree(label, tuple(parents), parents, shares)
+
+
+def forest(columns: int, pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """The parent of every column, parents first: breadth first from the first column of every tree, which is its own parent."""
+    joined = sorted(((one, other) for pair in pairs for one, other in (pair, pair[::-1])), key=lambda pair: (pair[1] < pair[0], pair[1]))
+    parents: dict[int, int] = {}
+    for root in range(columns):
+        if root not in parents:
+            parents[root] = root
+            queue = [root]
+            for column in queue:
+                children = [other for one, other in joined if one == column and other not in parents]
+                parents.update(dict.fromkeys(children, column))
+                queue += children
+    return parents
 
 
 def _shares(column: int, parent: int, pairs: Mapping[tuple[int, int], np.ndarray], alone: Mapping[int, np.ndarray]) -> np.ndarray:

@@ -53,4 +53,4 @@ def test_an_ensemble_draws_few_of_the_rows(contract: TextContract) -> None:
 
 @every_text_contract
 def test_answers_that_are_texts_can_be_written_from_keywords(contract: TextContract) -> None:
-    assert (contract.prompts.asking.keywords is not None) == (contract.task.kind == "generation")
+    assert (contract.prompts.answering.keywords is not None) == (contract.task.kind == "generation")

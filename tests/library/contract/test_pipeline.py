@@ -87,11 +87,15 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
             "expected none: every row",
         ),
         (
-            {"options": {"few_shot_generation": {"elections": 3}}},
+            {"options": {"few_shot_generation": {"private_tokens": 3}}},
             "options.few_shot_generation",
             "expected `batches: fixed` and another mechanism",
         ),
-        ({"options": {"few_shot_generation": {"also": {"Other": {}}}}}, "options.few_shot_generation.also.Other.*", "text of the form"),
+        (
+            {"options": {"few_shot_generation": {"variants": {"Other": {}}}}},
+            "options.few_shot_generation.variants.Other.*",
+            "text of the form",
+        ),
         ({"epsilon": [1]}, "epsilon", "unknown key"),
         ({"options": {"ldp_tabicl": {"estimator": "dense"}}}, "options.ldp_tabicl.estimator", "expected 'simplex', 'clip', 'none', 'em'"),
         ({"options": {"ldp_tabicl": {"design": "pairs"}}}, "options.ldp_tabicl", "expected log-linear, em or tree"),
@@ -102,7 +106,7 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
         ),
         ({"options": {"ldp_tabicl": {"columns": 2}}}, "options.ldp_tabicl", "expected `design: subset`"),
         *(
-            ({"options": {"ldp_tabicl": {"also": {name: {}}}}}, "options.ldp_tabicl", "means something else; expected another name")
+            ({"options": {"ldp_tabicl": {"variants": {name: {}}}}}, "options.ldp_tabicl", "means something else; expected another name")
             for name in ("nested", "icl", "raw-rows", "naive")
         ),
         ({"schedule": {"cron": "daily"}}, "schedule.cron", "expected text of the form"),

@@ -31,7 +31,7 @@ from .test_contract_fuzz import _mutate
 
 every_text_contract = pytest.mark.parametrize("contract", TEXT_CONTRACTS.values(), ids=TEXT_CONTRACTS)
 TEXTS = ROOT / "data_contracts" / "texts"
-LABELS, SIZES, ASKING, ENSEMBLE = ("task", "labels"), ("generation",), ("prompts", "asking"), ("ensemble",)
+LABELS, SIZES, ASKING, ENSEMBLE = ("task", "labels"), ("generation",), ("prompts", "answering"), ("ensemble",)
 
 
 def both(*changes: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -54,7 +54,7 @@ PERSON = {"unit": "person", "person": {"id_column": "who", "max_rows": 1}, "budg
 BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "kind": (put("kind")("image"), "kind", "got 'image'; expected text, or no such key for a table"),
     "unknown key": (put("columns")({}), "columns", "unknown key"),
-    "unknown key of a prompt": (put(*ASKING, "label")("x"), "prompts.asking.label", "unknown key"),
+    "unknown key of a prompt": (put(*ASKING, "label")("x"), "prompts.answering.label", "unknown key"),
     "persons": (put("privacy")(PERSON), "privacy.unit", "expected row, or `ensemble` alone"),
     "a rate": (put("privacy", "sampling_rate")("1/2"), "privacy.sampling_rate", "subsets x examples / rows is the rate"),
     "a benchmark without held-out texts": (put("source", "test")(None), "source.test", "a file of held-out texts"),
@@ -85,8 +85,8 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "texts written for answers that are texts": (
         both(as_free_text, put(*SIZES)(text_tree()["generation"]), put("prompts", "generation")(text_tree()["prompts"]["generation"])),
         "generation", "needs labels to write texts for; expected `ensemble` only"),
-    "keywords for labels": (put(*ASKING, "keywords")("With"), "prompts.asking.keywords", "has no meaning for labels; expected no such key"),
-    "keywords on two lines": (both(as_free_text, put(*ASKING, "keywords")("a\nb")), "prompts.asking.keywords", "expected text of the form"),
+    "keywords for labels": (put(*ASKING, "keywords")("With"), "prompts.answering.keywords", "has no meaning for labels; expected no such key"),
+    "keywords on two lines": (both(as_free_text, put(*ASKING, "keywords")("a\nb")), "prompts.answering.keywords", "expected text of the form"),
     "labels of answers that are texts": (both(as_free_text, put(*LABELS)(["a"])), "task.labels", "unknown key"),
     "answers calibrated": (both(as_free_text, put("calibrate")(True)), "calibrate", "only with a task of kind classification"),
     "answer without tokens": (both(as_free_text, put("task", "answer_tokens")(0)), "task.answer_tokens", "greater than or equal to 1"),
@@ -107,7 +107,7 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "answers fewer than a sample": (both(as_extraction, put("task", "rows")(3)), "task.rows", "is 3, fewer than subsets x examples = 2 x 2"),
     "answer twice": (both(as_extraction, put("task", "labels")(["ann", "ann"])), "task.labels", "expected distinct labels"),
     "open answers calibrated": (both(as_extraction, put("calibrate")(True)), "calibrate", "only with a task of kind classification"),
-    "instruction on two lines": (put(*ASKING, "instruction")("a\n\nb"), "prompts.asking.instruction", "expected text of the form"),
+    "instruction on two lines": (put(*ASKING, "instruction")("a\n\nb"), "prompts.answering.instruction", "expected text of the form"),
     "no subsets": (put(*SIZES, "subsets")(0), "generation.subsets", "expected greater than or equal to 1"),
     "candidates left out": (lambda content: content["generation"].pop("candidates"), "generation.candidates", "missing"),
     "one candidate": (put(*SIZES, "candidates")(1), "generation.candidates", "expected greater than or equal to 2"),
@@ -196,7 +196,7 @@ def test_no_row_is_likely_to_be_shown_as_it_is(contract: TextContract) -> None:
 @every_text_contract
 def test_every_label_is_named_in_the_instruction(contract: TextContract) -> None:
     """Phrases of a text and sentiments are asked for without one, as Zhao et al. do."""
-    instruction = contract.prompts.asking.instruction
+    instruction = contract.prompts.answering.instruction
     bare = contract.task.kind == "extraction" or contract.name in ("amazon", "sst2")
     assert (instruction is None) == bare
     assert instruction is None or all(contract.label_text(label) in instruction for label in contract.demonstrated)

@@ -55,7 +55,7 @@ def contract(*, free: bool = False, private: bool = False) -> TextContract:
 
 
 def unit(*epsilons: float, **also: dict[str, Any]) -> Unit:
-    options = EnsembleOptions(also={name: EnsembleVariant(**chosen) for name, chosen in also.items()})
+    options = EnsembleOptions(variants={name: EnsembleVariant(**chosen) for name, chosen in also.items()})
     return unit_of("dp_icl", "mail", 0, epsilons, (1,), (), False, Options(dp_icl=options))
 
 

@@ -70,7 +70,7 @@ WAYS: list[dict[str, Any]] = [
     {"batches": "fixed"},
     {"batches": "fixed", "mechanism": "clipped-logits", "candidates": "all"},
     {"batches": "fixed", "mechanism": "exponential", "voters": 10},
-    {"batches": "fixed", "mechanism": "clipped-logits", "elections": TOKENS, "agreement": 0.99},
+    {"batches": "fixed", "mechanism": "clipped-logits", "private_tokens": TOKENS, "agreement": 0.99},
 ]
 """Of fresh batches, so many examples that every row takes part."""
 
@@ -115,7 +115,7 @@ def test_where_enough_rows_agree_with_the_model_no_election_is_spent() -> None:
     """A third of the rows' texts are the model's own: agreement of a quarter leaves it alone, of three quarters does not."""
     own = PUBLIC_TEXT.decode().strip()
     rows = PrivateTable(pa.table({"label": ["good"] * 60, "text": [own, "quick quiz", "quick quiz"] * 20}))
-    way: dict[str, Any] = {"batches": "fixed", "mechanism": "exponential", "elections": TOKENS}
+    way: dict[str, Any] = {"batches": "fixed", "mechanism": "exponential", "private_tokens": TOKENS}
     for agreement, expected in ((0.25, own[: TOKENS - 1].strip()), (0.75, "quick quiz")):
         found = written(unit(contract(), epsilons=(math.inf,), shots=(2,), agreement=agreement, **way), rows=rows)
         assert [one.text for one in found[INF] if one.label == "good"] == [expected]
@@ -273,7 +273,7 @@ def test_prompts_show_the_demonstrations_and_then_the_query() -> None:
     declared = contract()
     shown = (Demonstration("good", "hello"), Demonstration("bad", "go away"))
     prompts = serialise({Cell("icl", 1.0, 2): shown}, split(declared).queries, declared)
-    instruction = declared.prompts.asking.instruction
+    instruction = declared.prompts.answering.instruction
     assert prompts[ZERO_SHOT][0] == f"{instruction}\n\nLetter: one\nKind:"
     assert (
         prompts[Cell("icl", 1.0, 2)][1]

@@ -106,7 +106,7 @@ def test_fixed_batches_pay_for_the_tokens_of_one_text_whatever_the_shots() -> No
 
 def test_elections_cost_what_they_are_and_tokens_beyond_cost_nothing() -> None:
     """Ten elections with their tests under one epsilon, of a text of a hundred tokens or of twenty."""
-    chosen: dict[str, Any] = {"mechanism": "clipped-logits", "batches": "fixed", "voters": 500, "elections": 10}
+    chosen: dict[str, Any] = {"mechanism": "clipped-logits", "batches": "fixed", "voters": 500, "private_tokens": 10}
     long, short = (plan_cell(AGNEWS, unit(AGNEWS, max_tokens=most, **chosen), Cell("icl", 4.0, 4)) for most in (100, 20))
     noise = next(iter(long.drawings.values())).noise
     assert noise == next(iter(short.drawings.values())).noise and noise.test is not None

@@ -16,7 +16,7 @@ from dpicl.errors import PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.requests import HashScorer
 from dpicl.lm.spec import ModelSpec
-from dpicl.methods import Options, gdp_tabicl, mst_tabicl, unit_of
+from dpicl.methods import Options, mst_tabicl, tabular, unit_of
 from dpicl.methods import held_out_evaluation as evaluation
 from dpicl.methods.common import draws_for
 from dpicl.methods.tabular_answers import ask_cell, truth_of, with_content_free
@@ -49,7 +49,7 @@ def shop_unit(method: str, **options: Any) -> Unit:
 
 UNITS = {
     "gdp_tabicl": shop_unit("gdp_tabicl"),
-    "mst_tabicl": shop_unit("mst_tabicl", calibrate=True, mst_tabicl={"also_sampled": ["near", "shared"]}),
+    "mst_tabicl": shop_unit("mst_tabicl", calibrate=True, mst_tabicl={"shot_selection": ["near", "shared"]}),
 }
 MODEL_ROWS = ReleasedRows(mst_tabicl.row_levels(PrivateTable(random_table(contract_of(), 300, 5)), contract_of()))
 
@@ -63,8 +63,8 @@ def prompts_of(queries: QueryTable, contract: Contract, unit: Unit) -> dict[Cell
         train = PrivateTable(random_table(contract, 50, 9))
         benchmark = small_contract()
         seeded = draws_for(benchmark, 0)
-        groups = gdp_tabicl.aggregate(train, gdp_tabicl.subsample_and_group(train, benchmark, unit, seeded), benchmark, unit, seeded)
-        prompts = gdp_tabicl.serialise(groups, queries, contract)
+        released = tabular("gdp_tabicl").in_memory(train, benchmark, unit, seeded)
+        prompts = tabular("gdp_tabicl").prompts(released, queries, contract, unit, draws)
     return with_content_free(prompts, contract, unit)
 
 

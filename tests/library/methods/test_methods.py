@@ -15,7 +15,7 @@ from dpicl.contract import Contract
 from dpicl.errors import DataError, PrivacyError
 from dpicl.evaluation import Result
 from dpicl.lm import HashScorer
-from dpicl.methods import METHODS, Options, gdp_tabicl, ldp_tabicl, unit_of
+from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.methods.in_process import check_free, run
 from dpicl.methods.ldp_collection import encoding_of
@@ -29,6 +29,7 @@ from dpicl.tabular.reading.split import SplitTable
 from tests.library.examples import private_contract, small_contract
 
 CONTRACT, PRIVATE = small_contract(), private_contract()
+GDP, LDP = tabular("gdp_tabicl"), tabular("ldp_tabicl")
 every_method = pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
 Splitter = Callable[..., SplitTable]
 
@@ -126,13 +127,14 @@ def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str
 
 def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
     unit = _unit("ldp_tabicl", epsilons=(1.0,))
-    return ldp_tabicl.collect(split.train, contract, unit, draws_for(contract, 0))[Cell("reports", 1.0)].stored
+    return LDP.in_memory(split.train, contract, unit, draws_for(contract, 0)).draws[Cell("reports", 1.0)].stored
 
 
 def _averages(contract: Contract, split: SplitTable) -> tuple[Any, Any]:
     unit, draws = _unit("gdp_tabicl", epsilons=(1.0,)), draws_for(contract, 0)
-    members = gdp_tabicl.subsample_and_group(split.train, contract, unit, draws)
-    return gdp_tabicl.aggregate(split.train, members, contract, unit, draws), {cell.key: rows.tolist() for cell, rows in members.items()}
+    cells = list(unit.cells("icl"))
+    members = GDP.prepare(split.train, contract, unit, draws, cells)
+    return GDP.draw(split.train, contract, unit, draws, cells, members), {cell.key: rows.tolist() for cell, rows in members.items()}
 
 
 def test_real_releases_draw_fresh_noise_every_time(small_split: Splitter) -> None:
@@ -176,8 +178,7 @@ def test_all_reports_of_a_client_cost_no_more_than_epsilon(encoding: Any, epsilo
 def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Splitter) -> None:
     split, unit = small_split(), _unit("ldp_tabicl")
     draws = draws_for(CONTRACT, 0)
-    collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
-    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit, draws), collections, split.queries, CONTRACT, unit, draws)
+    prompts = LDP.prompts(LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws)
     asked = next(texts for cell, texts in prompts.items() if cell.system == "zero-shot")
     for cell, texts in prompts.items():
         lines = [text.split("\n") for text in texts]
@@ -191,19 +192,18 @@ def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Spli
 def test_local_rows_are_drawn_without_replacement_in_any_order(small_split: Splitter) -> None:
     """With as many shots as rows and no noise, every prompt holds every row once."""
     split, unit, draws = small_split(row_count=10), _unit("ldp_tabicl", epsilons=(math.inf,), shots=(8,)), draws_for(CONTRACT, 0)
-    collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
-    rows = ldp_tabicl.reconstruct(collections, unit, draws)
-    every = local_demonstrations(rows[Cell("reports", math.inf)], encoding_of(CONTRACT, unit.options.ldp_tabicl).decode, CONTRACT)
+    released = LDP.in_memory(split.train, CONTRACT, unit, draws)
+    every = local_demonstrations(released.rows[Cell("reports", math.inf)], encoding_of(CONTRACT, unit.options.ldp_tabicl).decode, CONTRACT)
     (cell,) = unit.cells("icl")
-    prompts = ldp_tabicl.serialise(rows, collections, split.queries, CONTRACT, unit, draws)[cell]
+    prompts = LDP.prompts(released, split.queries, CONTRACT, unit, draws)[cell]
     shown = [text.split("\n")[:-1] for text in prompts]
     assert all(sorted(texts) == sorted(every) for texts in shown) and shown[0] != shown[1]
 
 
 def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) -> None:
     split, unit, draws = small_split(), _unit("gdp_tabicl"), draws_for(CONTRACT, 0)
-    released = gdp_tabicl.aggregate(split.train, gdp_tabicl.subsample_and_group(split.train, CONTRACT, unit, draws), CONTRACT, unit, draws)
-    for cell, texts in gdp_tabicl.serialise(released, split.queries, CONTRACT).items():
+    released = GDP.in_memory(split.train, CONTRACT, unit, draws)
+    for cell, texts in GDP.prompts(released, split.queries, CONTRACT, unit, draws).items():
         heads = {text.rpartition("\n")[0] for text in texts}
         assert len(heads) == 1 and len(heads.pop().splitlines()) == cell.shots
 
@@ -216,9 +216,8 @@ def test_fewer_rows_than_shots_are_refused(small_split: Splitter) -> None:
 def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str]]]:
     """The demonstrations of every query, by number of shots."""
     split, draws = small_split(row_count=400), draws_for(CONTRACT, 0)
-    unit = _unit("ldp_tabicl", epsilons=(5.0,), options=Options(ldp_tabicl=LdpOptions(also_sampled=("nested", "shared"))))
-    collections = ldp_tabicl.collect(split.train, CONTRACT, unit, draws)
-    prompts = ldp_tabicl.serialise(ldp_tabicl.reconstruct(collections, unit, draws), collections, split.queries, CONTRACT, unit, draws)
+    unit = _unit("ldp_tabicl", epsilons=(5.0,), options=Options(ldp_tabicl=LdpOptions(shot_selection=("nested", "shared"))))
+    prompts = LDP.prompts(LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws)
     return {cell.shots or 0: [text.split("\n")[:-1] for text in texts] for cell, texts in prompts.items() if cell.system == system}
 
 
@@ -237,7 +236,7 @@ def test_shared_shots_are_few_draws_taken_in_turn(small_split: Splitter) -> None
 
 
 def test_other_ways_to_draw_shots_leave_the_papers_alone_and_cost_nothing(small_split: Splitter) -> None:
-    plain, more = LdpOptions(), LdpOptions(also_sampled=("nested", "shared"))
+    plain, more = LdpOptions(), LdpOptions(shot_selection=("nested", "shared"))
     one, other = (_run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options)) for options in (plain, more))
     assert [result for result in other if result.system in {result.system for result in one}] == one
     assert {result.system for result in other} - {result.system for result in one} == {"icl-nested", "icl-shared"}

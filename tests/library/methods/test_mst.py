@@ -168,7 +168,7 @@ def _unit(name: str, *epsilons: float, **options: Any) -> Unit:
 
 def test_a_benchmark_run_repeats_bit_for_bit_and_has_every_row() -> None:
     contract = small_contract()
-    split, unit = split_table(random_table(contract, 300, 0), contract), _unit(contract.name, 2.0, also_sampled=("near",))
+    split, unit = split_table(random_table(contract, 300, 0), contract), _unit(contract.name, 2.0, shot_selection=("near",))
     results = run_method(split, contract, unit, HashScorer())
     assert results == run_method(split, contract, unit, HashScorer())
     assert {(result.system, result.epsilon, result.shots) for result in results} == {

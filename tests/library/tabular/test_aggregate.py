@@ -17,7 +17,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
 from dpicl.contract.models import CategoryColumn
 from dpicl.methods import Options, unit_of
-from dpicl.methods.gdp_tabicl import costs
+from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.pipeline import Unit
 from dpicl.randomness import stream
 from dpicl.tabular.central.aggregate import AggregateOptions, aggregate, guarantee
@@ -185,7 +185,7 @@ def _unit(**changes: Any) -> Unit:
 
 
 def test_a_cell_states_its_cost_before_and_after_amplification() -> None:
-    for cell, cost in costs(CONTRACT, _unit()).items():
+    for cell, cost in GdpTabicl().costs(CONTRACT, _unit()).items():
         assert cell.epsilon is not None and cost.amplified is not None
         assert cost.nominal.epsilon == pytest.approx(cell.epsilon)
         half = math.log1p(math.expm1(cell.epsilon) / 2) if cell.epsilon < math.inf else math.inf
@@ -194,14 +194,14 @@ def test_a_cell_states_its_cost_before_and_after_amplification() -> None:
 
 
 def test_a_cell_s_own_rate_replaces_the_contract_s() -> None:
-    (cost,) = costs(CONTRACT, _unit(shots=(1,), epsilons=(1.0,), sampling_rates=(Fraction(1, 100),))).values()
+    (cost,) = GdpTabicl().costs(CONTRACT, _unit(shots=(1,), epsilons=(1.0,), sampling_rates=(Fraction(1, 100),))).values()
     assert cost.amplified is not None and cost.amplified.epsilon == pytest.approx(math.log1p(math.expm1(1) / 100))
 
 
 def test_replace_one_is_charged_twice() -> None:
     replace = small_contract(lambda content: content["privacy"].update(neighbours="replace-one"))
-    for cell, cost in costs(replace, _unit()).items():
-        plain = costs(CONTRACT, _unit())[cell]
+    for cell, cost in GdpTabicl().costs(replace, _unit()).items():
+        plain = GdpTabicl().costs(CONTRACT, _unit())[cell]
         assert cost.nominal.neighbours is Neighbours.REPLACE_ONE and cost.amplified is not None and plain.amplified is not None
         assert cost.nominal.epsilon == 2 * plain.nominal.epsilon
         assert cost.amplified.epsilon == 2 * plain.amplified.epsilon

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dpicl.errors import DataError
 from dpicl.mechanisms.noisy_mean import Grid
-from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, unit_of
+from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, tabular, unit_of
 from dpicl.methods.ldp_collection import merged
 from dpicl.methods.options import LdpOptions
 from dpicl.pipeline import Unit
@@ -31,6 +31,7 @@ from dpicl.types import PrivateTable
 from tests.library.examples import random_table, small_contract
 
 CONTRACT = small_contract()
+GDP = tabular("gdp_tabicl")
 ROWS = 90
 cuts = st.lists(st.integers(0, ROWS), max_size=6).map(sorted)
 DRAWS = Draws(0, "shop", simulated=True)
@@ -103,40 +104,38 @@ def test_a_release_does_not_depend_on_the_batches(at: list[int], seed: int) -> N
     """Where every row enters, so that all that is drawn is the noise."""
     rows, wanted = table(seed), unit("gdp_tabicl")
     cells = list(wanted.cells("icl"))
-    counted = [gdp_tabicl.counted(PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS, cells=cells) for part in parts(rows, at)]
-    sums = {cell: GroupSums.added(one[cell] for one in counted) for cell in cells}
-    whole = PrivateTable(rows)
-    members = gdp_tabicl.subsample_and_group(whole, CONTRACT, wanted, DRAWS)
-    assert gdp_tabicl.released(sums, CONTRACT, wanted, DRAWS) == gdp_tabicl.aggregate(whole, members, CONTRACT, wanted, DRAWS)
+    counted = [GDP.count(PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS, cells) for part in parts(rows, at)]
+    whole = GDP.in_memory(PrivateTable(rows), CONTRACT, wanted, DRAWS)
+    assert GDP.merge(counted, CONTRACT, wanted, DRAWS, cells) == whole.draws
 
 
 def test_a_subsample_is_drawn_by_the_batch_s_own_stream_and_grouped_as_ever() -> None:
     wanted = unit_of("gdp_tabicl", "shop", 0, (math.inf,), (8,), (Fraction(1, 3),), False, Options())
     cells, rows = list(wanted.cells("icl")), PrivateTable(table())
-    first, again, other = (gdp_tabicl.counted(rows, CONTRACT, wanted, DRAWS.of_batch(number), cells=cells) for number in (4, 4, 5))
+    first, again, other = (GDP.count(rows, CONTRACT, wanted, DRAWS.of_batch(number), cells) for number in (4, 4, 5))
     for cell in cells:
-        assert all((first[cell].arrays()[name] == values).all() for name, values in again[cell].arrays().items())
-        assert (first[cell].rows != other[cell].rows).any()
-        members = gdp_tabicl.subsample_and_group(rows, CONTRACT, wanted, DRAWS.of_batch(4), cells=[cell])[cell]
-        assert first[cell].rows.tolist() == [np.count_nonzero(members == group) for group in range(8)]
+        assert all((first[cell][name] == values).all() for name, values in again[cell].items())
+        counts, others = (GroupSums.read(one[cell]).rows for one in (first, other))
+        assert (counts != others).any()
+        members = GDP.prepare(rows, CONTRACT, wanted, DRAWS.of_batch(4), [cell])[cell]
+        assert counts.tolist() == [np.count_nonzero(members == group) for group in range(8)]
 
 
 def test_blocks_of_a_batch_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = unit_of("gdp_tabicl", "shop", 0, (1.0,), (8,), (Fraction(1, 2),), False, Options())
     cells, rows = list(wanted.cells("icl")), PrivateTable(table())
-    whole = gdp_tabicl.counted(rows, CONTRACT, wanted, DRAWS, cells=cells)
+    whole = GDP.count(rows, CONTRACT, wanted, DRAWS, cells)
     monkeypatch.setattr(gdp_tabicl, "_ROWS_PER_BLOCK", 7)
-    assert gdp_tabicl.released(gdp_tabicl.counted(rows, CONTRACT, wanted, DRAWS, cells=cells), CONTRACT, wanted, DRAWS) == (
-        gdp_tabicl.released(whole, CONTRACT, wanted, DRAWS)
-    )
+    blocks = GDP.count(rows, CONTRACT, wanted, DRAWS, cells)
+    assert GDP.merge([blocks], CONTRACT, wanted, DRAWS, cells) == GDP.merge([whole], CONTRACT, wanted, DRAWS, cells)
 
 
 def test_sums_survive_a_file() -> None:
     wanted = unit("gdp_tabicl")
-    for sums in gdp_tabicl.counted(PrivateTable(table()), CONTRACT, wanted, DRAWS, cells=list(wanted.cells("icl"))).values():
-        again = GroupSums.read(sums.arrays())
-        assert again.arrays().keys() == sums.arrays().keys()
-        assert all((again.arrays()[name] == values).all() for name, values in sums.arrays().items())
+    for arrays in GDP.count(PrivateTable(table()), CONTRACT, wanted, DRAWS, list(wanted.cells("icl"))).values():
+        again = GroupSums.read(arrays).arrays()
+        assert again.keys() == arrays.keys()
+        assert all((again[name] == values).all() for name, values in arrays.items())
 
 
 @pytest.mark.parametrize("design", ["all-columns", "one-column", "pairs", "subset"])

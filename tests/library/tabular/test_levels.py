@@ -76,7 +76,7 @@ def test_a_wide_outer_level_reads_as_if_it_were_no_wider_than_its_neighbour() ->
 def test_contracts_without_levels_keep_their_digest() -> None:
     blood = CONTRACTS["blood"]
     assert "levels" not in blood.model_dump_json()
-    column = blood.columns["time_months"].model_copy(update={"levels": (12.0,)})
+    column = blood.columns["time_months"].model_copy(update={"bins": (12.0,)})
     assert contract_digest(blood.model_copy(update={"columns": {**blood.columns, "time_months": column}})) != contract_digest(blood)
 
 
@@ -85,7 +85,7 @@ def test_contracts_without_levels_keep_their_digest() -> None:
 )
 def test_levels_outside_the_bounds_are_refused(levels: list[int], phrase: str) -> None:
     content = yaml.safe_load(Path(ROOT / "data_contracts" / "blood.yaml").read_text())
-    content["columns"]["time_months"]["levels"] = levels
+    content["columns"]["time_months"]["bins"] = levels
     with pytest.raises(DeclarationError, match=phrase) as refused:
         parse_contract(content, "blood.yaml")
     assert "columns.time_months" in str(refused.value)

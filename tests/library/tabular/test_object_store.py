@@ -82,7 +82,7 @@ def remote(**source: object) -> Contract:
     return small_contract(source={"file": None, **source})
 
 
-FOLDER = remote(folder=f"s3://{BUCKET}/deep/people/", formerly="people")
+FOLDER = remote(folder=f"s3://{BUCKET}/deep/people/", moved_from="people")
 
 
 def load(contract: Contract, folder: Path | None = None) -> pa.Table:
@@ -215,7 +215,7 @@ def test_a_table_that_is_moved_to_a_store_is_released_again_for_nothing(
         put(store, "shop/rows.csv", (place.root / "data" / "shop.csv").read_bytes())
         (place.root / "data" / "shop.csv").unlink()
         content = yaml.safe_load(contract.read_text())
-        content["source"] |= {"file": f"s3://{BUCKET}/shop/rows.csv", "formerly": content["source"]["file"]}
+        content["source"] |= {"file": f"s3://{BUCKET}/shop/rows.csv", "moved_from": content["source"]["file"]}
         contract.write_text(yaml.safe_dump(content, sort_keys=False))
         assert protected("after.jsonl") == before
         assert said(capsys, "budget", name).count("gdp_tabicl") == 1

@@ -97,8 +97,8 @@ def test_where_rows_are_protected_every_row_enters_once() -> None:
 
 def test_a_subsample_holds_no_more_than_the_most_of_anybody() -> None:
     train = PrivateTable(_table(500))
-    members = gdp_tabicl.subsample_and_group(train, CONTRACT, _unit("gdp_tabicl", sampling_rates=(Fraction(1),)), draws_for(CONTRACT, 0))
-    for groups in members.values():
+    unit, method = _unit("gdp_tabicl", sampling_rates=(Fraction(1),)), METHODS["gdp_tabicl"]
+    for groups in method.prepare(train, CONTRACT, unit, draws_for(CONTRACT, 0), list(unit.cells("icl"))).values():
         counted = Counter(train.numbers("who")[groups != gdp_tabicl.LEFT_OUT].tolist())
         assert max(counted.values()) == MOST
 

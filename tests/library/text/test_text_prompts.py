@@ -49,7 +49,7 @@ def _asking(contract: TextContract) -> str:
 def test_prompts_are_the_golden_ones_letter_by_letter(contract: TextContract) -> None:
     parts = {"writing": _writing(contract)} if contract.generation else {}
     parts |= {"asking": _asking(contract), "zero-shot": asking_prompt(contract, (), asking_query(contract, ""))}
-    if contract.prompts.asking.keywords:
+    if contract.prompts.answering.keywords:
         parts["keywords"] = asking_prompt(contract, (), keywords_query(contract, "a text to ask about", ("two", "words")))
     if contract.is_classification:
         parts["continuations"] = "\n".join(continuations(contract))

@@ -1,4 +1,4 @@
-"""What `dpicl audit` shows and writes: a progress bar, a table, audit.json and audit.svg."""
+"""`dpicl audit`: what audits of mechanisms find, as a table and in audit.json and audit.svg."""
 
 from __future__ import annotations
 
@@ -9,57 +9,45 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from dpicl.audit import CASES, AuditResult, find_case, run_audits
+from dpicl.cli.terminal import console, new_table, say
 from dpicl.errors import ParameterError
 from dpicl.processes import fork_server
 
+RUNS = 100_000
+"""On each of two neighbours, by default."""
 _LEVEL, _BOUND, _MUTANT = "#555555", "#1f6fb4", "#c2410c"
 
 
-def audit_all(name: str | None, every: bool, *, runs: int, seed: int, folder: Path, console: Console) -> bool:
-    """Run one audit or all, show and write what they found; whether all passed.
+def audit_mechanisms(name: str | None, *, all_cases: bool, runs: int, seed: int, folder: Path) -> bool:
+    """Run one audit or all, print and write the results; whether all passed.
 
     Raises:
-        ParameterError: no audit has this name, or not exactly one of name and `every` is given.
+        ParameterError: no audit has this name, or not exactly one of name and `all_cases` is given.
     """
-    if (name is not None) == every:
+    if (name is not None) == all_cases:
         raise ParameterError("audit", name or "", "--all, or one of end-to-end, " + ", ".join(CASES))
     cases = tuple(CASES.values()) if name is None else (find_case(name),)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as shown, _processes() as pool:
-        bar = shown.add_task("audits", total=None)
+    # Processes are forked from one without threads.
+    with Progress(*columns, console=console) as progress, ProcessPoolExecutor(os.cpu_count(), fork_server(["dpicl.audit"])) as pool:
+        bar = progress.add_task("audits", total=None)
         results = run_audits(
-            cases, runs=runs, seed=seed, spread=pool.map, progress=lambda done, total: shown.update(bar, completed=done, total=total)
+            cases, runs=runs, seed=seed, spread=pool.map, progress=lambda done, total: progress.update(bar, completed=done, total=total)
         )
-    console.print(_table(results))
-    _write(results, folder)
-    console.print(f"written: {folder / 'audit.json'}\nwritten: {folder / 'audit.svg'}", highlight=False, soft_wrap=True)
-    return all(result.passed for result in results)
-
-
-def _processes() -> ProcessPoolExecutor:
-    """One for each processor, forked from a process without threads."""
-    return ProcessPoolExecutor(os.cpu_count(), fork_server(["dpicl.audit"]))
-
-
-def _table(results: Sequence[AuditResult]) -> Table:
-    table = Table("audit and its mutants", "stated epsilon", "at least", "", "processor seconds", box=None, header_style="bold")
+    table = new_table("audit and its mutants", "stated epsilon", "at least", "", "processor seconds")
     for result in results:
         stated, verdict = f"{result.case.stated_epsilon:.3f}", "holds" if result.holds else "EXCEEDED"
         table.add_row(result.case.name, stated, f"{result.epsilon_at_least:.3f}", verdict, f"{result.seconds:.1f}")
         for mutant in result.mutants:
             table.add_row(f"  {mutant.name}", "", f"{mutant.epsilon_at_least:.3f}", "caught" if mutant.caught else "NOT CAUGHT", "")
-    return table
-
-
-def _write(results: Sequence[AuditResult], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "audit.json").write_text(json.dumps([_record(result) for result in results], indent=2) + "\n", "utf-8")
+    console.print(table)
+    write_json(folder / "audit.json", [_record(result) for result in results])
     _plot(results, folder / "audit.svg")
+    say(f"written: {folder / 'audit.svg'}")
+    return all(result.passed for result in results)
 
 
 def _record(result: AuditResult) -> dict[str, Any]:
@@ -71,20 +59,10 @@ def _record(result: AuditResult) -> dict[str, Any]:
         "neighbours": case.neighbours.value,
         "unit": case.unit,
         "stated_epsilon": case.stated_epsilon,
-        "epsilon_at_least": result.epsilon_at_least,
-        "holds": result.holds,
-        "passed": result.passed,
-        "runs": result.runs,
-        "seed": result.seed,
+        **{name: getattr(result, name) for name in ("epsilon_at_least", "holds", "passed", "runs", "seed")},
         "seconds": round(result.seconds, 3),
         "mutants": [
-            {
-                "name": mutant.name,
-                "what_is_wrong": mutant.what_is_wrong,
-                "epsilon_at_least": mutant.epsilon_at_least,
-                "caught": mutant.caught,
-            }
-            for mutant in result.mutants
+            {name: getattr(mutant, name) for name in ("name", "what_is_wrong", "epsilon_at_least", "caught")} for mutant in result.mutants
         ],
     }
 
@@ -108,3 +86,10 @@ def _plot(results: Sequence[AuditResult], path: Path) -> None:
     axes.set_axisbelow(True)
     figure.legend(loc="outside upper center", ncols=3, frameon=False)
     figure.savefig(path, metadata={"Date": None})
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a file of results, and print where."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+    say(f"written: {path}")

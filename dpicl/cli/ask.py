@@ -1,0 +1,180 @@
+"""`dpicl ask`: private ensembles answer queries, each with its cost; released demonstrations answer rows at no cost."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpicl.cli.budget import warn_of_caps
+from dpicl.cli.terminal import errors, say
+from dpicl.contract.load import contract_digest
+from dpicl.contract.periods import ONCE
+from dpicl.engine.asking import Wish
+from dpicl.engine.corpus import public_corpus
+from dpicl.engine.desk import Answered, Desk
+from dpicl.engine.pipelines import load_pipelines
+from dpicl.engine.plan import check_named, check_writer, periods_of, registry
+from dpicl.engine.quote import accounts_of
+from dpicl.engine.settings import Settings
+from dpicl.errors import DataError, ParameterError
+from dpicl.files.bounded import read_bytes
+from dpicl.lm.egress import ask, prompts_of
+from dpicl.lm.models import open_scorer
+from dpicl.lm.requests import CONTINUATIONS, Tallying, prompt
+from dpicl.lm.spec import ModelSpec, resolve_model
+from dpicl.methods import METHODS
+from dpicl.methods.dp_icl import DpIcl
+from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.methods.options import EnsembleOptions
+from dpicl.pipeline import Cell, read_epsilon
+from dpicl.tabular.prompts.serialize import ANSWERS, central_queries, local_queries
+from dpicl.tabular.reading.encode import encode_queries
+from dpicl.tabular.reading.queries import read_asked
+from dpicl.text.plain import plain_text
+from dpicl.yaml_file import validate
+
+ROWS_AT_ONCE = 256
+"""Rows that the model answers before their answers are printed."""
+
+
+def request_of(
+    account: str,
+    *,
+    epsilon: str,
+    shots: int,
+    count: int,
+    model: str | None,
+    options: dict[str, Any],
+    settings: Settings,
+    period: str | None,
+) -> Wish:
+    """A user's request, checked before any private byte is read; the default model is `tiny`, for benchmarks only.
+
+    Raises:
+        DpiclError: a name or value breaks a rule, or the model may not see private rows.
+    """
+    amount, contract = read_epsilon(epsilon), settings.texts(account)
+    if model is None:
+        check_named(contract, "--model")
+    spec = _model(model or "tiny", settings)
+    chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
+    at = periods_of([account], settings, period).get(account, ONCE)
+    request = Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at)
+    check_writer(contract, request.unit(0), spec)
+    METHODS[DpIcl.name].check(contract, request.unit(0))
+    return request
+
+
+def read_queries(query: str | None, file: str | None) -> list[str]:
+    """The query given, or every line of a file, `-` for standard input.
+
+    Raises:
+        ParameterError: there is none, or the file cannot be read.
+    """
+    if (query is None) == (file is None):
+        expected = "a query, or --queries FILE with one query a line, `-` for standard input"
+        raise ParameterError("query", "both" if query else "none", expected)
+    try:
+        text = query or (sys.stdin.read() if file == "-" else Path(str(file)).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError("queries", str(file), f"a text file that can be read ({type(error).__name__})") from None
+    queries = [plain_text(line) for line in text.splitlines() if line.strip()]
+    if not queries:
+        raise ParameterError("query", "nothing", "at least one query that is not empty")
+    return queries
+
+
+def answer_queries(request: Wish, queries: Sequence[str], settings: Settings, *, again: bool) -> None:
+    """Print answers one a line, and the cost of each on standard error."""
+    warn_of_caps(accounts_of([(request.contract.name, DpIcl.name)], settings), settings, errors)
+    for answered in Desk(request, settings, again=again).answer(queries):
+        say(answered.answer)
+        errors.print(_cost(answered), soft_wrap=True, style="dim")
+
+
+def _cost(answered: Answered) -> str:
+    alone, whole, count = answered.per_query, answered.whole, answered.queries
+    if answered.repeated:
+        return f"query {answered.number} of {count}: answered before, nothing charged"
+    return (
+        f"query {answered.number} of {count}: ({alone.epsilon:.3g}, {alone.delta:.2g})-DP alone; "
+        f"all {count} together ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, charged {'now' if answered.charged else 'before'}"
+    )
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """A file of `dpicl protect`: the contract, the method, the cell of its epsilon, and the texts with their answers."""
+
+    contract: str
+    contract_sha256: str
+    method: str
+    cell: Cell
+    texts: tuple[str, ...]
+
+
+def read_demonstrations(path: Path) -> Demonstrations:
+    """Read a file of `dpicl protect`.
+
+    Raises:
+        DataError: it is not one; names the file and the count of lines, never a text.
+    """
+    try:
+        lines = [json.loads(line.decode("utf-8")) for line in read_bytes(path).split(b"\n") if line.strip()]
+        origins = {(line["contract"], line["contract_sha256"], line["method"], float(line["epsilon"])) for line in lines}
+        texts = tuple(f"{line['text']} {line['answer']}" for line in lines)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DataError(path.name, "is no file of `dpicl protect --as jsonl`") from None
+    if len(origins) != 1:
+        raise DataError(path.name, "holds demonstrations of several contracts or methods, or none; expected one", count=len(origins))
+    ((contract, digest, method, epsilon),) = origins
+    return Demonstrations(str(contract), str(digest), str(method), Cell("icl", epsilon, len(texts)), texts)
+
+
+def answer_rows(demos: Path, queries: str, model: str, settings: Settings) -> None:
+    """Print an answer for every row as it comes, one JSON object a line; warnings and token counts go to standard error.
+
+    Args:
+        queries: a file of rows, CSV or `.jsonl`, with the contract's features; `-` is CSV on standard input.
+
+    Raises:
+        DpiclError: a file, name or row breaks a rule, or the model cannot answer.
+    """
+    shown = read_demonstrations(demos)
+    contract = settings.contract(shown.contract)
+    if contract_digest(contract) != shown.contract_sha256:
+        raise DataError(demos.name, f"is of another version of contract {contract.name}; expected demonstrations of the present one")
+    spec = _model(model, settings)
+    rows, name = (sys.stdin.buffer.read(), "standard input") if queries == "-" else (read_bytes(Path(queries)), Path(queries).name)
+    table = read_asked(rows, contract, name)
+    is_local = shown.method == LdpTabicl.name
+    texts = local_queries(encode_queries(table, contract), contract) if is_local else central_queries(table, contract)
+    prompts = [prompt(shown.texts, text) for text in texts]
+    if spec.trust != "local":
+        say(f"the queried rows are sent to {spec.name} as they are: queries are not protected", to=errors)
+    scorer = open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
+    for start in range(0, len(prompts), ROWS_AT_ONCE):
+        batch = prompts[start : start + ROWS_AT_ONCE]
+        say(*map(json.dumps, answers_of(ask(scorer, prompts_of(batch, contract, shown.cell), CONTINUATIONS))))
+        if isinstance(scorer, Tallying):
+            say(json.dumps(scorer.tally(batch, CONTINUATIONS)), to=errors)
+
+
+def answers_of(scores: np.ndarray) -> list[dict[str, Any]]:
+    """The likelier answer and the share of Yes; a tie, as for a prompt that a server declined, has no answer.
+
+    Args:
+        scores: log-probabilities of No and Yes, shape (rows, 2).
+    """
+    shares = 1 / (1 + np.exp(scores[:, 0] - scores[:, 1]))
+    return [{"answer": None if share == 0.5 else ANSWERS[int(share > 0.5)], "yes": round(float(share), 4)} for share in shares]
+
+
+def _model(name: str, settings: Settings) -> ModelSpec:
+    return resolve_model(name, registry(load_pipelines(settings.pipelines), settings.pipelines.name))

@@ -1,0 +1,51 @@
+"""Contracts, rows and units for any registered method."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dpicl.methods import METHODS, Options, unit_of
+from dpicl.pipeline import Unit
+from dpicl.types import PrivateTable
+from tests.library.examples import private_contract, random_table, small_contract
+from tests.library.text_contracts import as_ensemble, text_contract
+
+TABULAR = [name for name, method in METHODS.items() if method.data == "table"]
+every_method = pytest.mark.parametrize("name", METHODS)
+every_tabular_method = pytest.mark.parametrize("name", TABULAR)
+
+
+def unit_for(
+    name: str,
+    *,
+    epsilons: tuple[float, ...] = (1.0,),
+    shots: tuple[int, ...] = (1, 2),
+    seed: int = 0,
+    rates: tuple[Fraction, ...] = (),
+    baselines: bool = False,
+    **chosen: Any,
+) -> Unit:
+    """A unit of a method with these choices of its own."""
+    return unit_of(name, "shop", seed, epsilons, shots, rates, baselines, Options.model_validate({name: chosen}))
+
+
+def contract_for(name: str, *, private: bool = False) -> Any:
+    """A contract that the method reads: a benchmark's, or one with a budget."""
+    if METHODS[name].data == "texts":
+
+        def changed(content: dict[str, Any]) -> None:
+            as_ensemble(content)
+            for label in content["task"]["labels"].values():
+                label["rows"] = 40
+            content["privacy"]["budget"] = {"epsilon": 100, "delta": 1e-5} if private else {"benchmark": True}
+
+        return text_contract(changed)
+    return private_contract() if private else small_contract()
+
+
+def rows_for(count: int = 60) -> PrivateTable:
+    """Made-up rows of the table's contract."""
+    return PrivateTable(random_table(small_contract(), count, 0))

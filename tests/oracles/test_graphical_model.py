@@ -1,0 +1,72 @@
+"""Our fit of the graphical model against mbi's: the same noisy counts into both, the same marginals out."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import jax
+import mbi
+import numpy as np
+import pytest
+
+from dpicl.randomness import stream
+from dpicl.tabular.central.graphical_model import graphical_model
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, added, measure
+from dpicl.types import PrivateCodes
+
+SIZES = (6, 8, 3, 12, 2, 5, 2)
+STEPS = {1: 3_000, 10: 10_000}
+"""Of mirror descent, by epsilon, until mbi's loss falls no more."""
+
+
+def deviation(one: NoisyMarginal) -> float:
+    return max(one.scale * math.sqrt(2), 0.5)
+
+
+@cache
+def noisy(epsilon: float) -> list[NoisyMarginal]:
+    """Counts of 20,000 rows whose columns lean on each other and on the label."""
+    rng = np.random.default_rng(0)
+    label = rng.random(20_000) < 0.3
+    columns = [label.astype(np.int64)]
+    for size in SIZES[:-1]:
+        leaning = (columns[-1] + label) % size
+        columns.append(np.where(rng.random(len(label)) < 0.4, leaning, rng.integers(size, size=len(label))))
+    rows = np.stack([*columns[1:], label], axis=1).astype(np.uint8)
+    return added(measure(ExactCounts.of(PrivateCodes(rows), SIZES), epsilon=epsilon, stream=stream(0, "oracle", "", "")))
+
+
+def oracle(counts: list[NoisyMarginal], steps: int) -> Any:
+    jax.config.update("jax_enable_x64", True)
+    measured = [mbi.LinearMeasurement(one.counts.astype(float).ravel(), one.columns, stddev=deviation(one)) for one in counts]
+    return mbi.estimation.MirrorDescent().estimate(mbi.Domain(range(len(SIZES)), SIZES), measured, iters=steps)
+
+
+def own(counts: list[NoisyMarginal]) -> dict[tuple[int, ...], np.ndarray]:
+    """Shares over the columns of every count."""
+    tree = graphical_model(SIZES, counts)
+    shares = {}
+    for column, parent in tree.parents.items():
+        table = tree.shares[column]
+        shares[column, tree.label] = table.sum(axis=0)
+        shares[min(column, parent), max(column, parent), tree.label] = table if parent < column else table.swapaxes(0, 1)
+    return shares
+
+
+def loss(marginals: dict[tuple[int, ...], np.ndarray], counts: list[NoisyMarginal]) -> float:
+    return sum(0.5 * float((((marginals[one.columns] - one.counts) / deviation(one)) ** 2).sum()) for one in counts)
+
+
+@pytest.mark.parametrize("epsilon", STEPS)
+def test_the_same_counts_give_the_same_marginals_within_their_noise(epsilon: int) -> None:
+    counts = noisy(float(epsilon))
+    assert len(counts) > len(SIZES), "some pairs are counted"
+    model, shares = oracle(counts, STEPS[epsilon]), own(counts)
+    theirs = {one.columns: np.asarray(model.project(one.columns).datavector(flatten=False), dtype=float) for one in counts}
+    ours = {columns: share * float(model.total) for columns, share in shares.items()}
+    assert loss(ours, counts) <= 1.01 * loss(theirs, counts)
+    for one in counts:
+        apart = np.abs(ours[one.columns] - theirs[one.columns])
+        assert apart.max() < deviation(one) and apart.mean() < 0.1 * deviation(one), one.columns
