@@ -1,4 +1,4 @@
-"""The noisy sum of the embeddings of several answers, to which a public candidate is found that is nearest.
+"""The noisy sum of the embeddings of several answers, and the public candidate nearest to it.
 
 Trust       Central: the curator reads exact embeddings; only noisy sums leave.
 Unit        One row.

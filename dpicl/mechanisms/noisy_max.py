@@ -69,7 +69,12 @@ def exponential_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Frac
         return votes.argmax(axis=1)
     gaps = (votes.max(axis=1, keepdims=True) - votes) * epsilon.numerator
     heads = bernoulli_exps(gaps.ravel(), epsilon.denominator * spread, stream).reshape(votes.shape)
-    counts, chosen = heads.sum(axis=1), np.zeros(len(heads), dtype=np.int64)  # a uniform choice among the heads of every row
+    return _one_of(heads, stream)
+
+
+def _one_of(heads: np.ndarray, stream: Stream) -> np.ndarray:
+    """The column of a uniform choice among the heads of every row; shape (rows,)."""
+    counts, chosen = heads.sum(axis=1), np.zeros(len(heads), dtype=np.int64)
     for count in np.unique(counts):
         chosen[counts == count] = uniforms(int(count), int((counts == count).sum()), stream)
     return (heads.cumsum(axis=1) > chosen[:, np.newaxis]).argmax(axis=1)

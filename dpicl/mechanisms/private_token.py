@@ -19,7 +19,7 @@ candidates by at most 2 S. A row that is a voter of its own adds its vote: at mo
 
 Symbols     p_i next-token probabilities of voter i, z_i its logits, S `UNITS`, D the squared l2 norm
             and R the spread of what one row moves.
-Not covered what the votes were computed from: they must be what they are said to be.
+Not covered what the votes were computed from: they must be what is stated above.
 """
 
 from __future__ import annotations

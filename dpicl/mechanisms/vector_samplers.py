@@ -48,10 +48,10 @@ def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, str
     """
     exact = np.array(numerators, dtype=object)
     wholes, rests = exact // denominator, exact % denominator
-    kept = _bernoulli_exps_below_one(rests, denominator, stream, bits)
-    large = np.flatnonzero(kept & (wholes > 0))
-    kept[large] = _geometrics(len(large), stream, bits) >= wholes[large]
-    return kept
+    outcomes = _bernoulli_exps_below_one(rests, denominator, stream, bits)
+    large = np.flatnonzero(outcomes & (wholes > 0))
+    outcomes[large] = _geometrics(len(large), stream, bits) >= wholes[large]
+    return outcomes
 
 
 def _bernoulli_exps_below_one(rests: np.ndarray, denominator: int, stream: Stream, bits: int) -> np.ndarray:
