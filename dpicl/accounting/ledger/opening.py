@@ -39,15 +39,22 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
     """
     payers = payers_at(connection, addresses)
     if declared.benchmark:
-        _check_never_charged(connection, declared, payers)
+        charged = sorted(name for name in payers if not is_unused(connection, members_of(connection, name)))
+        if charged:
+            raise PrivacyError(
+                f"{declared.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
+                f"expected `budget: {{epsilon: CAP}}` in place of `benchmark: true`"
+            )
         return _stored(connection, declared.name), []
     own = payer_of(connection, declared.name)
     if named and payers - {own}:
         raise PrivacyError(
             f"account {own!r}: its rows belong to account {min(payers - {own})!r}; expected `account: {min(payers - {own})}`"
         )
-    if not named and own not in payers and payers and _is_charged(connection, own):
-        payers |= {own}  # an account of before, whose rows another contract has named first
+    if not named and own not in payers and payers:
+        stored = _stored(connection, own)
+        if stored is not None and not stored.benchmark and not is_unused(connection, members_of(connection, own)):
+            payers |= {own}  # an account of before, whose rows another contract has named first
     if len(payers) > 1:
         found = ", ".join(sorted(payers))
         raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {found}; expected the rows of one")
@@ -57,24 +64,9 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
     return stored, [address for address in dict.fromkeys(addresses) if address not in known]
 
 
-def _is_charged(connection: Connection, name: str) -> bool:
-    """Whether there is such an account with a cap, and something was charged to it."""
-    stored = _stored(connection, name)
-    return stored is not None and not stored.benchmark and not is_unused(connection, members_of(connection, name))
-
-
 def _stored(connection: Connection, name: str) -> Account | None:
     row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
     return None if row is None else rows.account_value(row)
-
-
-def _check_never_charged(connection: Connection, declared: Account, payers: set[str]) -> None:
-    charged = sorted(name for name in payers if not is_unused(connection, members_of(connection, name)))
-    if charged:
-        raise PrivacyError(
-            f"{declared.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
-            f"expected `budget: {{epsilon: CAP}}` in place of `benchmark: true`"
-        )
 
 
 def agrees(connection: Connection, key: bytes, stored: Account, declared: Account) -> bool:
@@ -116,18 +108,10 @@ def _wanted(connection: Connection, key: bytes, stored: Account, declared: Accou
         return stored
     if is_known(connection, key, stored.name, (declared.epsilon_cap, declared.delta_cap)):
         return stored
-    return _lowered(stored, declared)
-
-
-def _lowered(stored: Account, declared: Account) -> Account:
-    """The smaller of both caps; a delta of 0 in a contract says nothing of it."""
     assert stored.epsilon_cap is not None and declared.epsilon_cap is not None
-    deltas = [delta for delta in (stored.delta_cap, declared.delta_cap) if delta]
-    return replace(
-        stored,
-        epsilon_cap=min(stored.epsilon_cap, declared.epsilon_cap),
-        delta_cap=min(deltas) if stored.delta_cap else 0.0,
-    )
+    deltas = [delta for delta in (stored.delta_cap, declared.delta_cap) if delta]  # 0 in a contract says nothing of delta
+    lowest_delta = min(deltas) if stored.delta_cap else 0.0
+    return replace(stored, epsilon_cap=min(stored.epsilon_cap, declared.epsilon_cap), delta_cap=lowest_delta)
 
 
 def check_pays(connection: Connection, name: str) -> None:
