@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures import Figures
-from dpicl.lm.endpoint.asking import LabelRequester
 from dpicl.lm.endpoint.client import Client, Server, Usage
+from dpicl.lm.endpoint.labels import LabelRequest, LabelRequester
 from dpicl.lm.endpoint.protocol import RequestMode
 from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.requests import CONTINUATIONS, HashScorer
@@ -53,9 +53,9 @@ def elsewhere(habits: Habits) -> Iterator[str]:
 async def _paced(url: str, connections: int, count: int) -> tuple[float, np.ndarray]:
     """Seconds for all calls, and for each."""
     client = Client(Server("m", url, "", connections, 600.0), Usage(), connections)
-    prompts, seconds = iter([f"Row {number} of {connections}. Answer:" for number in range(count)]), []
+    prompts, seconds = iter([LabelRequest(f"Row {number} of {connections}. Answer:", CONTINUATIONS) for number in range(count)]), []
     async with client:
-        asker = LabelRequester(client, "m", RequestMode("completions", "top-logprobs", 20), CONTINUATIONS)
+        asker = LabelRequester(client, "m", RequestMode("completions", "top-logprobs", 20), LabelRequest.public(CONTINUATIONS))
 
         async def one_by_one() -> None:
             for prompt in prompts:

@@ -1,6 +1,6 @@
 """How near written answers come to the right ones: ROUGE, BLEU and Levenshtein similarity, each a mean over queries.
 
-Guarantee   none spent: works on what a model said and on the held-out answers.
+Guarantee   none spent: works on a model's answers and the held-out ones.
 Paper       DP-ICL (arXiv 2305.01639): ROUGE of summaries; ROUGE-1, BLEU and Levenshtein of answers on documents.
 
     rouge1, rouge2, rougeL   F-measures over words, pairs of words, and the longest common subsequence
@@ -14,12 +14,10 @@ corpus's: its counts are not pooled, and runs that never match are smoothed expo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
 
 from dpicl.evaluation import Metrics
 
@@ -32,28 +30,23 @@ def measure_texts(truth: np.ndarray, answered: np.ndarray) -> Metrics:
     Args:
         truth, answered: texts, shape (queries,); at least one query.
     """
-    pairs = list(zip(_stripped(truth), _stripped(answered), strict=True))
+    rouge, bleu, levenshtein = _scorers()
+    pairs = [(str(right).strip(), str(given).strip()) for right, given in zip(truth, answered, strict=True)]
+    similarities = []
+    for right, given in pairs:
+        words = rouge.score(right, given)
+        measures = [float(words[name].fmeasure) for name in _ROUGE]
+        measures += [min(1.0, bleu.sentence_score(given, [right]).score / 100), levenshtein.normalized_similarity(right, given)]
+        similarities.append(measures)
     exact = float(np.mean([right == given for right, given in pairs]))
-    near = np.mean([_similarities(right, given) for right, given in pairs], axis=0)
-    return Metrics(len(pairs), exact, None, None, *near.tolist())
-
-
-def _stripped(texts: Iterable[str]) -> list[str]:
-    return [str(text).strip() for text in texts]
-
-
-def _similarities(right: str, given: str) -> tuple[float, ...]:
-    """The five measures of one answer, in the order of `Metrics`."""
-    rouge, bleu = _scorers()
-    found = rouge.score(right, given)
-    measured = [float(found[name].fmeasure) for name in _ROUGE]
-    return *measured, min(1.0, bleu.sentence_score(given, [right]).score / 100), Levenshtein.normalized_similarity(right, given)
+    return Metrics(len(pairs), exact, None, None, *np.mean(similarities, axis=0).tolist())
 
 
 @cache
-def _scorers() -> tuple[Any, Any]:
-    """ROUGE and BLEU; their libraries take a while to load, so only who measures texts waits for them."""
+def _scorers() -> tuple[Any, Any, Any]:
+    """ROUGE, BLEU and Levenshtein; their libraries take a while to load, so they are imported only where texts are measured."""
+    from rapidfuzz.distance import Levenshtein
     from rouge_score.rouge_scorer import RougeScorer
     from sacrebleu.metrics.bleu import BLEU
 
-    return RougeScorer(list(_ROUGE), use_stemmer=True), BLEU(effective_order=True)
+    return RougeScorer(list(_ROUGE), use_stemmer=True), BLEU(effective_order=True), Levenshtein

@@ -1,8 +1,8 @@
 """Reading a declaration file: safe YAML, no duplicate keys, no aliases, one-sentence errors.
 
-A scalar without quotes is a number only where it is written as JSON writes one, and a truth
-value only as `true` or `false`: `010`, `1_000`, `12:30`, `0x1f`, `yes` and `2020-01-01` are
-the text that stands there, not the 8, 1000, 750, 31, yes and day of YAML 1.1.
+A scalar without quotes is a number only in the notation of JSON, and a boolean only as `true` or
+`false`: `010`, `1_000`, `12:30`, `0x1f`, `yes` and `2020-01-01` are read as text, not as the 8, 1000,
+750, 31, true and date of YAML 1.1.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _PLAIN = {
     " or object to extract fields from": "",
     " after validation": "",
 }
-"""Pydantic's words, and those of YAML."""
+"""{phrase of pydantic: the same for a reader of YAML}."""
 _PYDANTIC = re.compile("|".join(map(re.escape, _PLAIN)))
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses duplicate keys, aliases, tags and depth, and takes odd scalars as text."""
+    """SafeLoader that refuses duplicate keys, aliases, tags and deep nesting, and reads unusual scalars as text."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     _values = _depth = 0
@@ -67,7 +67,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, str | int):
                 raise _problem(key_node, "a key is not a word; expected `word: value`")
             if str(key) in seen:  # 1 and "1" would meet where keys are text
-                raise _problem(key_node, f"key {str(key)[:60]!r} stands twice; expected every key once")
+                raise _problem(key_node, f"key {str(key)[:60]!r} is repeated; expected every key once")
             seen.add(str(key))
         return super().construct_mapping(node, deep)
 
@@ -99,7 +99,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_declaration(path: Path) -> bytes:
-    """What a declaration file holds, unread.
+    """The bytes of a declaration file.
 
     Raises:
         DeclarationError: the file is missing or too large.
@@ -120,7 +120,7 @@ def read_declaration(path: Path) -> bytes:
 
 
 def parse_yaml(raw: bytes, file: str) -> Any:
-    """What a declaration file of this name says.
+    """The parsed content of a declaration file of this name.
 
     Raises:
         DeclarationError: it is not UTF-8 or not valid YAML.
@@ -137,7 +137,7 @@ def parse_yaml(raw: bytes, file: str) -> Any:
 
 
 def validate(model: type[Model], content: Any, file: str) -> Model:
-    """Check parsed content against a pydantic model.
+    """Validate parsed content with a pydantic model.
 
     Raises:
         DeclarationError: for the first broken rule, naming file, key and expected shape.
@@ -154,7 +154,7 @@ def validate(model: type[Model], content: Any, file: str) -> Model:
 
 
 def _key(error: Any, content: Any, renamed: dict[str, str]) -> str:
-    """Path of the value in the file, with today's name of a key that stands there under an earlier one.
+    """Path of the value in the file, with today's name of a key that the file has under an earlier one.
 
     Pydantic's path also names the types that it tried.
     """
@@ -179,7 +179,7 @@ def _explain(error: Any, total: int) -> tuple[str, str]:
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
         return f"has no known {error['ctx']['discriminator']}" + more, error["ctx"].get("expected_tags", "this key")
     if error["type"] == "string_type" and not isinstance(error["input"], dict | list):
-        return f"got {str(error['input'])[:60]!r} without quotes" + more, 'text; put it in quotes, "as it is to stand"'
+        return f"got {str(error['input'])[:60]!r} without quotes" + more, "text; put it in quotes"
     message = _PYDANTIC.sub(lambda match: _PLAIN[match[0]], error["msg"])
     if error["input"] is None:  # `key:` and nothing after it, or what a first contract leaves open
         return "is not filled in" + more, message.rpartition("; expected ")[2]

@@ -1,6 +1,6 @@
 """The pages of docs/reference, made from the code: `python -m tools.reference`, or `make reference`.
 
-A page says what the code says and no more. A dash stands where there is nothing to say; of every key its docstring says what it is.
+A page contains what the code says and nothing else: the docstring of every key, the help of every option. A dash means none.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
 def cli_page() -> str:
     """Every command with its arguments and options."""
     page = "# Commands" + _WRITTEN.format(source="dpicl/cli and flows/commands.py")
-    page += "A user's mistake is one sentence on standard error and exit code 2. `dpicl COMMAND --help` shows the same as this page.\n\n"
+    page += "An error is one sentence on standard error, with exit code 2. `dpicl COMMAND --help` shows the content of this page.\n\n"
     for name, command in _commands(typer.main.get_command(app), "dpicl"):
         page += f"## {name}\n\n{_prose(command.help)}\n\n"
         if hasattr(command, "commands"):
             continue
         hints = typing.get_type_hints(command.callback)
         rows = [_parameter(parameter, hints) for parameter in command.params if parameter.name in hints and not parameter.hidden]
-        page += _table(("argument or option", "takes", "if left out", "what it is"), rows) if rows else "It takes no options.\n\n"
+        page += _table(("argument or option", "type", "default", "meaning"), rows) if rows else "It takes no options.\n\n"
     return page + "`python -m dpicl.client --help` and `python -m tools.training --help` list the options of these two programs.\n"
 
 
@@ -148,7 +148,7 @@ def _part(name: str, part: Schema, level: int) -> str:
         ]
         for key, schema in part.get("properties", {}).items()
     ]
-    return f"{'#' * level} {name}\n\n{_prose(part.get('description'))}\n\n" + _table(("key", "takes", "if left out", "what it is"), rows)
+    return f"{'#' * level} {name}\n\n{_prose(part.get('description'))}\n\n" + _table(("key", "type", "default", "meaning"), rows)
 
 
 def _parts(kinds: Iterable[type[BaseModel]]) -> str:
@@ -177,7 +177,7 @@ def pipelines_page() -> str:
     page = "# pipelines.yaml" + _WRITTEN.format(
         source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and dpicl/lm/spec.py"
     )
-    page += "What is shipped stands first, then every key.\n\n## Shipped pipelines\n\n"
+    page += "The shipped pipelines, the shipped models, then all keys.\n\n## Shipped pipelines\n\n"
     for name, entry in shipped["pipelines"].items():
         rows = [[key, ", ".join(map(str, entry[key]))] for key in _GRID[1:] if key in entry]
         rows += [[key, _code(json.dumps(value))] for key, value in entry.items() if key not in _GRID]
@@ -209,7 +209,7 @@ def head_of(path: Path) -> tuple[str, dict[str, str]]:
 def mechanisms_page() -> str:
     """What every mechanism and method states of itself."""
     page = "# What mechanisms and methods state" + _WRITTEN.format(source="the heads of the modules")
-    page += "Equations and symbols stand in the modules themselves. Epsilon is in nats.\n\n"
+    page += "Equations and symbols are in the modules themselves. Epsilon is in nats.\n\n"
     mechanisms = sorted((ROOT / "dpicl" / "mechanisms").glob("[!_]*.py"))
     parts = {
         "Methods": [ROOT / "dpicl" / "methods" / f"{method}.py" for method in METHODS],
@@ -248,8 +248,8 @@ def environment_page() -> str:
     page = "# Environment variables" + _WRITTEN.format(source="dpicl/engine/settings.py, flows/environment.py and whatever else reads one")
     page += "## Where things are\n\n"
     ours = re.findall(r"^(DPICL_\w+)\s+(\S.*?)\s+default (.*)$", settings.__doc__ or "", re.MULTILINE)
-    page += _table(("variable", "what it is", "if not set"), ([_code(name), meaning, default] for name, meaning, default in ours))
-    page += "## Set for Prefect, Dask and others if you have not\n\n"
+    page += _table(("variable", "meaning", "if not set"), ([_code(name), meaning, default] for name, meaning, default in ours))
+    page += "## Set for Prefect, Dask and others, if not set already\n\n"
     page += _table(("variable", "set to"), ([_code(name), _code(value)] for name, value in environment.DEFAULTS.items()))
     page += "## Read or set elsewhere\n\n"
     known, rows = {name for name, *_ in ours} | set(environment.DEFAULTS), list[list[str]]()
@@ -259,8 +259,8 @@ def environment_page() -> str:
                 rows.append([_code(name), default, f"`{path.relative_to(ROOT)}`, {function}"])
     page += _table(("variable", "set to if missing", "by"), sorted(rows))
     page += (
-        "Two more are named by you: `url_env` of a contract's [query](contract.md#query) holds a database's address, and `key_env` of a "
-        "[model](pipelines.md#modelspec) a server's key.\n"
+        "You choose the names of two more: `url_env` of a contract's [query](contract.md#query) is a variable with a database URL, `key_env` "
+        "of a [model](pipelines.md#modelspec) one with a server's API key.\n"
     )
     return page
 

@@ -21,11 +21,11 @@ import torch
 from benchmarks.figures import Figures
 from benchmarks.speed.random_llama import CONTEXT, VOCABULARY, random_llama
 from dpicl.lm.local.batching import Tokens
+from dpicl.lm.local.growing_rows import CachedSession
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.preallocated_cache import ROOM
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import FreshRows, Reader, count_votes
-from dpicl.lm.votes.vote_session import CachedSession
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -44,7 +44,7 @@ def reader_of() -> Reader:
     """Reads with random parameters."""
     model = random_llama().to(DEVICE)
     read = partial(read_shared if DEVICE.type == "cpu" else read_padded, model, device=DEVICE, token_budget=BUDGET)
-    return Reader(model, "random", DEVICE, torch.arange(VOCABULARY, device=DEVICE), CONTEXT, BUDGET, read)
+    return Reader(model, "random", DEVICE, torch.arange(VOCABULARY, device=DEVICE), CONTEXT, BUDGET, VOCABULARY, read)
 
 
 def ballots_of(written: int, seed: int) -> list[VoteRequest]:

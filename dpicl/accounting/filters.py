@@ -49,7 +49,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from dpicl.accounting.accountant import Cost, check
 from dpicl.accounting.events import event_as_json, event_from_json, leaves, repeated, sequential
@@ -246,6 +245,8 @@ def _excess(epsilon: float, sums: np.ndarray, delta: float) -> float:
 
     def right(z: float) -> float:
         return float(np.logaddexp.reduce(terms + lambdas * z))
+
+    from scipy.optimize import minimize_scalar  # a third of a second to import: only where it is called
 
     bounds = math.log1p(1 / lambdas[-1]), math.log1p(1 / lambdas[0]) * (1 + _PRECISION)
     lowest = minimize_scalar(lambda z: right(z) - math.log(-math.expm1(-z)), bounds=bounds, method="bounded", options={"xatol": 1e-10})

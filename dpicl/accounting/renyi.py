@@ -42,7 +42,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from dpicl.accounting.discrete_gaussian import KIND, as_gaussian, squared_sensitivity_of, variance_of
 from dpicl.accounting.events import gaussian_ratio, leaves, number, sampling_rate, sequential
@@ -239,6 +238,8 @@ def _log_convex(order: float, losses: np.ndarray) -> np.ndarray:
 
 def _tail(order: float, upper: _Mixture, lower: _Mixture) -> tuple[float, float]:
     """Where the grid ends, and ln of a bound of E_Q[r^a] beyond: there P is below its farthest part, and Q above each of its own."""
+    from scipy.special import log_ndtr  # a third of a second to import: only where it is called
+
     weight, shift = min(weight for weight, _ in upper), max(mean for _, mean in upper)
     centres = [order * shift + (1 - order) * mean for _, mean in lower]
     depths = [_NEGLIGIBLE - order * math.log(weight) - (order - 1) * math.log(share) for share, _ in lower]
@@ -269,6 +270,8 @@ def _log_ratio(places: np.ndarray, upper: _Mixture, lower: _Mixture) -> np.ndarr
 
 def _log_masses(places: np.ndarray, mixture: _Mixture) -> np.ndarray:
     """The logarithm of the probability of each cell, precise in both tails."""
+    from scipy.special import log_ndtr
+
     found = []
     for weight, mean in mixture:
         low, high = places[:-1] - mean, places[1:] - mean

@@ -90,8 +90,10 @@ def protect(
 ) -> None:
     """Release demonstrations of a table to a file, without any model. Repeating it in the same period is free and gives the same bytes."""
     from dpicl.cli.protect import print_protected
+    from dpicl.cli.without_pandas import without_pandas
     from dpicl.engine.stage import StageFailed, clean_errors
 
+    without_pandas()
     _check_state()
     release = clean_errors("protect", print_protected)
     try:

@@ -36,7 +36,7 @@ from dpicl.pipeline import Cell, read_epsilon
 from dpicl.tabular.prompts.serialize import ANSWERS, central_queries, local_queries
 from dpicl.tabular.reading.encode import encode_queries
 from dpicl.tabular.reading.queries import read_asked
-from dpicl.text.plain import plain_text
+from dpicl.text.parse import plain_text
 from dpicl.yaml_file import validate
 
 ROWS_AT_ONCE = 256

@@ -49,8 +49,16 @@ class Records:
         def check(names: list[str]) -> None:
             check_columns([name for name in names if name != id_column], contract, STANDARD_INPUT)
 
-        columns = read_csv(content, check, STANDARD_INPUT)
-        allowed, replaced = _allowed(columns, contract)
+        columns, replaced = read_csv(content, check, STANDARD_INPUT), 0
+        allowed = columns
+        for name, column in contract.columns.items():
+            texts = columns.column(name).combine_chunks()
+            valid = _is_allowed(texts, column)
+            if contract.source.missing is not None:
+                valid &= np.asarray(pc.not_equal(texts, contract.source.missing))
+            replaced += int(np.count_nonzero(~valid))
+            values = pc.if_else(pa.array(valid), texts, stand_in(column))
+            allowed = allowed.set_column(allowed.column_names.index(name), name, values)
         complete = contract.model_copy(update={"source": contract.source.model_copy(update={"missing": None})})
         table = typed_table(allowed, complete, STANDARD_INPUT)
         return Records(PrivateTable(table), _ids(columns, table, contract, id_column), replaced)
@@ -66,22 +74,8 @@ def stand_in(column: Column) -> str:
     return column.categories[0] if isinstance(column, CategoryColumn) else str(column.bounds[0])
 
 
-def _allowed(columns: pa.Table, contract: Contract) -> tuple[pa.Table, int]:
-    """The table with equation (1) in place of what the contract does not allow, and how many values that were."""
-    replaced = 0
-    for name, column in contract.columns.items():
-        texts = columns.column(name).combine_chunks()
-        kept = _is_allowed(texts, column)
-        if contract.source.missing is not None:
-            kept &= np.asarray(pc.not_equal(texts, contract.source.missing))
-        replaced += int(np.count_nonzero(~kept))
-        values = pc.if_else(pa.array(kept), texts, stand_in(column))
-        columns = columns.set_column(columns.column_names.index(name), name, values)
-    return columns, replaced
-
-
 def _is_allowed(texts: pa.Array, column: Column) -> np.ndarray:
-    """Which values keep the column's rule, found by halves."""
+    """Which values satisfy the column's rule, by halving."""
     try:
         typed_column(pa.chunked_array([texts]), column, "", STANDARD_INPUT)
         return np.ones(len(texts), bool)
@@ -104,9 +98,8 @@ def _ids(columns: pa.Table, table: pa.Table, contract: Contract, id_column: str 
         raise DataError(
             STANDARD_INPUT, "has several records and nothing that tells clients apart; expected --id COLUMN", count=table.num_rows
         )
-    found = columns.column(id_column).to_pylist()
-    if len(set(found)) < len(found):
-        raise DataError(
-            STANDARD_INPUT, "names a client twice; expected one record of each", column=id_column, count=len(found) - len(set(found))
-        )
-    return tuple(map(str, found))
+    ids = columns.column(id_column).to_pylist()
+    repeated = len(ids) - len(set(ids))
+    if repeated:
+        raise DataError(STANDARD_INPUT, "names a client twice; expected one record of each", column=id_column, count=repeated)
+    return tuple(map(str, ids))

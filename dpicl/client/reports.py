@@ -1,6 +1,6 @@
 """One client's report as a line of JSON, and a collector's tally of such lines.
 
-Trust       Local: `answer` runs where the true codes are; `tally_reports` where nobody sees any.
+Trust       Local: `answer` runs where the true codes are; `tally_reports` where none is known.
 Unit        One client.
 Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   the questionnaire's; adding reports up is post-processing.
@@ -26,46 +26,46 @@ from dpicl.tabular.local.tally import Tally
 Report = Mapping[str, Any]
 
 
-def answer(codes: np.ndarray, asked_with: Questionnaire, secret: Stream) -> Report:
+def answer(codes: np.ndarray, questionnaire: Questionnaire, secret: Stream) -> Report:
     """One client's report: to one question, each as likely, with the whole budget.
 
     Args:
         codes: of every column, shape (columns,).
     """
-    number = secret.below(len(asked_with.questions))
-    question = asked_with.questions[number]
+    number = secret.below(len(questionnaire.questions))
+    question = questionnaire.questions[number]
     cell = question.cells_of(codes[np.newaxis])
     if isinstance(question.law, Response):
         return {"question": number, "answer": int(randomise(cell, question.law, secret)[0])}
     return {"question": number, "bits": np.flatnonzero(report(cell, question.law, secret)[0]).tolist()}
 
 
-def tally_reports(reports: Iterable[Report], asked_with: Questionnaire) -> Tally:
-    """What a collector keeps of reports.
+def tally_reports(reports: Iterable[Report], questionnaire: Questionnaire) -> Tally:
+    """The counts that a collector keeps.
 
     Raises:
         DataError: a report is no answer to a question of this collection.
     """
-    found, wrong = Tally.empty(asked_with), 0
+    tally, wrong = Tally.empty(questionnaire), 0
     for one in reports:
-        named = _cells_of(one, asked_with)
-        if named is None:
+        cells = _cells_of(one, questionnaire)
+        if cells is None:
             wrong += 1
             continue
-        found.asked[one["question"]] += 1
-        found.counts[one["question"]][named] += 1
+        tally.asked[one["question"]] += 1
+        tally.counts[one["question"]][cells] += 1
     if wrong:
         raise DataError("reports", "no answer to a question of this collection; expected its contract, design and epsilon", count=wrong)
-    return found
+    return tally
 
 
-def _cells_of(one: object, asked_with: Questionnaire) -> list[int] | None:
+def _cells_of(one: object, questionnaire: Questionnaire) -> list[int] | None:
     """The cells that a report names; None where it is no answer to its question: one cell, or set bits, as the question's law has it."""
     number = one.get("question") if isinstance(one, Mapping) else None
-    if not isinstance(one, Mapping) or not isinstance(number, int) or not 0 <= number < len(asked_with.questions):
+    if not isinstance(one, Mapping) or not isinstance(number, int) or not 0 <= number < len(questionnaire.questions):
         return None
-    question = asked_with.questions[number]
-    named = [one.get("answer")] if isinstance(question.law, Response) else one.get("bits")
-    if not isinstance(named, list) or not all(isinstance(cell, int) and 0 <= cell < question.cells for cell in named):
+    question = questionnaire.questions[number]
+    cells = [one.get("answer")] if isinstance(question.law, Response) else one.get("bits")
+    if not isinstance(cells, list) or not all(isinstance(cell, int) and 0 <= cell < question.cells for cell in cells):
         return None
-    return named if len(set(named)) == len(named) else None
+    return cells if len(set(cells)) == len(cells) else None

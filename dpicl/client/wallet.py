@@ -1,6 +1,6 @@
 """A client's wallet: what its reports may cost in all, and which report it gave to which collection.
 
-Asked again it gives the same report, and spends nothing: a fresh draw for every question would wear
+A collection that comes again gets the same report, and spends nothing: a fresh draw for every question would wear
 the noise off. So a report is durable before it is sent, the first one stands, and a record that has
 changed meanwhile still gets the old one: a new answer would tell of the change.
 
@@ -130,11 +130,11 @@ def open_wallet(path: Path, *, may_be_new: bool = True) -> Iterator[Wallet]:
     if not may_be_new and not path.exists():
         raise DataError(path.name, "is not there; expected the wallet of a client that has reported")
     path.parent.mkdir(parents=True, exist_ok=True)
-    is_made = not path.exists()
+    is_new = not path.exists()
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
-        if is_made:
+        if is_new:
             sync_folder(path.parent)
         yield Wallet(_whole_lines(path, file), file)
     finally:
@@ -147,15 +147,13 @@ def _whole_lines(path: Path, file: int) -> list[dict[str, Any]]:
     whole, broken_off = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
     try:
         lines = [json.loads(line) for line in whole.splitlines()]
-        if not all(map(_is_line, lines)) or not any(start.startswith(broken_off) or broken_off.startswith(start) for start in _BEGINNINGS):
+        for line in lines:
+            valid = 0 < float(line["cap"]) < math.inf if "cap" in line else bool(line["collection"]) and float(line.get("epsilon", 0)) >= 0
+            if not valid:
+                raise ValueError
+        if not any(start.startswith(broken_off) or broken_off.startswith(start) for start in _BEGINNINGS):
             raise ValueError
         os.ftruncate(file, len(whole))
         return lines
     except (ValueError, TypeError, KeyError):
         raise DataError(path.name, "is no wallet of reports; expected one that this client wrote, or a new name") from None
-
-
-def _is_line(line: dict[str, Any]) -> bool:
-    if "cap" in line:
-        return 0 < float(line["cap"]) < math.inf
-    return bool(line["collection"]) and float(line.get("epsilon", 0)) >= 0

@@ -52,7 +52,7 @@ class Frozen(BaseModel):
     was added later is left out where it has its default, and a renamed key keeps its earlier name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, defer_build=True)
     later: ClassVar[tuple[str, ...]] = ()
     """Keys that were added later."""
     earlier: ClassVar[dict[str, str]] = {}

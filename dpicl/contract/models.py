@@ -1,9 +1,8 @@
 """The shape of a table's contract, as frozen types.
 
-A bound, threshold, category or group in here is public knowledge: it is written down by
-someone who knows the field, never read from the private table. Cross-references between
-the parts (a template that names a missing column, groups that do not multiply to k) are
-checked in `rules`.
+All bounds, thresholds, categories and groups are public knowledge: they are written by somebody who
+knows the field, never read from the private table. Cross-references between the parts (a template
+that names a missing column, groups that do not multiply to k) are checked in `rules`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Bins = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
 
 
 class NumberColumn(Frozen):
-    """What all columns of numbers share."""
+    """What all numeric columns have in common."""
 
     later: ClassVar[tuple[str, ...]] = ("bins",)
     earlier: ClassVar[dict[str, str]] = {"bins": "levels"}
@@ -86,7 +85,7 @@ class CategoryColumn(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> CategoryColumn:
         if len(set(self.categories)) != len(self.categories):
-            raise ValueError("a category stands twice; expected distinct categories")
+            raise ValueError("a category is repeated; expected distinct categories")
         unknown = sorted(set(self.texts) - set(self.categories))
         if unknown:
             raise ValueError(f"texts names {unknown[0]!r}; expected only listed categories")
@@ -162,7 +161,7 @@ class GroupKey(Rule):
 
 
 def _as_group_key(value: Any) -> Any:
-    """A slip is answered in terms of both forms that a key may have."""
+    """An error message names both forms of a key."""
     if value == "label" or isinstance(value, dict | GroupKey):
         return value
     raise ValueError(f"got {str(value)[:60]!r}; expected `label`, or a mapping with column and cuts or parts")
@@ -242,7 +241,7 @@ class Contract(Declared):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Columns that a central prompt may show: all but the label's and the split's."""
+        """Columns that a central prompt may show: all except those of the label and the split."""
         return tuple(name for name in self.columns if name not in (self.label.column, self.split_column))
 
     @property

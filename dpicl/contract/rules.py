@@ -99,7 +99,7 @@ def resolve_parts(
     if unknown:
         raise DeclarationError(file, f"{key}.parts", f"names {unknown[0]!r}, which is not a category", "one of: " + ", ".join(categories))
     if len(set(named)) != len(named):
-        raise DeclarationError(file, f"{key}.parts", "a category stands in two parts", "disjoint parts")
+        raise DeclarationError(file, f"{key}.parts", "a category is in two parts", "disjoint parts")
     rest = tuple(category for category in categories if category not in named)
     if rest and "rest" not in parts:
         raise DeclarationError(file, f"{key}.parts", f"leaves out {rest[0]!r}", "every category in a part, or a part `rest`")
@@ -121,7 +121,7 @@ def _check_evaluation(contract: Contract, file: str) -> None:
         if charged:
             raise DeclarationError(file, "split.evaluation_epsilon", "has no meaning for a benchmark", "no such key: nothing is charged")
     if contract.queries is not None and charged:
-        raise DeclarationError(file, "queries", "stands beside `split.evaluation_epsilon`", "one of both to measure on")
+        raise DeclarationError(file, "queries", "is given beside `split.evaluation_epsilon`", "one of both to measure on")
 
 
 def _check_split(contract: Contract, file: str) -> None:
@@ -129,7 +129,9 @@ def _check_split(contract: Contract, file: str) -> None:
     assert split is not None
     column = _column(contract, str(split.column), "split.column", file)
     if not isinstance(column, CategoryColumn) or not {split.train, split.test} <= set(column.categories):
-        raise DeclarationError(file, "split.column", "does not hold both parts", "a category column with the train and test values")
+        raise DeclarationError(
+            file, "split.column", "lacks the train or the test value", "a category column with the train and test values"
+        )
 
 
 def _check_person(contract: Contract, file: str) -> None:
@@ -139,7 +141,7 @@ def _check_person(contract: Contract, file: str) -> None:
             file,
             "privacy.person.id_column",
             "is also declared or ignored",
-            "a column of the source that stands nowhere else in the contract",
+            "a column of the source that is used nowhere else in the contract",
         )
 
 
@@ -169,7 +171,7 @@ def _check_groups(contract: Contract, file: str) -> None:
 def _check_attributes(contract: Contract, file: str) -> None:
     names = [attribute.name for attribute in contract.local]
     if len(set(names)) != len(names) or LABEL in names:
-        raise DeclarationError(file, "local", "an attribute's name stands twice", f"distinct names other than {LABEL!r}")
+        raise DeclarationError(file, "local", "an attribute name is repeated", f"distinct names other than {LABEL!r}")
     for attribute in contract.local:
         if attribute.part_count > MAX_LEVELS:
             raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")

@@ -104,7 +104,7 @@ class Source(Origin):
         if (self.folder or self.query) and len(others) > 1:
             raise ValueError("more than one place for the rows; expected `folder` or `query` alone")
         if self.moved_from and not (self.file or self.folder):
-            raise ValueError("`moved_from` stands alone; expected it beside the `file` or `folder` that the rows were moved to")
+            raise ValueError("`moved_from` is given alone; expected it with the `file` or `folder` that the rows were moved to")
         return self
 
     @model_serializer(mode="wrap")

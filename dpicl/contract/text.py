@@ -1,7 +1,7 @@
 """The shape of a contract over labelled texts, as frozen types.
 
-As in a table's contract, everything in here is public: what stands in a record's text, the
-labels, least numbers of rows, lengths and prompts. None of it is read from the private texts.
+As in a table's contract, everything is public knowledge: the fields of a text, the labels, lower bounds
+on numbers of rows, lengths and prompts. None of it is read from the private texts.
 
 Paper       DP few-shot generation (arXiv 2309.11765): prompts of tables 5 to 8, sizes of table 9.
             DP-ICL (arXiv 2305.01639): sizes of ensembles.
@@ -116,7 +116,7 @@ class Extraction(Frozen):
     @classmethod
     def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(value)) != len(value):
-            raise ValueError("a label stands twice; expected distinct labels")
+            raise ValueError("a label is repeated; expected distinct labels")
         return value
 
 
@@ -256,7 +256,7 @@ class TextContract(Declared):
         return {label: words.rows for label, words in self.task.labels.items()}
 
     def label_text(self, label: str) -> str:
-        """How prompts put a label; an answer that was written stands for itself.
+        """A label's wording in prompts; free text stays as it is.
 
         Raises:
             KeyError: classification knows no such label.

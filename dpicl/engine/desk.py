@@ -25,7 +25,7 @@ from dpicl.lm.isolation import public_answer
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.methods import text_answers
-from dpicl.methods.dp_icl import DpIcl, told
+from dpicl.methods.dp_icl import DpIcl, answer_text
 from dpicl.methods.ensemble_answers import Answer
 from dpicl.methods.ensemble_voting import STOP
 from dpicl.text.prompts import asking_prompt, keywords_query
@@ -188,6 +188,6 @@ def _as_text(answer: Answer, query: str, wish: Wish, model: Scorer) -> str:
     """Keywords are made a sentence by asking the model once more, without rows."""
     contract, task = wish.contract, wish.contract.task
     if not isinstance(answer, list) or not isinstance(model, TextGenerator) or isinstance(task, Classification):
-        return told(contract, answer)
+        return answer_text(contract, answer)
     prompt = asking_prompt(contract, [], keywords_query(contract, query, answer))
     return ask_texts(model, ReleasedPrompts((prompt,)), new_tokens=task.answer_tokens, stop=STOP)[0].strip()

@@ -1,7 +1,7 @@
 """Language models: what is asked, who answers. Importing this does not load torch."""
 
 from dpicl.lm.models import open_generator, open_scorer
-from dpicl.lm.requests import HashScorer, ModelDescription, Scorer, ScoreRequest, Trust
+from dpicl.lm.requests import HashScorer, ModelDescription, Scorer, Trust
 from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes, VotingSession
@@ -12,7 +12,6 @@ __all__ = [
     "HashScorer",
     "ModelDescription",
     "ModelSpec",
-    "ScoreRequest",
     "Scorer",
     "Trust",
     "VoteRequest",

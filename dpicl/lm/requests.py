@@ -49,16 +49,14 @@ class ModelDescription:
     """How a server is asked; empty for models that run in this process."""
 
 
-@dataclass(frozen=True)
-class ScoreRequest:
-    """One prompt to be scored; equal prompts are the same request and get the same answer."""
+def prompt_digest(prompt: str) -> bytes:
+    """sha256 of a prompt, 32 bytes: its identity where the text must not be stored."""
+    return hashlib.sha256(prompt.encode()).digest()
 
-    prompt: str
 
-    @property
-    def digest(self) -> bytes:
-        """sha256 of the prompt, 32 bytes: its identity where the text must not be stored."""
-        return hashlib.sha256(self.prompt.encode()).digest()
+def before_stop(text: str, stop: Sequence[str]) -> str:
+    """The text before the first stop string."""
+    return text[: min((text.find(mark) for mark in stop if mark in text), default=len(text))]
 
 
 class Scorer(Protocol):
@@ -153,8 +151,12 @@ class HashScorer:
 
     def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
         """See `Scorer.score`; each score is the logarithm of a number in (0, 1]."""
-        requests = [ScoreRequest(prompt) for prompt in prompts]
-        scores = [[_hash_score(request, continuation) for continuation in continuations] for request in requests]
+
+        def score(prompt: str, continuation: str) -> float:
+            digest = hashlib.sha256(prompt_digest(prompt) + continuation.encode()).digest()
+            return math.log((int.from_bytes(digest[:6], "big") + 1) / (1 << 48))
+
+        scores = [[score(prompt, continuation) for continuation in continuations] for prompt in prompts]
         if progress is not None:
             progress(len(prompts))
         return np.array(scores, dtype=np.float64).reshape(len(prompts), len(continuations))
@@ -163,21 +165,10 @@ class HashScorer:
         self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
     ) -> list[str]:
         """See `TextGenerator.generate`; up to eight lower-case letters, each a token."""
-        seeds = [str(seed + place) if temperature else "" for place in range(len(prompts))]
-        texts = [_hash_letters(ScoreRequest(prompt), mark) for prompt, mark in zip(prompts, seeds, strict=True)]
-        return [before_stop(text[:new_tokens], stop) for text in texts]
 
+        def text(prompt: str, sample: str) -> str:
+            digest = hashlib.sha256(prompt_digest(prompt) + b"text" + sample.encode()).digest()
+            return "".join(chr(ord("a") + byte % 26) for byte in digest[:8])
 
-def before_stop(text: str, stop: Sequence[str]) -> str:
-    """The text before the first stop string."""
-    return text[: min((text.find(mark) for mark in stop if mark in text), default=len(text))]
-
-
-def _hash_letters(request: ScoreRequest, seed: str) -> str:
-    digest = hashlib.sha256(request.digest + b"text" + seed.encode()).digest()
-    return "".join(chr(ord("a") + byte % 26) for byte in digest[:8])
-
-
-def _hash_score(request: ScoreRequest, continuation: str) -> float:
-    digest = hashlib.sha256(request.digest + continuation.encode()).digest()
-    return math.log((int.from_bytes(digest[:6], "big") + 1) / (1 << 48))
+        samples = [str(seed + place) if temperature else "" for place in range(len(prompts))]
+        return [before_stop(text(prompt, sample)[:new_tokens], stop) for prompt, sample in zip(prompts, samples, strict=True)]

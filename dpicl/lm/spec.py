@@ -26,7 +26,7 @@ class ModelSpec(BaseModel):
     `transformers` is a folder or a hub id; `endpoint` is a model of an OpenAI-compatible server.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     """How reports call it; an entry of `models` has its key as its name, and leaves this out."""

@@ -28,7 +28,6 @@ Not covered queries, which are sent as they are; per-record budgets (arXiv 2511.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -46,8 +45,7 @@ from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.ensemble_answers import Answer, Public, decide, write_candidates
-from dpicl.methods.ensemble_plan import EnsemblePlan, costs, plans, released_cells
-from dpicl.methods.ensemble_statement import statement
+from dpicl.methods.ensemble_plan import FEW_SHOT, EnsemblePlan, plans, statement
 from dpicl.methods.ensemble_voting import Placement, Voters, Votes
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import EnsembleOptions
@@ -63,7 +61,7 @@ EXAMPLES = 3
 """Answers that are shown."""
 Released = dict[Cell, list[Answer]]
 Numbered = Sequence[tuple[int, str]]
-"""Queries with their numbers in a release: a number and its query belong together for ever."""
+"""Queries with their index in a release: an index and its query belong together."""
 Progress = Callable[[int, int], None]
 
 
@@ -75,72 +73,66 @@ class Secrets(Protocol):
         ...
 
 
-class Kept(Protocol):
-    """Clean votes that survive a lost worker: of two that keep the same the first stands."""
+class StoredVotes(Protocol):
+    """Clean votes that survive a lost worker: of two that store the same the first stands."""
 
     def read(self, cell: Cell, name: str) -> bytes | None:
-        """What is kept for a cell under this name."""
+        """What is stored for a cell under this name."""
         ...
 
     def write(self, cell: Cell, name: str, content: bytes) -> None:
-        """Keep it, unless there is something already."""
+        """Store it, unless there is something already."""
         ...
 
 
 @dataclass(frozen=True)
 class Job:
-    """One unit's share of the work: the cells that are answered, and where draws come from and votes are kept."""
+    """One unit's share of the work: the cells that are answered, and where draws come from and votes are stored."""
 
     contract: TextContract
     plans: Mapping[Cell, EnsemblePlan]
     draws: Draws
     secrets: Secrets
-    kept: Kept
+    stored: StoredVotes
 
-    def key(self, cell: Cell) -> bytes:
-        """Where rows fall: secret, and each release's own; on a benchmark all epsilons see the same prompts, which costs nothing there."""
-        stream = self.draws.public("ensemble", f"shots={cell.shots}") if self.draws.simulated else self.secrets.stream(cell, "placement")
-        return stream.bytes(32)
+    def placement(self, train: PrivateTable, cell: Cell) -> Placement:
+        """Where rows fall: by a secret key of each release; on a benchmark all epsilons see the same prompts, which costs nothing there."""
+        plan, person, simulated = self.plans[cell], self.contract.privacy.person, self.draws.simulated
+        stream = self.draws.public("ensemble", f"shots={cell.shots}") if simulated else self.secrets.stream(cell, "placement")
+        return Placement(train, stream.bytes(32), plan.rate, plan.shape, None if person is None else person.max_rows)
 
 
 def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, progress: Progress | None = None) -> dict[Cell, list[Votes]]:
-    """Steps 1 and 2 for all cells: clean votes on every query; what is kept already is not asked again.
+    """Steps 1 and 2 for all cells: clean votes on every query; what is stored already is not asked again.
+
+    Cells that see the same prompts and are asked alike share their votes.
 
     Raises:
         ModelError: the model fails, for another reason than what stands in a prompt.
     """
-    voters, found, by_cell = Voters(job.contract, model), dict[str, list[Votes]](), {}
-    person = job.contract.privacy.person
-    most_rows = None if person is None else person.max_rows
-    for cell, plan in job.plans.items():
-        placement = Placement(train, job.key(cell), plan.rate, plan.shape, most_rows)
-        name = _name(placement)
-        if name not in found:
-            found[name] = []
-            size = max(1, PROMPTS_AT_ONCE // plan.shape.subsets)
+    voters, by_name, by_cell = Voters(job.contract, model), dict[str, list[Votes]](), {}
+    for cell in job.plans:
+        placement = job.placement(train, cell)
+        name, shape = placement.name, placement.shape
+        if name not in by_name:
+            by_name[name] = []
+            size = max(1, PROMPTS_AT_ONCE // shape.subsets)
             for part in (queries[start : start + size] for start in range(0, len(queries), size)):
-                found[name] += _kept(partial(voters.votes, placement), part, name, cell, job.kept)
+                by_name[name] += _stored(partial(voters.votes, placement), part, name, cell, job.stored)
                 if progress is not None:
-                    progress(len(found[name]), len(queries))
-        by_cell[cell] = found[name]
+                    progress(len(by_name[name]), len(queries))
+        by_cell[cell] = by_name[name]
     return by_cell
 
 
-def _name(placement: Placement) -> str:
-    """What votes are kept under: the same for cells that see the same prompts and are asked alike."""
-    shape = placement.shape
-    asked = (placement.rate, shape.subsets, shape.rows, shape.alone, shape.clip if shape.alone else None)
-    return hashlib.sha256(placement.key + repr(asked).encode()).hexdigest()
-
-
-def _kept(vote: Callable[[Numbered], list[Votes]], queries: Numbered, name: str, cell: Cell, kept: Kept) -> list[Votes]:
+def _stored(vote: Callable[[Numbered], list[Votes]], queries: Numbered, name: str, cell: Cell, stored: StoredVotes) -> list[Votes]:
     """The votes that stand, cast now where there are none."""
     names = {number: f"{name} {number}" for number, _ in queries}
-    missing = [(number, query) for number, query in queries if kept.read(cell, names[number]) is None]
+    missing = [(number, query) for number, query in queries if stored.read(cell, names[number]) is None]
     mine = {number: json.dumps(votes).encode() for (number, _), votes in zip(missing, vote(missing) if missing else (), strict=True)}
     for number, content in mine.items():
-        kept.write(cell, names[number], content)
-    return [cast(Votes, json.loads(kept.read(cell, names[number]) or mine[number])) for number, _ in queries]
+        stored.write(cell, names[number], content)
+    return [cast(Votes, json.loads(stored.read(cell, names[number]) or mine[number])) for number, _ in queries]
 
 
 def answer(job: Job, votes: Mapping[Cell, Sequence[Votes]], queries: Numbered, public: Public) -> Released:
@@ -157,42 +149,21 @@ def real_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> dict[C
     """Random rows in one prompt, without noise: what the paper compares with, where the unit asks for epsilon = infinity; benchmarks only."""
     if math.inf not in unit.epsilons:
         return {}
-    labels, texts, found = train.data.column("label"), train.data.column("text"), {}
+    labels, texts, demonstrations = train.data.column("label"), train.data.column("text"), {}
     for shots in unit.shots:
-        generator = draws_for(contract, unit.seed).public("few-shot", f"shots={shots}").generator()
-        chosen = generator.permutation(train.row_count)[:shots]
-        found[Cell("few-shot", math.inf, shots)] = tuple(Demonstration(labels[int(row)].as_py(), texts[int(row)].as_py()) for row in chosen)
-    return found
+        generator = draws_for(contract, unit.seed).public(FEW_SHOT, f"shots={shots}").generator()
+        rows = [int(row) for row in generator.permutation(train.row_count)[:shots]]
+        demonstrations[Cell(FEW_SHOT, math.inf, shots)] = tuple(Demonstration(labels[row].as_py(), texts[row].as_py()) for row in rows)
+    return demonstrations
 
 
-def serialise(released: Released, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit) -> dict[Cell, list[str]]:
-    """Prompts that are still to be asked: without demonstrations, with real rows, and by step 4 with released keywords."""
-    shown = {ZERO_SHOT: (), **real_rows(train, contract, unit)}
-    prompts = {cell: answers.prompts_for(demonstrations, queries, contract) for cell, demonstrations in shown.items()}
-    texts = queries.data.column("text").to_pylist()
-    for cell, found in released.items():
-        if all(isinstance(one, list) for one in found):
-            asked = [keywords_query(contract, text, one) for text, one in zip(texts, found, strict=True)]
-            prompts[cell] = [asking_prompt(contract, [], query) for query in asked]
-    return prompts
-
-
-def said_of(released: Released, contract: TextContract) -> dict[Cell, np.ndarray]:
-    """Released answers that need no further question, as `answers.answers_of` takes them: shape (queries,)."""
-    names, said = list(contract.demonstrated), {}
-    for cell, found in released.items():
-        if all(isinstance(one, str) for one in found):
-            said[cell] = np.array([names.index(str(one)) for one in found] if contract.is_classification else found)
-    return said
-
-
-def told(contract: TextContract, one: Answer) -> str:
+def answer_text(contract: TextContract, one: Answer) -> str:
     """An answer as people read it."""
     return ", ".join(one) if isinstance(one, list) else contract.label_text(one)
 
 
 class DpIcl(TextMethod):
-    """Steps 1 to 4 as a method: the answers of every cell to all queries are a release of their own."""
+    """Steps 1 to 4: the answers of every cell to all queries are a release of their own."""
 
     name = "dp_icl"
     title = "DP-ICL"
@@ -212,7 +183,7 @@ class DpIcl(TextMethod):
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        return (*(f"icl-{name}" for name in unit.chosen(EnsembleOptions).variants), "few-shot")
+        return (*(f"icl-{name}" for name in unit.chosen(EnsembleOptions).variants), FEW_SHOT)
 
     def refuse_run(self, contract: TextContract) -> None:
         """A run's release is answers: to private texts there are none."""
@@ -224,23 +195,23 @@ class DpIcl(TextMethod):
 
     def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
         """See `Method`."""
-        return costs(contract, unit)
+        return {cell: Cost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
 
     def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
-        """See `Method`."""
-        return costs(contract, unit)
+        """Every cell is a release."""
+        return self.releases(contract, unit)
 
     def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
         return unit.chosen(EnsembleOptions).variant(cell.system).model_dump(mode="json")
 
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
-        """See `ensemble_statement`."""
-        return statement(contract, unit, cell, cost)
+        """See `ensemble_plan`."""
+        return statement(contract, unit, cell)
 
     def read(self, stored: Mapping[str, Any], unit: Unit) -> Released:
         """See `TextMethod`."""
-        return {cell: stored[cell.key] for cell in released_cells(unit) if cell.key in stored}
+        return {cell: stored[cell.key] for cell in unit.evaluated_cells if cell.key in stored}
 
     def in_memory(
         self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Scorer, embedder: Embedder | None
@@ -258,8 +229,8 @@ class DpIcl(TextMethod):
         """The first answers, with their queries."""
         texts = queries.data.column("text").to_pylist()[:EXAMPLES]
         return {
-            cell: [asking_demonstration(contract, text, told(contract, one)) for text, one in zip(texts, found, strict=False)]
-            for cell, found in released.items()
+            cell: [asking_demonstration(contract, text, answer_text(contract, one)) for text, one in zip(texts, given, strict=False)]
+            for cell, given in released.items()
         }
 
     def prompts(
@@ -271,18 +242,29 @@ class DpIcl(TextMethod):
         contract: TextContract,
         unit: Unit,
     ) -> dict[Cell, list[str]]:
-        """Step 4, and what the paper compares with."""
-        return serialise({**released}, train, queries, contract, unit)
+        """Step 4 for released keywords, and what the paper compares with: real rows, and no demonstrations."""
+        shown = {ZERO_SHOT: (), **real_rows(train, contract, unit)}
+        prompts = {cell: answers.prompts_for(demonstrations, queries, contract) for cell, demonstrations in shown.items()}
+        texts = queries.data.column("text").to_pylist()
+        for cell, given in released.items():
+            if all(isinstance(one, list) for one in given):
+                with_keywords = [keywords_query(contract, text, words) for text, words in zip(texts, given, strict=True)]
+                prompts[cell] = [asking_prompt(contract, [], query) for query in with_keywords]
+        return prompts
 
-    def said(self, released: Mapping[Cell, Any], contract: TextContract) -> dict[Cell, np.ndarray]:
-        """Of labels and texts; keywords are asked once more."""
-        return said_of({**released}, contract)
+    def final_answers(self, released: Mapping[Cell, Any], contract: TextContract) -> dict[Cell, np.ndarray]:
+        """Of labels, by their number, and of texts; keywords are asked once more."""
+        names = list(contract.demonstrated)
+        final = {cell: given for cell, given in released.items() if all(isinstance(one, str) for one in given)}
+        return {
+            cell: np.array([names.index(one) for one in given] if contract.is_classification else given) for cell, given in final.items()
+        }
 
     def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
         """One row per answer."""
-        found = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
         return [
-            {"cell": cell.key, "query": number, "answer": told(contract, one)}
-            for cell, texts in found.items()
-            for number, one in enumerate(texts)
+            {"cell": cell.key, "query": number, "answer": answer_text(contract, one)}
+            for cell, given in released.items()
+            if cell.epsilon != math.inf
+            for number, one in enumerate(given)
         ]

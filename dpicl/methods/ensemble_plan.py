@@ -1,4 +1,4 @@
-"""What DP-ICL asks and answers, under which noise, and what it costs: all known before a row is read.
+"""What DP-ICL asks and answers, under which noise, what it costs, and the guarantee in words: all known before a row is read.
 
 Guarantee   states it; `dp_icl` keeps it.
 
@@ -15,7 +15,6 @@ Symbols     M prompts, N rows in each on average, q sampling rate, Q queries of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -29,12 +28,13 @@ from dpicl.contract.text import Ensemble, TextContract
 from dpicl.errors import PrivacyError
 from dpicl.mechanisms import joint_exponential
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
-from dpicl.mechanisms.private_token import TokenNoise
+from dpicl.mechanisms.private_token import Kind, TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
-from dpicl.methods.common import Cost
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, Unit
 
+FEW_SHOT = "few-shot"
+"""The system whose one prompt shows real rows, without noise."""
 Aggregation = Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"]
 CHANGED_ANSWER = 2
 """By how much one changed answer may change the gap between two words' counts: sensitivity of the joint mechanism."""
@@ -52,8 +52,7 @@ class JointNoise:
 
     def event(self) -> Event:
         """What one choice costs, before sampling and composition."""
-        guarantee = joint_exponential.guarantee(self.epsilon, sensitivity=CHANGED_ANSWER, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
-        return guarantee.event
+        return joint_exponential.guarantee(self.epsilon, sensitivity=CHANGED_ANSWER, neighbours=Neighbours.ADD_OR_REMOVE_ONE).event
 
 
 Noise = TokenNoise | EmbeddingNoise | StableTop | JointNoise
@@ -158,14 +157,10 @@ def sizes_of(contract: TextContract) -> Ensemble:
     return contract.ensemble
 
 
-def released_cells(unit: Unit) -> Iterator[Cell]:
-    """Cells whose answers private rows vote on."""
-    return (cell for system in unit.systems if system != "few-shot" for cell in unit.cells(system))
-
-
 def plans(contract: TextContract, unit: Unit) -> dict[Cell, EnsemblePlan]:
-    """Every release of a unit."""
-    return {cell: plan_cell(contract, unit, cell) for cell in released_cells(unit)}
+    """Every release of a unit: the cells whose answers private rows vote on."""
+    systems = (system for system in unit.systems if system != FEW_SHOT)
+    return {cell: plan_cell(contract, unit, cell) for system in systems for cell in unit.cells(system)}
 
 
 def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
@@ -180,7 +175,7 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
     neighbours, unit_of_protection = Neighbours(contract.privacy.neighbours), contract.privacy.unit
     if math.isinf(cell.epsilon):
         nothing = Guarantee(math.inf, 0.0, neighbours, unit_of_protection, pure(math.inf))
-        return EnsemblePlan(cell, shape, rate, _silent(shape), nothing, nothing)
+        return EnsemblePlan(cell, shape, rate, _noise(shape, None, DELTA_SHARE / 2), nothing, nothing)
     if shape.needs_delta and not budget.benchmark and not budget.delta:
         raise PrivacyError(
             f"{contract.name}: its budget has no delta, which {shape.aggregation} needs; expected budget.delta, or votes with exponential noise"
@@ -188,24 +183,8 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
     delta = float(sizes_of(contract).delta) if budget.benchmark or budget.delta else 0.0
     terms = Terms(cell.epsilon, delta, neighbours, unit_of_protection, rate)
     noise = solve(shape, terms)
-    once = _once(noise, terms.delta)
+    once = _once(noise, delta)
     return EnsemblePlan(cell, shape, rate, noise, terms.price(once, shape.queries, delta), terms.price(once, 1, delta))
-
-
-def costs(contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
-    """What every cell costs under the contract's neighbours."""
-    return {cell: Cost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
-
-
-def _silent(shape: Shape) -> Noise:
-    """No noise at all."""
-    if shape.aggregation == "embedding":
-        return EmbeddingNoise(None)
-    if shape.aggregation == "keywords-joint":
-        return JointNoise(None)
-    if shape.aggregation == "keywords-ptr":
-        return StableTop(None, None, DELTA_SHARE / 2, shape.keywords)
-    return TokenNoise("gaussian" if shape.gaussian else "exponential", None, shape.alone)
 
 
 @lru_cache(maxsize=1024)
@@ -215,52 +194,73 @@ def solve(shape: Shape, terms: Terms) -> Noise:
     Raises:
         PrivacyError: no noise does, or none is priced under these neighbours.
     """
-    if shape.gaussian:
-        return _gaussian(shape, terms)
-    if terms.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
+    if not shape.gaussian and terms.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
         raise PrivacyError(
             f"{shape.aggregation} is priced for add-or-remove-one neighbours only; expected votes or embedding, with gaussian noise"
         )
-    return _pure_or_tested(shape, terms)
+    test_delta = min(DELTA_SHARE * Fraction(terms.delta) / (shape.queries * terms.rate), DELTA_SHARE / 2)
+    if not shape.gaussian and not terms.delta:
+        return _noise(shape, rational_below(calibrate_pure(terms.epsilon, terms.rate, shape.queries)), test_delta)
 
-
-def _gaussian(shape: Shape, terms: Terms) -> Noise:
-    def noise_of(sigma: Fraction) -> Noise:
-        return EmbeddingNoise(sigma) if shape.aggregation == "embedding" else TokenNoise("gaussian", sigma)
-
-    def event_at(sigma: float) -> Event:
-        return terms.release(noise_of(rational_above(sigma)).event(), shape.queries)
-
-    sigma = calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours)
-    return noise_of(Fraction(sigma))
-
-
-def _pure_or_tested(shape: Shape, terms: Terms) -> Noise:
-    """By what one query may cost, before its sample amplifies it."""
-    if not terms.delta:
-        return _spending(shape, rational_below(calibrate_pure(terms.epsilon, terms.rate, shape.queries)), terms)
+    def noise_at(multiplier: float) -> Noise:
+        return _noise(shape, rational_above(multiplier) if shape.gaussian else rational_below(1 / multiplier), test_delta)
 
     def event_at(multiplier: float) -> Event:
-        noise = _spending(shape, rational_below(1 / multiplier), terms)
-        return terms.release(_once(noise, terms.delta), shape.queries)
+        return terms.release(_once(noise_at(multiplier), terms.delta), shape.queries)
 
-    multiplier = calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours)
-    return _spending(shape, rational_below(1 / multiplier), terms)
+    return noise_at(calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours))
 
 
-def _spending(shape: Shape, epsilon: Fraction, terms: Terms) -> Noise:
+def _noise(shape: Shape, amount: Fraction | None, test_delta: Fraction) -> Noise:
+    """By its sigma, or by what one query may cost before its sample amplifies it; None is no noise at all."""
+    if shape.aggregation == "embedding":
+        return EmbeddingNoise(amount)
     if shape.aggregation == "keywords-joint":
-        return JointNoise(epsilon)
+        return JointNoise(amount)
     if shape.aggregation == "keywords-ptr":
-        delta = DELTA_SHARE * Fraction(terms.delta) / (shape.queries * terms.rate)
-        return StableTop(epsilon * SIZE_SHARE, epsilon * (1 - SIZE_SHARE), min(delta, DELTA_SHARE / 2), shape.keywords)
-    return TokenNoise("clipped-logits" if shape.alone else "exponential", epsilon, shape.alone)
+        size, test = (None, None) if amount is None else (amount * SIZE_SHARE, amount * (1 - SIZE_SHARE))
+        return StableTop(size, test, test_delta, shape.keywords)
+    kind: Kind = "gaussian" if shape.gaussian else "clipped-logits" if shape.alone else "exponential"
+    return TokenNoise(kind, amount, shape.alone)
 
 
 def _once(noise: Noise, delta: float) -> Event:
     """What one answer costs on all rows; with a delta to spend, pure costs compose more tightly than their sum."""
-    if delta and isinstance(noise, JointNoise):
-        return approximate(float(noise.epsilon or math.inf), 0.0)
-    if delta and isinstance(noise, TokenNoise) and noise.kind != "gaussian":
-        return approximate(float(noise.amount or math.inf), 0.0)
-    return noise.event()
+    epsilon = noise.epsilon if isinstance(noise, JointNoise) else None
+    if isinstance(noise, TokenNoise) and noise.kind != "gaussian":
+        epsilon = noise.amount
+    return approximate(float(epsilon), 0.0) if delta and epsilon else noise.event()
+
+
+def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
+    """The guarantee of one cell in sentences for people: all queries together, one query, and what it is not."""
+    plan = plan_cell(contract, unit, cell)
+    whole, one, shape = plan.guarantee, plan.per_query, plan.shape
+    return (
+        f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
+        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: whoever reads all of them and guesses whether a certain {whole.unit} "
+        f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what they were, but for a chance of "
+        f"{whole.delta:.2g}. {_how(plan)} The {_ordinal(shape.queries + 1)} query is refused; asking the same queries again gives the "
+        f"same answers at no cost. Every number of shots and every seed is a release of its own. The queries themselves are not protected."
+    )
+
+
+def _how(plan: EnsemblePlan) -> str:
+    shape, noise = plan.shape, plan.noise
+    prompts = f"{shape.subsets} prompts of about {shape.rows} rows"
+    if shape.alone:
+        prompts = f"about {shape.subsets * shape.rows} rows, one in each prompt"
+    if isinstance(noise, StableTop):
+        amount = f"epsilon of one test {float(noise.test_epsilon or 0):.4g}"
+    elif isinstance(noise, JointNoise):
+        amount = f"epsilon of one choice {float(noise.epsilon or 0):.4g}"
+    elif isinstance(noise, EmbeddingNoise):
+        amount = f"sigma {float(noise.sigma or 0):.4g}"
+    else:
+        amount = f"{'sigma' if noise.kind == 'gaussian' else 'epsilon of one vote'} {float(noise.amount or 0):.4g}"
+    return f"Each query draws new rows at rate {float(plan.rate):.4g} ({prompts}); {shape.aggregation}, {amount}."
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -3,12 +3,13 @@
 Trust       Central; everything here is private until an answer is released.
 Guarantee   none spent. One row changes one prompt of a query, or is one, whatever the order of the
             rows: its place follows from its own content under a secret key. A prompt that the model fails
-            on, for whatever reason, or scores with numbers that are not finite or all the same, votes for
-            nobody, and so does an answer that is no text: no other prompt is touched, and nothing stops.
+            on, for whatever reason, or scores with numbers that are not finite or all the same, casts no
+            vote, and nor does an answer that is no text: no other prompt is touched, and nothing stops.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +28,7 @@ from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 from dpicl.mechanisms.keyed_subsets import identities, keyed_subsets, record_marks
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.ensemble_plan import Shape
-from dpicl.text.parse import PERSON
-from dpicl.text.plain import plain_text
+from dpicl.text.parse import PERSON, plain_text
 from dpicl.text.prompts import PUBLIC_TEXT, asking_demonstration, asking_prompt, asking_query, continuations
 from dpicl.types import PrivatePrompts, PrivateTable
 
@@ -52,6 +52,13 @@ class Placement:
     shape: Shape
     most_rows: int | None = None
     """Of one person; None where rows are protected."""
+
+    @property
+    def name(self) -> str:
+        """What votes are stored under: the same for releases that see the same prompts and are asked alike."""
+        shape = self.shape
+        asked = (self.rate, shape.subsets, shape.rows, shape.alone, shape.clip if shape.alone else None)
+        return hashlib.sha256(self.key + repr(asked).encode()).hexdigest()
 
     @cached_property
     def _own_marks(self) -> np.ndarray:
@@ -167,7 +174,7 @@ def hard_votes(scores: np.ndarray, _clip: float) -> list[int]:
     Args:
         scores: of any numbers, shape (prompts, labels).
     """
-    counted = scores[_say_something(scores)]
+    counted = scores[_informative(scores)]
     return [int(count) * UNITS for count in np.bincount(counted.argmax(axis=1), minlength=scores.shape[1])]
 
 
@@ -178,12 +185,12 @@ def soft_votes(scores: np.ndarray, clip: float) -> list[int]:
         scores: as of `hard_votes`.
         clip: a label so many nats below the likeliest gets nothing.
     """
-    likely = scores[_say_something(scores)]
+    likely = scores[_informative(scores)]
     with np.errstate(over="ignore"):  # a gap may be larger than any number; it is clipped
         below = np.maximum(likely - likely.max(axis=1, keepdims=True), -clip)
     return [int(total) for total in np.floor((1 + below / clip) * UNITS).astype(np.int64).sum(axis=0)]
 
 
-def _say_something(scores: np.ndarray) -> np.ndarray:
+def _informative(scores: np.ndarray) -> np.ndarray:
     """Which prompts have a number for every label, and not the same for all."""
     return np.asarray(np.isfinite(scores).all(axis=1) & (scores.min(axis=1) < scores.max(axis=1)))

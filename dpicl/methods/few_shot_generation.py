@@ -15,14 +15,14 @@ Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al.
                         every row takes part in one text at most, as a voter of its own     (fixed)
     4    w <- noisy max over S of the sum of LM(instruction, D_i, y, z)
          w <- the likeliest of S, where a sparse-vector test finds enough votes for it; at most r times
-              it does not, and then w is elected                                             (elections)
+              it does not, and then w is selected by noisy max                          (private tokens)
     5    z <- z, w;  stop where w ends the text
     6  E <- the texts with their labels;  ask the model with (E, query)
 
 An empty subset votes as the model does without private rows; with fixed batches that is one more voter.
-Everything for T tokens, or for r elections, is charged before the first, whenever the text ends.
+Everything for T tokens, or for r private ones, is charged before the first, whenever the text ends.
 
-Symbols     k shots, M subsets, T most tokens, r most elections, K candidates, q public sampling rate.
+Symbols     k shots, M subsets, T most tokens, r most private ones, K candidates, q public sampling rate.
 Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own;
             running time.
 """
@@ -44,14 +44,13 @@ from dpicl.lm.votes.voting import GeneratorModel, Votes
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
-from dpicl.methods.few_shot_plan import Shape, costs, labels_of, plans, pool_of, written_cells
-from dpicl.methods.few_shot_statement import statement
+from dpicl.methods.few_shot_plan import RANDOM_ROWS, Shape, labels_of, plans, pool_of, statement
 from dpicl.methods.few_shot_voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
 from dpicl.methods.memory import MemoryJournal
 from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.text.prompts import demonstration_text
+from dpicl.text.parse import plain_text
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 
 CITATIONS = ("tang2024fewshot", "amin2024private")
@@ -64,7 +63,7 @@ LIKELIEST = 0
 Demonstrations = dict[Cell, tuple[Demonstration, ...]]
 Progress = Callable[[int, int], None]
 Choose = Callable[[Text, int, int, Votes], tuple[int, bool]]
-"""For a text, the number of its token and of elections before: the place of its candidate, and whether it was elected."""
+"""For a text, the number of its token and of private tokens before: the place of its candidate, and whether it is a private token."""
 
 
 class Draft:
@@ -74,7 +73,7 @@ class Draft:
         self.cell, self.job = cell, job
         self._written: dict[Text, Tokens] = {Text(job, cell, shot, label): () for shot, label in enumerate(labels)}
         self._ended: set[Text] = set()
-        self._elections: Counter[Text] = Counter()
+        self._private_tokens: Counter[Text] = Counter()
         self.steps, self.most, self._writer = 0, prompts.shape.max_tokens, prompts.writer
         while self.open and (tokens := job.journal.read(cell, self.steps)) is not None:
             self._append(tokens)
@@ -86,28 +85,28 @@ class Draft:
         return {text: tokens for text, tokens in self._written.items() if going_on and text not in self._ended}
 
     def advance(self, votes: Mapping[Text, Votes], choose: Choose) -> None:
-        """Steps 4 and 5 for every text that goes on; what was chosen is kept before anything follows from it."""
+        """Steps 4 and 5 for every text that goes on; what was chosen is journalled before anything follows from it."""
         chosen = {}
         for text in self.open:
-            place, elected = choose(text, self.steps, self._elections[text], votes[text])
-            chosen[text] = 2 * int(votes[text].candidates[place]) + elected
+            place, is_private = choose(text, self.steps, self._private_tokens[text], votes[text])
+            chosen[text] = 2 * int(votes[text].candidates[place]) + is_private
         self._append(self.job.journal.keep(self.cell, self.steps, tuple(chosen.get(text, ENDED) for text in self._written)))
 
-    def _append(self, kept: Sequence[int]) -> None:
-        """One number per text: twice the token, and 1 more if it was elected."""
-        for text, number in zip(self._written, kept, strict=True):
-            token, elected = divmod(number, 2)
+    def _append(self, numbers: Sequence[int]) -> None:
+        """One number per text: twice the token, and 1 more for a private token."""
+        for text, number in zip(self._written, numbers, strict=True):
+            token, is_private = divmod(number, 2)
             if number == ENDED or token in self._writer.ends:
                 self._ended.add(text)
             else:
                 self._written[text] += (token,)
-                self._elections[text] += elected
+                self._private_tokens[text] += is_private
         self.steps += 1
 
     def demonstrations(self) -> tuple[Demonstration, ...]:
         """The finished texts with their labels."""
         decode = self._writer.decode
-        return tuple(Demonstration(text.label, demonstration_text(decode(tokens))) for text, tokens in self._written.items())
+        return tuple(Demonstration(text.label, plain_text(decode(tokens))) for text, tokens in self._written.items())
 
 
 def job_of(contract: TextContract, unit: Unit, journal: Journal, cells: Sequence[Cell] | None = None) -> Job:
@@ -132,12 +131,9 @@ def write(
         prompts = Prompts(contract, writer, shape)
         alike = [Draft(job, cell, plan.labels, prompts) for job in jobs for cell, plan in job.plans.items() if plan.shape == shape]
         for some in _side_by_side(alike, shape, contract):
-            _finish(some, open_voting(train, prompts), partial(_elect, contract), progress)
+            _finish(some, open_voting(train, prompts), partial(_select, contract), progress)
         drafts += alike
-    finished: dict[Job, Demonstrations] = {job: {} for job in jobs}
-    for draft in drafts:
-        finished[draft.job][draft.cell] = draft.demonstrations()
-    return [finished[job] for job in jobs]
+    return [{draft.cell: draft.demonstrations() for draft in drafts if draft.job is job} for job in jobs]
 
 
 def _side_by_side(drafts: Sequence[Draft], shape: Shape, contract: TextContract) -> Iterator[Sequence[Draft]]:
@@ -151,14 +147,14 @@ def _side_by_side(drafts: Sequence[Draft], shape: Shape, contract: TextContract)
     yield from (drafts[start : start + count] for start in range(0, len(drafts), count))
 
 
-def _elect(contract: TextContract, text: Text, token: int, elections: int, votes: Votes) -> tuple[int, bool]:
+def _select(contract: TextContract, text: Text, token: int, private_tokens: int, votes: Votes) -> tuple[int, bool]:
     """Step 4 for one text."""
-    drawing, shape = text.plan.drawings[pool_of(contract, text.label)], text.plan.shape
+    drawing = text.plan.drawings[pool_of(contract, text.label)]
     test = drawing.noise.test
     if test is not None:
-        if elections == shape.elections:
+        if private_tokens == text.plan.shape.private_tokens:
             return LIKELIEST, False
-        noises = test.threshold_noises(1, text.stream("threshold", elections))
+        noises = test.threshold_noises(1, text.stream("threshold", private_tokens))
         sums = votes.sums[LIKELIEST : LIKELIEST + 1]
         if not test.are_below(sums, drawing.threshold, noises, text.stream("test", token)).any():
             return LIKELIEST, False
@@ -171,7 +167,7 @@ def write_public(contract: TextContract, unit: Unit, writer: GeneratorModel) -> 
     job = Job({}, MemoryJournal(draws))
     drafts = [Draft(job, Cell("icl", 0.0, shots), labels_of(contract, unit, shots), prompts) for shots in unit.shots]
 
-    def sample(text: Text, token: int, _elections: int, votes: Votes) -> tuple[int, bool]:
+    def sample(text: Text, token: int, _private_tokens: int, votes: Votes) -> tuple[int, bool]:
         generator = draws.public("instruction", f"{text.cell.key},{text.shot},{token}").generator()
         return int(generator.choice(len(votes.sums), p=votes.sums / votes.sums.sum())), False
 
@@ -193,24 +189,21 @@ def random_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> Demo
     """Real rows in place of texts, where the unit asks for epsilon = infinity: what the paper compares with; benchmarks only."""
     if math.inf not in unit.epsilons:
         return {}
-    found, texts = {}, train.data.column("text")
-    own = np.array(train.data.column("label").to_pylist(), dtype=object)
+    texts, labels = train.data.column("text"), np.array(train.data.column("label").to_pylist(), dtype=object)
+    demonstrations = {}
     for shots in unit.shots:
-        generator = draws_for(contract, unit.seed).public("random-rows", f"shots={shots}").generator()
-        labels = labels_of(contract, unit, shots)
-        pools = [np.flatnonzero(own == label) if contract.is_classification else np.arange(len(own)) for label in labels]
-        chosen = [int(generator.choice(pool)) for pool in pools]
-        found[Cell("random-rows", math.inf, shots)] = tuple(Demonstration(str(own[row]), texts[row].as_py()) for row in chosen)
-    return found
-
-
-def serialise(written: Mapping[Cell, Sequence[Demonstration]], queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
-    """Step 6 for every cell, and without demonstrations: one prompt per query."""
-    return {cell: answers.prompts_for(shown, queries, contract) for cell, shown in {ZERO_SHOT: (), **written}.items()}
+        generator = draws_for(contract, unit.seed).public(RANDOM_ROWS, f"shots={shots}").generator()
+        pools = [
+            np.flatnonzero(labels == label) if contract.is_classification else np.arange(len(labels))
+            for label in labels_of(contract, unit, shots)
+        ]
+        rows = [int(generator.choice(pool)) for pool in pools]
+        demonstrations[Cell(RANDOM_ROWS, math.inf, shots)] = tuple(Demonstration(str(labels[row]), texts[row].as_py()) for row in rows)
+    return demonstrations
 
 
 class FewShotGeneration(TextMethod):
-    """Steps 0 to 6 as a method: every set of demonstrations is a release of its own."""
+    """Steps 0 to 6: every set of demonstrations is a release of its own."""
 
     name = "few_shot_generation"
     title = "DP few-shot generation"
@@ -230,7 +223,7 @@ class FewShotGeneration(TextMethod):
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        return (*(f"icl-{name}" for name in unit.chosen(FewShotOptions).variants), "random-rows")
+        return (*(f"icl-{name}" for name in unit.chosen(FewShotOptions).variants), RANDOM_ROWS)
 
     def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
         """Also what is written from the instruction alone: epsilon = 0."""
@@ -239,27 +232,33 @@ class FewShotGeneration(TextMethod):
 
     def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
         """See `Method`."""
-        return costs(contract, unit)
+        return {cell: Cost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
 
     def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
-        """See `Method`."""
-        return costs(contract, unit)
+        """Every cell is a release."""
+        return self.releases(contract, unit)
 
     def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
         return unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json")
 
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
-        """See `few_shot_statement`."""
-        return statement(contract, unit, cell, cost)
+        """See `few_shot_plan`."""
+        return statement(contract, unit, cell)
 
     def read(self, stored: Mapping[str, Any], unit: Unit) -> Demonstrations:
         """See `TextMethod`; of texts from the instruction too."""
-        cells = dict.fromkeys((*written_cells(unit), *unit.evaluated_cells))
-        return {cell: tuple(Demonstration(one["label"], one["text"]) for one in stored[cell.key]) for cell in cells if cell.key in stored}
+        cells = (cell for cell in unit.evaluated_cells if cell.key in stored)
+        return {cell: tuple(Demonstration(one["label"], one["text"]) for one in stored[cell.key]) for cell in cells}
 
     def in_memory(
-        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: GeneratorModel, embedder: Embedder | None
+        self,
+        train: PrivateTable,
+        queries: QueryTable,
+        contract: TextContract,
+        unit: Unit,
+        model: GeneratorModel,
+        embedder: Embedder | None,
     ) -> tuple[Demonstrations, Demonstrations]:
         """Steps 0 to 5."""
         journal = MemoryJournal(draws_for(contract, unit.seed))
@@ -270,7 +269,7 @@ class FewShotGeneration(TextMethod):
         self, released: Mapping[Cell, Any], public: Mapping[Cell, Any], queries: QueryTable, contract: TextContract
     ) -> dict[Cell, list[str]]:
         """All of them, as they stand in a prompt."""
-        return {cell: answers.shown(shown, contract) for cell, shown in {**released, **public}.items()}
+        return {cell: answers.shown(texts, contract) for cell, texts in {**released, **public}.items()}
 
     def prompts(
         self,
@@ -281,10 +280,11 @@ class FewShotGeneration(TextMethod):
         contract: TextContract,
         unit: Unit,
     ) -> dict[Cell, list[str]]:
-        """Step 6."""
-        return serialise({**released, **public, **random_rows(train, contract, unit)}, queries, contract)
+        """Step 6, and without demonstrations."""
+        shown = {ZERO_SHOT: (), **released, **public, **random_rows(train, contract, unit)}
+        return {cell: answers.prompts_for(demonstrations, queries, contract) for cell, demonstrations in shown.items()}
 
     def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
         """One row per text."""
-        found = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
-        return [{"cell": cell.key, "label": one.label, "text": one.text} for cell, texts in found.items() for one in texts]
+        noisy = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
+        return [{"cell": cell.key, "label": one.label, "text": one.text} for cell, texts in noisy.items() for one in texts]

@@ -1,4 +1,4 @@
-"""What DP few-shot generation writes, under which noise, and what it costs: all known before a row is read.
+"""What DP few-shot generation writes, under which noise, what it costs, and the guarantee in words: all known before a row is read.
 
 Guarantee   states it; `few_shot_generation` keeps it.
 
@@ -6,38 +6,41 @@ Guarantee   states it; `few_shot_generation` keeps it.
                     its s texts:             T s  events on samples
     fixed batches   every row votes on all T tokens of one text at most, if it is in one sample at all:
                                              T    events, pure ones amplified once
-    elections       of a text, at most r are paid for, each with the tests before it: r pairs of events
+    private tokens  of a text, at most r are selected by rows, each after its tests: r pairs of events
     labels          have rows of their own:  in parallel; under replace-one a row may leave one label
                     and enter another: two of the costliest in sequence
 
-Symbols     M subsets, N rows in each, T most tokens of a text, s texts of one label, r elections.
+Symbols     M subsets, N rows in each, T most tokens of a text, s texts of one label, r private tokens.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from dpicl.accounting.accountant import price
-from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_above, rational_below
+from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_above, rational_below, subsampled_gaussian
 from dpicl.accounting.events import parallel, poisson_sampled, pure, repeated, sequential
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.prv import bracket
 from dpicl.contract.text import Generation, TextContract
 from dpicl.errors import PrivacyError
 from dpicl.mechanisms.private_token import UNITS, Kind, TokenNoise
 from dpicl.mechanisms.sparse_vector import SparseVector
-from dpicl.methods.common import Cost, draws_for
+from dpicl.methods.common import draws_for
 from dpicl.methods.options import FewShotOptions
 from dpicl.pipeline import Cell, Unit
 
 AGREEMENT = {"gaussian": 0.5, "exponential": 0.5, "clipped-logits": 0.95}
-"""Share of votes for the model's own token that will do, where a pipeline says nothing."""
+"""Share of votes from which on the model's own token is taken, where a pipeline says nothing."""
+RANDOM_ROWS = "random-rows"
+"""The system whose demonstrations are real rows, without noise."""
 TEST_SHARE = Fraction(1, 3)
-"""Of what an elected token may cost, for the tests before it."""
+"""Of what a private token may cost, for the tests before it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Shape:
     candidates: int | None
     max_tokens: int
     clip: float
-    elections: int | None = None
+    private_tokens: int | None = None
     agreement: Fraction = Fraction(1, 2)
 
     @staticmethod
@@ -93,17 +96,17 @@ class Shape:
         if not self.fixed:
             return repeated(poisson_sampled(rate, noise.token.event()), self.max_tokens * text_count)
         once = noise.token.event() if noise.test is None else sequential([noise.test.event(), noise.token.event()])
-        tokens = repeated(once, self.elections or self.max_tokens)
+        tokens = repeated(once, self.private_tokens or self.max_tokens)
         return tokens if self.kind == "gaussian" else poisson_sampled(rate, tokens)
 
     def threshold(self, row_bound: int, text_count: int) -> int:
-        """Votes from which on the model's own token will do: a share of those that a label of at least so many rows has."""
+        """Votes from which on the model's own token is taken: a share of those that a label of at least so many rows has."""
         return int(self.agreement * (Fraction(self.voters or Fraction(row_bound, text_count)) + 1) * UNITS)
 
 
 @dataclass(frozen=True)
 class Noise:
-    """On the votes for one text: how a token is elected, and how it is tested whether an election is needed at all."""
+    """On the votes for one text: how a token is selected, and the test whether the model's own will do."""
 
     token: TokenNoise
     test: SparseVector | None = None
@@ -124,7 +127,7 @@ class Drawing:
     rate: Fraction
     noise: Noise
     threshold: int = 0
-    """Votes for the likeliest token from which on no election is needed."""
+    """Votes from which on the likeliest token is taken."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,12 @@ def labels_of(contract: TextContract, unit: Unit, shots: int) -> tuple[str, ...]
     return tuple(order[:shots])
 
 
+def plans(contract: TextContract, unit: Unit) -> dict[Cell, CellPlan]:
+    """Every set of demonstrations that private rows vote on."""
+    systems = (system for system in unit.systems if system != RANDOM_ROWS)
+    return {cell: plan_cell(contract, unit, cell) for system in systems for cell in unit.cells(system)}
+
+
 def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
     """Labels, noise and cost of one cell.
 
@@ -176,30 +185,28 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
     shape, labels = Shape.of(contract, unit, cell.system), labels_of(contract, unit, cell.shots)
     counts = Counter(pool_of(contract, label) for label in labels)
     rates = {pool: shape.sampling_rate(pool.row_bound, count) for pool, count in counts.items()}
-    thresholds = {pool: shape.threshold(pool.row_bound, count) for pool, count in counts.items()}
+    neighbours, budget = Neighbours(contract.privacy.neighbours), contract.privacy.budget
     if math.isinf(cell.epsilon):
-        unit_of_protection, neighbours = contract.privacy.unit, Neighbours(contract.privacy.neighbours)
-        test = None if shape.elections is None else SparseVector(None, UNITS)
-        without = {
-            pool: Drawing(rate, Noise(TokenNoise(shape.kind, None, shape.fixed), test), thresholds[pool]) for pool, rate in rates.items()
-        }
-        return CellPlan(cell, shape, labels, without, Guarantee(math.inf, 0.0, neighbours, unit_of_protection, pure(math.inf)))
-    budget = contract.privacy.budget
-    if shape.kind == "gaussian" and not budget.benchmark and not budget.delta:
-        raise PrivacyError(
-            f"{contract.name}: its budget has no delta, which gaussian noise needs; expected budget.delta, or mechanism exponential"
-        )
-    terms = Terms(shape, cell.epsilon, float(sizes_of(contract).delta), Neighbours(contract.privacy.neighbours), len(counts) > 1)
-    priced = terms.priced({pool: (rates[pool], counts[pool]) for pool in counts})
-    drawings = {pool: Drawing(rates[pool], _noise(terms, *priced[pool]), thresholds[pool]) for pool in counts}
-    event = terms.together([shape.event(drawings[pool].noise, *priced[pool]) for pool in counts])
-    guarantee = price(event, neighbours=terms.neighbours, unit=contract.privacy.unit, delta=terms.delta)
+        silent = Noise(TokenNoise(shape.kind, None, shape.fixed), None if shape.private_tokens is None else SparseVector(None, UNITS))
+        noises = dict.fromkeys(counts, silent)
+        guarantee = Guarantee(math.inf, 0.0, neighbours, contract.privacy.unit, pure(math.inf))
+    else:
+        if shape.kind == "gaussian" and not budget.benchmark and not budget.delta:
+            raise PrivacyError(
+                f"{contract.name}: its budget has no delta, which gaussian noise needs; expected budget.delta, or mechanism exponential"
+            )
+        terms = Terms(shape, cell.epsilon, float(sizes_of(contract).delta), neighbours, len(counts) > 1)
+        priced = terms.priced({pool: (rates[pool], count) for pool, count in counts.items()})
+        noises = {pool: _noise(terms, *priced[pool]) for pool in counts}
+        event = terms.together([shape.event(noises[pool], *priced[pool]) for pool in counts])
+        guarantee = price(event, neighbours=neighbours, unit=contract.privacy.unit, delta=terms.delta)
+    drawings = {pool: Drawing(rates[pool], noises[pool], shape.threshold(pool.row_bound, count)) for pool, count in counts.items()}
     return CellPlan(cell, shape, labels, drawings, guarantee)
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What is asked of the noise: this epsilon and delta, under this relation, for one label or for several."""
+    """What is required of the noise: this epsilon and delta, under this relation, for one label or for several."""
 
     shape: Shape
     epsilon: float
@@ -228,33 +235,61 @@ def _noise(terms: Terms, rate: Fraction, text_count: int) -> Noise:
     shape = terms.shape
     if shape.kind == "gaussian":
 
-        def event_at(sigma: float) -> Event:
-            noise = Noise(TokenNoise("gaussian", rational_above(sigma), shape.fixed))
-            return terms.together([shape.event(noise, rate, text_count)])
+        def noise_of(sigma: float) -> Noise:
+            return Noise(TokenNoise("gaussian", rational_above(sigma), shape.fixed))
 
-        sigma = calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours)
-        return Noise(TokenNoise("gaussian", rational_above(sigma), shape.fixed))
+        def event_at(sigma: float) -> Event:
+            return terms.together([shape.event(noise_of(sigma), rate, text_count)])
+
+        return noise_of(calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours))
     if terms.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
         raise PrivacyError(f"mechanism {shape.kind} is priced for add-or-remove-one neighbours only; expected mechanism gaussian")
     if not shape.fixed:
         return Noise(TokenNoise(shape.kind, rational_below(calibrate_pure(terms.epsilon, rate, shape.max_tokens * text_count))))
     whole = rational_below(calibrate_pure(terms.epsilon, rate, 1))
-    if shape.elections is None:
+    if shape.private_tokens is None:
         return Noise(TokenNoise(shape.kind, whole / shape.max_tokens, row_is_voter=True))
-    test = SparseVector(whole / shape.elections * TEST_SHARE, UNITS)
-    return Noise(TokenNoise(shape.kind, whole / shape.elections * (1 - TEST_SHARE), row_is_voter=True), test)
+    test = SparseVector(whole / shape.private_tokens * TEST_SHARE, UNITS)
+    return Noise(TokenNoise(shape.kind, whole / shape.private_tokens * (1 - TEST_SHARE), row_is_voter=True), test)
 
 
-def written_cells(unit: Unit) -> Iterator[Cell]:
-    """Cells whose demonstrations private rows vote on."""
-    return (cell for system in unit.systems if system != "random-rows" for cell in unit.cells(system))
+def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
+    """The guarantee of one cell as a sentence, with its noise and, where it applies, prv-accountant's own bounds."""
+    plan = plan_cell(contract, unit, cell)
+    shape, guarantee = plan.shape, plan.guarantee
+    amounts = _range([float(drawing.noise.token.amount or 0) for drawing in plan.drawings.values()])
+    rates = _range([float(drawing.rate) for drawing in plan.drawings.values()])
+    selected = f"{shape.private_tokens} private tokens and their tests"
+    charged = f"{shape.max_tokens} tokens" if shape.private_tokens is None else selected
+    return (
+        f"Each released set of demonstrations on {contract.name} is ({guarantee.epsilon:.4g}, {guarantee.delta:.2g})-DP and answers any "
+        f"number of queries: {shape.kind} noise, {'sigma' if shape.kind == 'gaussian' else 'epsilon of a token'} {amounts}, sampling rate "
+        f"{rates}, {charged} charged for each text{_bracketed(plan)}. Every number of shots and every seed is a release of its own."
+    )
 
 
-def plans(contract: TextContract, unit: Unit) -> dict[Cell, CellPlan]:
-    """Every set of demonstrations that private rows vote on."""
-    return {cell: plan_cell(contract, unit, cell) for cell in written_cells(unit)}
+def _range(values: Sequence[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
-def costs(contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
-    """What every cell costs under the contract's neighbours."""
-    return {cell: Cost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
+def _bracketed(plan: CellPlan) -> str:
+    """prv-accountant's bounds for the label whose rows pay most, with its errors; it knows Gaussian noise without replacement only."""
+    shape, guarantee = plan.shape, plan.guarantee
+    if shape.kind != "gaussian" or shape.fixed or guarantee.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
+        return ""
+    texts = {pool: len(plan.labels) if pool.label is None else plan.labels.count(pool.label) for pool in plan.drawings}
+    try:
+        bounds = [_bracket(drawing, shape.max_tokens * texts[pool], guarantee) for pool, drawing in plan.drawings.items()]
+    except PrivacyError:  # not within its reach: the price stands without it
+        return ""
+    return f"; prv-accountant bounds epsilon by {max(low for low, _ in bounds):.4g} and {max(high for _, high in bounds):.4g}"
+
+
+@lru_cache(maxsize=256)
+def _bracket(drawing: Drawing, count: int, guarantee: Guarantee) -> tuple[float, float]:
+    assert drawing.noise.token.amount is not None
+    event = subsampled_gaussian(float(drawing.noise.token.amount), drawing.rate, count)
+    priced = price(event, neighbours=guarantee.neighbours, unit=guarantee.unit, delta=guarantee.delta)
+    bounds = bracket([priced], delta=guarantee.delta)
+    return bounds.low, bounds.high

@@ -1,9 +1,9 @@
-"""Steps 2 and 3 of DP few-shot generation: from private rows to ballots, and to exact sums of votes.
+"""Steps 2 and 3 of DP few-shot generation: from private rows to voters, and to exact sums of votes.
 
-Trust       Central; everything here is private until a token is elected.
+Trust       Central; everything here is private until a token is selected.
 Guarantee   none spent. One row changes the prompt of one voter, or is one voter, of each token; a row is
             cut to its own length, and a subset to what fits, whatever stands elsewhere. A voter that the
-            model fails on votes for nobody, whatever the failure is; a row that is no tokens is empty.
+            model fails on casts no vote, whatever the failure is; a row that is no tokens is empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpicl.text.prompts import example_piece, header_piece, instruction_piece
 from dpicl.types import PrivateTable
 
 SHORTEST = 8
-"""Fewer tokens of an example say nothing: a context that leaves less is too small."""
+"""Fewest tokens of an example: a context that leaves less is too small."""
 VOTES: dict[Kind, Literal["probability", "relative", "logit"]] = {
     "gaussian": "probability",
     "exponential": "relative",
@@ -39,7 +39,7 @@ VOTES: dict[Kind, Literal["probability", "relative", "logit"]] = {
 
 
 class Journal(Protocol):
-    """What was elected so far, token by token: of two that elect the same token the first one stands."""
+    """What was selected so far, token by token: of two that select the same token the first one stands."""
 
     def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
         """The tokens of a step, one per text of the cell; None where it has not been taken."""
@@ -64,7 +64,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Text:
-    """One demonstration that is to be written: the how-manieth of its cell."""
+    """One demonstration that is to be written; `shot` is its index in its cell."""
 
     job: Job
     cell: Cell
@@ -77,7 +77,7 @@ class Text:
         return self.job.plans[self.cell]
 
     def stream(self, purpose: str, number: int) -> Stream:
-        """Secret randomness for one token, or for one election."""
+        """Secret randomness for one token, or for one private token's test."""
         return self.job.journal.stream(self.cell, f"{purpose} {self.shot} {number}")
 
 
@@ -107,13 +107,13 @@ class Prompts:
     def voter(self, label: str, examples: Sequence[Tokens]) -> Tokens:
         """As many of the examples as fit, from the first on."""
         room = self.shape.examples * self.example_tokens
-        kept: list[int] = []
+        fitting: list[int] = []
         for example in examples:
             room -= len(example)
             if room < 0:
                 break
-            kept += example
-        return (*self._before, *kept, *self._header(label))
+            fitting += example
+        return (*self._before, *fitting, *self._header(label))
 
     def example(self, text: str, label: str) -> Tokens:
         """One row, cut to `example_tokens`."""
@@ -165,16 +165,13 @@ class PrivateRows:
 
     def examples(self, numbers: Sequence[int] | np.ndarray) -> list[Tokens]:
         """These rows as examples."""
-        return [self._example(int(number)) for number in numbers]
-
-    def _example(self, number: int) -> Tokens:
-        if number not in self._examples:
+        for number in {int(number) for number in numbers} - self._examples.keys():
             label = self._prompts.contract.label_text(str(self._labels[number]))
             try:
                 self._examples[number] = self._prompts.example(self._texts[number].as_py(), label)
             except Exception:  # noqa: BLE001 - a tokenizer may fail on a text in any way, and that must not show
                 self._examples[number] = ()
-        return self._examples[number]
+        return [self._examples[int(number)] for number in numbers]
 
 
 @dataclass(frozen=True)
@@ -187,16 +184,13 @@ class FreshVoting:
 
     def votes(self, written: Written) -> dict[Text, Votes]:
         """See `Voting`."""
-        ballots = [
-            VoteRequest(self.prompts.public(text.label), self._voters(text, len(tokens)), tokens) for text, tokens in written.items()
-        ]
-        return dict(zip(written, isolated_votes(self.prompts.writer, ballots, self.rule), strict=True))
-
-    def _voters(self, text: Text, token: int) -> tuple[Tokens, ...]:
-        pool = pool_of(self.prompts.contract, text.label)
-        numbers, count = self.rows.of(pool), self.prompts.shape.voters or 1
-        rate, stream = text.plan.drawings[pool].rate, text.stream("subsets", token)
-        return self.voters(text.label, numbers, disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=count, stream=stream))
+        requests = []
+        for text, tokens in written.items():
+            pool = pool_of(self.prompts.contract, text.label)
+            numbers, rate, stream = self.rows.of(pool), text.plan.drawings[pool].rate, text.stream("subsets", len(tokens))
+            places = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=self.prompts.shape.voters or 1, stream=stream)
+            requests.append(VoteRequest(self.prompts.public(text.label), self.voters(text.label, numbers, places), tokens))
+        return dict(zip(written, isolated_votes(self.prompts.writer, requests, self.rule), strict=True))
 
     def voters(self, label: str, numbers: np.ndarray, places: np.ndarray) -> tuple[Tokens, ...]:
         """One prompt per subset, for rows of which each stands in the subset of its place."""
@@ -215,45 +209,47 @@ class FixedVoting:
         self._session: VotingSession | None = None
         self._failed = False
         self._texts: list[Text] = []
-        self._told: dict[Text, int] = {}
-        self._parted: dict[tuple[Job, Cell, Pool], np.ndarray] = {}
+        self._read: dict[Text, int] = {}
+        """How many tokens of a text the session's voters have read."""
+        self._batches: dict[tuple[Job, Cell, Pool], np.ndarray] = {}
 
     def votes(self, written: Written) -> dict[Text, Votes]:
         """See `Voting`; the texts of the first call are all that there will be."""
         if not self._failed:
             try:
-                return self._kept_votes(written)
+                return self._session_votes(written)
             except Exception:  # noqa: BLE001 - whatever it is, it may follow from a row; what is public fails again below
                 self._failed, self._session = True, None
-        ballots = [self._ballot(text, tokens) for text, tokens in written.items()]
-        return dict(zip(written, isolated_votes(self._prompts.writer, ballots, self._rule), strict=True))
+        return dict(zip(written, isolated_votes(self._prompts.writer, self._requests(written), self._rule), strict=True))
 
-    def _kept_votes(self, written: Written) -> dict[Text, Votes]:
+    def _session_votes(self, written: Written) -> dict[Text, Votes]:
         if self._session is None:
             self._texts = list(written)
-            self._session = self._prompts.writer.session([self._ballot(text, written[text]) for text in written], self._rule)
-            self._told = {text: len(tokens) for text, tokens in written.items()}
-        news = [written[text][self._told[text] :] if text in written else None for text in self._texts]
-        self._told |= {text: len(tokens) for text, tokens in written.items()}
-        found = zip(self._texts, self._session.vote(news), strict=True)
-        return {text: votes for text, votes in found if votes is not None}
+            self._session = self._prompts.writer.session(self._requests(written), self._rule)
+            self._read = {text: len(tokens) for text, tokens in written.items()}
+        new_tokens = [written[text][self._read[text] :] if text in written else None for text in self._texts]
+        self._read |= {text: len(tokens) for text, tokens in written.items()}
+        votes = zip(self._texts, self._session.vote(new_tokens), strict=True)
+        return {text: of_text for text, of_text in votes if of_text is not None}
 
-    def _ballot(self, text: Text, tokens: Tokens) -> VoteRequest:
-        public = self._prompts.public(text.label)
-        voters = (self._prompts.voter(text.label, [example]) for example in self._rows.examples(self.batch(text)))
-        return VoteRequest(public, (public, *voters), tokens)
+    def _requests(self, written: Written) -> list[VoteRequest]:
+        requests = []
+        for text, tokens in written.items():
+            public = self._prompts.public(text.label)
+            voters = (self._prompts.voter(text.label, [example]) for example in self._rows.examples(self.batch(text)))
+            requests.append(VoteRequest(public, (public, *voters), tokens))
+        return requests
 
     def batch(self, text: Text) -> np.ndarray:
-        """Numbers of the rows that vote on a text: those of one label are parted once, among its texts."""
+        """Numbers of the rows that vote on a text: those of one label are split once, among its texts."""
         contract = self._prompts.contract
         pool = pool_of(contract, text.label)
         mine = [shot for shot, label in enumerate(text.plan.labels) if pool_of(contract, label) == pool]
-        numbers = self._rows.of(pool)
-        if (text.job, text.cell, pool) not in self._parted:
+        numbers, key = self._rows.of(pool), (text.job, text.cell, pool)
+        if key not in self._batches:
             rate, stream = text.plan.drawings[pool].rate, text.job.journal.stream(text.cell, f"batches {pool.label}")
-            parted = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=len(mine), stream=stream)
-            self._parted[text.job, text.cell, pool] = parted
-        return np.asarray(numbers[self._parted[text.job, text.cell, pool] == mine.index(text.shot)])
+            self._batches[key] = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=len(mine), stream=stream)
+        return np.asarray(numbers[self._batches[key] == mine.index(text.shot)])
 
 
 @dataclass(frozen=True)
@@ -265,8 +261,8 @@ class PublicVoting:
     def votes(self, written: Written) -> dict[Text, Votes]:
         """See `Voting`."""
         rule = VoteRule("probability", self.prompts.shape.candidates, UNITS)
-        ballots = [VoteRequest(self.prompts.public(text.label), (), tokens) for text, tokens in written.items()]
-        return dict(zip(written, self.prompts.writer.vote(ballots, rule), strict=True))
+        requests = [VoteRequest(self.prompts.public(text.label), (), tokens) for text, tokens in written.items()]
+        return dict(zip(written, self.prompts.writer.vote(requests, rule), strict=True))
 
 
 def open_voting(train: PrivateTable, prompts: Prompts) -> Voting:

@@ -56,9 +56,9 @@ def cost(contract: Contract, unit: Unit) -> Guarantee:
     return for_unit(compose_sequential([noisy_count.guarantee(_each(contract, unit))] * counts), contract)
 
 
-def right_counts(said: Mapping[Cell, np.ndarray], truth: np.ndarray, unit: Unit) -> list[int]:
+def right_counts(scores: Mapping[Cell, np.ndarray], truth: np.ndarray, unit: Unit) -> list[int]:
     """Equation (1): right answers of every measured cell, and the rows; private."""
-    answers = answered(said)
+    answers = answered(scores)
     return [*(int((answers[cell] == truth).sum()) if cell in answers else 0 for cell in measured_cells(unit)), len(truth)]
 
 

@@ -67,7 +67,7 @@ def run_texts(
     released, public = method.in_memory(split.train, split.queries, contract, unit, model, embedder)
     prompts = method.prompts(released, public, split.train, split.queries, contract, unit)
     said = {cell: method.answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts.items()}
-    said |= method.said(released, contract)
+    said |= method.final_answers(released, contract)
     metrics = method.answers.metrics_of(said, method.answers.truth_of(split.queries, contract), contract)
     return results(unit, metrics, method.costs(contract, unit))
 

@@ -7,7 +7,7 @@ Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   epsilon-LDP per client and collection; delta = 0.
 
     all-columns   every answer i under epsilon_i = epsilon / d, the paper's       laws in sequence
-    all others    one question under the whole of epsilon                         the dearest law
+    all others    one question under the whole of epsilon                         the largest of the laws
 
 Symbols     d reported answers, m the contract's most rows per person.
 Not covered collecting twice from one client: a collection of another design is charged on top.
@@ -65,7 +65,7 @@ def collect(
     train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
 ) -> dict[Cell, Collected]:
     """Every collection (or some) of the unit; the only step that sees true answers."""
-    rows, made, found = reporting_rows(train, contract, draws), {}, {}
+    rows, made, collections = reporting_rows(train, contract, draws), {}, {}
 
     @cache
     def codes(encoding: LocalEncoding) -> PrivateCodes:
@@ -77,8 +77,8 @@ def collect(
             same = (encoding, chosen.design, chosen.columns, epsilon)  # whatever is made of it, a collection is one
             if same not in made:
                 made[same] = collect_codes(codes(encoding), encoding, chosen, epsilon, draws)
-            found[cell] = made[same]
-    return found
+            collections[cell] = made[same]
+    return collections
 
 
 def merged(parts: Sequence[Collected]) -> Collected:
@@ -97,8 +97,8 @@ def collect_codes(truth: PrivateCodes, encoding: LocalEncoding, chosen: LdpVaria
         reports = [randomise(truth.codes[:, i], law, secret) for i, law in enumerate(laws)]
         return Reported(LocalReports(np.stack(reports, axis=1)), laws)
     name = f"{chosen.design},columns={chosen.columns},epsilon={epsilon}"
-    asked = questions_for(encoding, chosen, epsilon)
-    return tally(truth, asked, chance=draws.public("questions", name), secret=draws.secret("randomise", name))
+    questions = questions_for(encoding, chosen, epsilon)
+    return tally(truth, questions, chance=draws.public("questions", name), secret=draws.secret("randomise", name))
 
 
 def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, epsilon: float) -> Collected:

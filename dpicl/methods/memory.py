@@ -44,9 +44,9 @@ class Memory:
         return self._draws.secret("journal", f"{cell.key},{name}")
 
     def read(self, cell: Cell, name: str) -> bytes | None:
-        """See `Kept`."""
+        """See `StoredVotes`."""
         return self._kept.get(name)
 
     def write(self, cell: Cell, name: str, content: bytes) -> None:
-        """See `Kept`."""
+        """See `StoredVotes`."""
         self._kept.setdefault(name, content)

@@ -82,18 +82,18 @@ def check_writer(contract: TextContract, unit: Unit, writer: GeneratorModel) -> 
 
 def _write(prompts: Prompts, shape: Shape) -> None:
     contract, writer, rule = prompts.contract, prompts.writer, rule_of(shape)
-    ballots = [_ballot(prompts, label) for label in contract.demonstrated[:LABELS]]
-    tokens = [_token(writer, votes) for votes in writer.vote(ballots, rule)]
-    begun = [VoteRequest(one.public, one.voters, (token,)) for one, token in zip(ballots, tokens, strict=True)]
+    requests = [_request(prompts, label) for label in contract.demonstrated[:LABELS]]
+    tokens = [_token(writer, votes) for votes in writer.vote(requests, rule)]
+    begun = [VoteRequest(one.public, one.voters, (token,)) for one, token in zip(requests, tokens, strict=True)]
     votes: list[Votes | None] = [*writer.vote(begun, rule)]
     if shape.fixed:
-        session = writer.session(ballots, rule)
-        votes += [*session.vote([()] * len(ballots)), *session.vote([(token,) for token in tokens])]
+        session = writer.session(requests, rule)
+        votes += [*session.vote([()] * len(requests)), *session.vote([(token,) for token in tokens])]
     for one in votes:
         _token(writer, one)
 
 
-def _ballot(prompts: Prompts, label: str) -> VoteRequest:
+def _request(prompts: Prompts, label: str) -> VoteRequest:
     """A made-up example votes, and a prompt without one."""
     public, text = prompts.public(label), prompts.contract.label_text(label)
     return VoteRequest(public, (prompts.voter(label, [prompts.example(PUBLIC_TEXT, text)]), public), ())

@@ -27,22 +27,22 @@ class Pool:
     encoding: LocalEncoding
 
 
-def row_examples(pools: Mapping[Cell, Pool], told: Callable[[Pool], list[str]], draws: Draws) -> dict[Cell, list[str]]:
+def row_examples(pools: Mapping[Cell, Pool], demonstrations_of: Callable[[Pool], list[str]], draws: Draws) -> dict[Cell, list[str]]:
     """The demonstrations of every in-context cell for one query: what `row_prompts` puts before its first one, without any."""
-    found = {}
+    examples = {}
     for cell, pool in pools.items():
         if cell.system == "icl":
-            levels = pool.encoding.decode(pool.codes)
-            picked = picked_rows(levels, np.zeros((1, levels.shape[1]), dtype=np.int64), cell, draws)
-            found[cell] = told(replace(pool, codes=pool.codes[picked[0]]))
-    return found
+            bins = pool.encoding.decode(pool.codes)
+            picked = picked_rows(bins, np.zeros((1, bins.shape[1]), dtype=np.int64), cell, draws)
+            examples[cell] = demonstrations_of(replace(pool, codes=pool.codes[picked[0]]))
+    return examples
 
 
 def row_prompts(
     pools: Mapping[Cell, Pool],
     queries: np.ndarray,
-    asked: list[str],
-    told: Callable[[Pool], list[str]],
+    query_texts: list[str],
+    demonstrations_of: Callable[[Pool], list[str]],
     draws: Draws,
     *,
     alone: bool = False,
@@ -52,34 +52,29 @@ def row_prompts(
     Args:
         alone: whether every query gets the demonstrations that it would get if it were the only one, so that its place does not matter.
         pools: the rows to pick from by cell.
-        queries: levels of the queries, shape (queries, columns), and how they read: `asked`.
-        told: how rows read as demonstrations.
+        queries: bins of the queries, shape (queries, columns), and how they read: `query_texts`.
+        demonstrations_of: how rows read as demonstrations.
     """
-    prompts: dict[Cell, list[str]] = {ZERO_SHOT: asked}
+    prompts: dict[Cell, list[str]] = {ZERO_SHOT: query_texts}
     for cell, pool in pools.items():
-        shots = shots_of(cell)
-        levels = pool.encoding.decode(pool.codes)
+        shots, bins = shots_of(cell), pool.encoding.decode(pool.codes)
         if not alone:
-            picked = picked_rows(levels, queries, cell, draws)
+            picked = picked_rows(bins, queries, cell, draws)
         else:
-            each = [picked_rows(levels, queries[place : place + 1], cell, draws) for place in range(_distinct(cell, len(queries)))]
+            distinct = queries if cell.system == "icl-near" else queries[:1]  # only the nearest rows depend on which query it is
+            each = [picked_rows(bins, distinct[place : place + 1], cell, draws) for place in range(len(distinct))]
             picked = np.resize(np.concatenate([np.empty((0, shots), dtype=np.int64), *each]), (len(queries), shots))
-        texts = told(replace(pool, codes=pool.codes[picked.ravel()]))
-        prompts[cell] = [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(asked)]
+        texts = demonstrations_of(replace(pool, codes=pool.codes[picked.ravel()]))
+        prompts[cell] = [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(query_texts)]
     return prompts
-
-
-def _distinct(cell: Cell, queries: int) -> int:
-    """How many queries are to be looked at: only the nearest rows depend on which query it is."""
-    return queries if cell.system == "icl-near" else min(queries, 1)
 
 
 def shares(pools: Mapping[Cell, Pool]) -> list[dict[str, Any]]:
     """Share of every level among released rows, as a table for people."""
     return [
-        {"cell": cell.key, "attribute": name, "level": level, "share": round(float((levels[:, i] == level).mean()), 4)}
+        {"cell": cell.key, "attribute": name, "level": level, "share": round(float((bins[:, i] == level).mean()), 4)}
         for cell, pool in pools.items()
-        for levels in [pool.encoding.decode(pool.codes)]
+        for bins in [pool.encoding.decode(pool.codes)]
         for i, (name, count) in enumerate(zip(pool.encoding.names, pool.encoding.level_counts, strict=True))
         for level in range(count)
     ]

@@ -2,7 +2,7 @@
 
 Guarantee   none spent: works on released values, queries and model scores only.
 Paper       DP-TabICL: the larger log-probability of " Yes" and " No" wins. Zhao et al. 2021
-            (arXiv 2102.09690), contextual calibration: what is said to no content is taken off.
+            (arXiv 2102.09690), contextual calibration: the scores of a query without content are subtracted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell
 
 
 def with_content_free(prompts: Prompts, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
-    """The prompts, and where the unit calibrates each in-context one again with a query that says nothing.
+    """The prompts, and where the unit calibrates each in-context one again with a query without content.
 
     Zhao et al. 2021 (arXiv 2102.09690): what the model answers then is its bias.
     """
@@ -63,9 +63,9 @@ def public_prompts(contract: Contract) -> list[str]:
     return [f"{' '.join([CONTENT_FREE] * count)} {contract.label.question} {CUE}" for count in (1, 5, 20)]
 
 
-def answers_of(said: np.ndarray, contract: Contract) -> np.ndarray:
+def answers_of(scores: np.ndarray, contract: Contract) -> np.ndarray:
     """1 where Yes is at least as likely as No: shape (prompts,)."""
-    return answers(said)
+    return answers(scores)
 
 
 def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
@@ -73,18 +73,18 @@ def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
     return label_codes(queries, contract)
 
 
-def metrics_of(said: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: Contract) -> dict[Cell, Metrics]:
+def metrics_of(scores: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: Contract) -> dict[Cell, Metrics]:
     """Metrics of every cell, and of always answering the more frequent label."""
-    return {**{cell: measure_scores(truth, table) for cell, table in _calibrated(said).items()}, MAJORITY: majority(truth)}
+    return {**{cell: measure_scores(truth, table) for cell, table in _calibrated(scores).items()}, MAJORITY: majority(truth)}
 
 
-def answered(said: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
+def answered(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
     """The answers that are measured, by cell: 1 where Yes is at least as likely as No, shape (prompts,)."""
-    return {cell: answers(table) for cell, table in _calibrated(said).items()}
+    return {cell: answers(table) for cell, table in _calibrated(scores).items()}
 
 
 def _calibrated(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
     """What is measured: the scores, with every content-free one taken off the one that it belongs to."""
     free = {cell: table for cell, table in scores.items() if cell.system == "content-free"}
-    asked = {cell: table for cell, table in scores.items() if cell not in free}
-    return asked | {replace(cell, system="icl-calibrated"): scores[replace(cell, system="icl")] - table for cell, table in free.items()}
+    others = {cell: table for cell, table in scores.items() if cell not in free}
+    return others | {replace(cell, system="icl-calibrated"): scores[replace(cell, system="icl")] - table for cell, table in free.items()}

@@ -1,6 +1,6 @@
 """From prompts of a text task to answers, and from answers to accuracy: labels by score, open answers by text.
 
-Guarantee   none spent: works on released texts, queries and what a model says to them.
+Guarantee   none spent: works on released texts, queries and the model's answers to them.
 Paper       [Z21] Zhao et al. 2021 (arXiv 2102.09690), contextual calibration: (1).
 
     (1)  answer = argmax_y p(y | query) / mean_f p(y | f),  f without content: "N/A", "", "[MASK]"
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.special import log_softmax, logsumexp
 
 from dpicl.contract.text import Classification, FreeText, TextContract
 from dpicl.errors import ModelError
@@ -40,7 +39,7 @@ def prompts_for(demonstrations: Sequence[Demonstration], queries: QueryTable, co
 
 
 def ask_cell(model: Scorer, texts: Sequence[str], contract: TextContract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
-    """What the model says to every prompt: scores of shape (prompts, labels), or texts of shape (prompts,).
+    """The model's answer to every prompt: scores of shape (prompts, labels), or texts of shape (prompts,).
 
     Raises:
         PrivacyError: the prompts hold private rows and the model is not local.
@@ -81,25 +80,27 @@ def truth_of(queries: QueryTable, contract: TextContract) -> np.ndarray:
     return np.array([names.index(label) for label in labels], dtype=np.int64)
 
 
-def answers_of(said: np.ndarray, contract: TextContract) -> np.ndarray:
+def answers_of(outputs: np.ndarray, contract: TextContract) -> np.ndarray:
     """Answers to the queries: numbers of labels, by equation (1) where they are not given, or trimmed texts; shape (queries,)."""
     if not contract.is_classification:
-        return np.char.strip(said)
-    if said.ndim == 1:
-        return said
-    scores = log_softmax(said, axis=1)
+        return np.char.strip(outputs)
+    if outputs.ndim == 1:
+        return outputs
+    from scipy.special import log_softmax, logsumexp  # a third of a second to import: only where it is called
+
+    scores = log_softmax(outputs, axis=1)
     if contract.calibrate:
         scores, free = scores[: -len(CONTENT_FREE)], scores[-len(CONTENT_FREE) :]
         scores = scores - logsumexp(free, axis=0)
     return np.asarray(scores.argmax(axis=1))
 
 
-def metrics_of(said: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: TextContract) -> dict[Cell, Metrics]:
+def metrics_of(outputs: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: TextContract) -> dict[Cell, Metrics]:
     """Accuracy of every cell, exact match for open answers, and of always giving the most frequent answer.
 
     Answers that are texts of their own are measured by how near they come; no answer is frequent among them.
     """
-    answered = {cell: answers_of(one, contract) for cell, one in said.items()}
+    answered = {cell: answers_of(one, contract) for cell, one in outputs.items()}
     if isinstance(contract.task, FreeText):
         return {cell: measure_texts(truth, one) for cell, one in answered.items()}
     balanced = contract.is_classification

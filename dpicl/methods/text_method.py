@@ -66,7 +66,7 @@ class TextMethod(Method, abstract=True):
     ) -> dict[Cell, list[str]]:
         """One prompt per query and cell that is still to be asked; rows of `train` on benchmarks only, without noise."""
 
-    def said(self, released: Mapping[Cell, Any], contract: TextContract) -> dict[Cell, np.ndarray]:
+    def final_answers(self, released: Mapping[Cell, Any], contract: TextContract) -> dict[Cell, np.ndarray]:
         """Released answers that need no further question: shape (queries,)."""
         return {}
 

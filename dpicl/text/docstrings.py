@@ -1,4 +1,4 @@
-"""A public set of texts that is always at hand: what four libraries say of their functions.
+"""A public set of texts that is always at hand: four libraries' descriptions of their functions.
 
 First sentences of the docstrings of public functions, methods and classes, read from the source
 files of installed dependencies line by line; nothing is imported or run. Label: the library.
@@ -43,34 +43,31 @@ def first_sentences() -> dict[str, Fields]:
     Raises:
         SourceError: a library's source files are not there.
     """
-    sentences = {library: sorted(set(_sentences(_files(library)))) for library in _PLACES}
-    found = Counter(text for texts in sentences.values() for text in texts)
+    sentences = {library: sorted(set(_sentences(library))) for library in _PLACES}
+    counts = Counter(text for texts in sentences.values() for text in texts)
     parts: dict[str, Fields] = {part: {"label": [], "text": []} for part in ("train", "test")}
     for library, texts in sentences.items():
         for text in texts:
-            if found[text] == 1:
-                fields = parts[_part(text)]
+            if counts[text] == 1:
+                share = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
+                fields = parts["train" if share < _TRAIN_SHARE else "test"]
                 fields["label"].append(library)
                 fields["text"].append(text)
     return parts
 
 
-def _files(library: str) -> Iterator[Path]:
+def _sentences(library: str) -> Iterator[str]:
     spec = find_spec(library)
     roots = list(spec.submodule_search_locations or ()) if spec else []
     if not roots:
         raise SourceError(f"docstrings: the source files of {library} are not there; expected it installed as files")
     for place in _PLACES[library]:
         path = Path(roots[0]) / place
-        yield from [path] if path.suffix else sorted(file for file in path.rglob("*.py") if "tests" not in file.parts)
-
-
-def _sentences(files: Iterator[Path]) -> Iterator[str]:
-    for file in files:
-        for paragraph in _paragraphs(file.read_text("utf-8").splitlines()) if file.is_file() else ():
-            sentence = re.split(r"(?<=[.!?]) (?=[A-Z])", " ".join(paragraph.split()))[0]
-            if len(sentence) in _LENGTHS and sentence[0].isupper() and sentence.endswith(".") and not _NAMES.search(sentence):
-                yield sentence
+        for file in [path] if path.suffix else sorted(file for file in path.rglob("*.py") if "tests" not in file.parts):
+            for paragraph in _paragraphs(file.read_text("utf-8").splitlines()) if file.is_file() else ():
+                sentence = re.split(r"(?<=[.!?]) (?=[A-Z])", " ".join(paragraph.split()))[0]
+                if len(sentence) in _LENGTHS and sentence[0].isupper() and sentence.endswith(".") and not _NAMES.search(sentence):
+                    yield sentence
 
 
 def _paragraphs(lines: list[str]) -> Iterator[str]:
@@ -86,8 +83,3 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
             if lines[number - 1].rstrip().endswith(":"):
                 text = "\n".join([start["rest"], *lines[number + 1 : number + 9]]).replace("\\\n", "\n")
                 yield re.split(r"\n\s*\n", text.split('"""')[0].strip())[0]
-
-
-def _part(text: str) -> str:
-    share = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
-    return "train" if share < _TRAIN_SHARE else "test"

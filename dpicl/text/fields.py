@@ -48,34 +48,24 @@ def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
 def _json_lines(data: bytes, fields: Sequence[str], where: str) -> Fields:
     values: Fields = {field: [] for field in fields}
     broken: list[int] = []
-    paths = {field: field.split(".") for field in fields}
     for number, line in enumerate(utf8(data, where).removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
-        record = _record(line)
-        if record is None:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
             broken.append(number)
             continue
-        for field, path in paths.items():
-            values[field].append(_look_up(record, path))
+        for field in fields:
+            value: Any = record
+            for key in field.split("."):
+                value = value.get(key) if isinstance(value, dict) else None
+            values[field].append(value)
     if broken:
         raise DataError(where, f"{len(broken)} lines are no JSON object, line {broken[0]} first; expected one object in each line")
     return values
-
-
-def _record(line: str) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _look_up(record: dict[str, Any], path: Sequence[str]) -> Any:
-    value: Any = record
-    for part in path:
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
 
 
 def _column(column: pa.ChunkedArray, limit: int, field: str, where: str) -> list[Any]:

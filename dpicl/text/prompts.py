@@ -1,4 +1,4 @@
-"""Prompts over texts: from which demonstrations are written, and with which queries are asked.
+"""Prompts over texts: those that write demonstrations, and those that ask queries.
 
 Paper       DP few-shot generation (arXiv 2309.11765): tables 5 and 6 (writing), 7 and 8 (asking,
             after Zhao et al. 2021, whose content-free texts these are).
@@ -14,13 +14,12 @@ from collections.abc import Sequence
 
 from dpicl.contract.text import GenerationPrompt, TextContract
 from dpicl.errors import ParameterError
-from dpicl.text.plain import plain_text
 
 CONTENT_FREE = ("N/A", "", "[MASK]")
 """Texts without content; the empty one leaves the blank after the text's word, as in the program of Zhao et al."""
 
 PUBLIC_TEXT = "A text that nobody has shown me."
-"""In place of anybody's, where a model is asked whether it answers at all."""
+"""In place of a private one, where a model is probed whether it answers at all."""
 
 
 def instruction_piece(contract: TextContract) -> str:
@@ -45,11 +44,6 @@ def _generation_words(contract: TextContract) -> GenerationPrompt:
     if words is None:
         raise ParameterError("prompts.generation", "missing", f"the words for writing demonstrations: {contract.name} has none")
     return words
-
-
-def demonstration_text(raw: str) -> str:
-    """What a model wrote, as a demonstration shows it: one line."""
-    return plain_text(raw)
 
 
 def asking_demonstration(contract: TextContract, text: str, label_text: str) -> str:

@@ -32,8 +32,11 @@ def load_texts(contract: TextContract, *, data_folder: Path | None) -> pa.Table:
     if paths is None:
         sentences = first_sentences()
         where = f"{contract.name}: bundled texts"
-        return _table({part: labelled_texts(sentences[part], contract, where) for part in _files(contract)})
-    return _table({part: _read(path, _file(contract, part), contract, part) for part, path in paths.items()})
+        tables = {part: labelled_texts(sentences[part], contract, where) for part in _parts(contract)}
+    else:
+        tables = {part: _read(path, _file(contract, part), contract, part) for part, path in paths.items()}
+    named = [table.add_column(0, "part", pa.array([part] * table.num_rows, pa.string())) for part, table in tables.items()]
+    return pa.concat_tables(named, promote_options="default")
 
 
 def find_texts(contract: TextContract, *, data_folder: Path | None) -> dict[str, Path] | None:
@@ -45,18 +48,13 @@ def find_texts(contract: TextContract, *, data_folder: Path | None) -> dict[str,
     if contract.source.bundled is not None:
         return None
     paths: dict[str, Path] = {}
-    for part in _files(contract):
+    for part in _parts(contract):
         file = _file(contract, part).file
         path = None if data_folder is None else below(data_folder, file, contract.name)
         if path is None or not path.exists():
             raise SourceError(f"{contract.name}: no texts at hand; set DPICL_DATA to the folder that holds {file}")
         paths[part] = path
     return paths
-
-
-def _files(contract: TextContract) -> tuple[str, ...]:
-    """The parts that are read: held-out private texts are not, since nothing may be asked of them."""
-    return (TRAIN, TEST) if contract.evaluation == "public" else (TRAIN,)
 
 
 def texts_digest(table: pa.Table) -> str:
@@ -72,6 +70,11 @@ def texts_digest(table: pa.Table) -> str:
     return digest.hexdigest()
 
 
+def _parts(contract: TextContract) -> tuple[str, ...]:
+    """The parts that are read: held-out private texts are not, since they must not be asked."""
+    return (TRAIN, TEST) if contract.evaluation == "public" else (TRAIN,)
+
+
 def _file(contract: TextContract, part: str) -> TextFile:
     file = contract.source.train if part == TRAIN else contract.source.queries or contract.source.test
     assert file is not None
@@ -81,20 +84,11 @@ def _file(contract: TextContract, part: str) -> TextFile:
 def _read(path: Path, file: TextFile, contract: TextContract, part: str) -> pa.Table:
     data = read_bytes(path)
     if file.sha256 is not None:
-        _verify(path, file.sha256, contract)
-    if part == TEST and contract.source.queries is not None:  # declared public: they are nobody's
+        with path.open("rb") as opened:
+            actual = hashlib.file_digest(opened, "sha256").hexdigest()
+        if actual != file.sha256:
+            raise SourceError(f"{contract.name}: {path.name}: the file has sha256 {actual[:12]}, expected {file.sha256[:12]}")
+    if part == TEST and contract.source.queries is not None:  # declared public: about no protected person
         privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
-        return parse_texts(data, contract.model_copy(update={"privacy": privacy}), path.name)
+        contract = contract.model_copy(update={"privacy": privacy})
     return parse_texts(data, contract, path.name)
-
-
-def _verify(path: Path, expected: str, contract: TextContract) -> None:
-    with path.open("rb") as opened:
-        actual = hashlib.file_digest(opened, "sha256").hexdigest()
-    if actual != expected:
-        raise SourceError(f"{contract.name}: {path.name}: the file has sha256 {actual[:12]}, expected {expected[:12]}")
-
-
-def _table(parts: dict[str, pa.Table]) -> pa.Table:
-    named = [table.add_column(0, "part", pa.array([part] * table.num_rows, pa.string())) for part, table in parts.items()]
-    return pa.concat_tables(named, promote_options="default")

@@ -31,17 +31,21 @@ def split_texts(table: pa.Table, contract: TextContract) -> SplitTable:
     Raises:
         DataError: there are no private texts, or too few to ask.
     """
-    train, test = _in_order(_part(table, TRAIN, contract)), _part(table, TEST, contract)
-    if contract.privacy.budget.benchmark:
-        _check_persons(train, test, contract)
-    wanted = contract.query_count if contract.evaluation == "public" else 0
-    if not train.num_rows or test.num_rows < wanted:
-        needed = f"at least one to protect and {wanted} to ask"
+    train, test = _part(table, TRAIN, contract), _part(table, TEST, contract)
+    # a file that is merely shuffled has the same content version: its rows must then have the same places
+    train = train.sort_by([(name, "ascending") for name in train.column_names])
+    if contract.privacy.budget.benchmark and PERSON in train.column_names:
+        both = len(set(train.column(PERSON).to_pylist()) & set(test.column(PERSON).to_pylist()))
+        if both:  # held-out texts are not protected
+            raise DataError(contract.name, "persons have texts in both files; expected each in one", count=both)
+    query_count = contract.query_count if contract.evaluation == "public" else 0
+    if not train.num_rows or test.num_rows < query_count:
+        needed = f"at least one to protect and {query_count} to ask"
         protected = f"{train.num_rows} texts" if contract.privacy.budget.benchmark else "texts"
         raise DataError(contract.name, f"has {protected} to protect and {test.num_rows} to ask; expected {needed}")
     generator = stream(_SPLIT_SEED, "split", contract.name, "").generator()
-    asked = np.sort(generator.permutation(test.num_rows)[:wanted])
-    return SplitTable(PrivateTable(train), QueryTable(test.select(["label", "text"])), asked)
+    queries = np.sort(generator.permutation(test.num_rows)[:query_count])
+    return SplitTable(PrivateTable(train), QueryTable(test.select(["label", "text"])), queries)
 
 
 def _part(table: pa.Table, part: str, contract: TextContract) -> pa.Table:
@@ -49,16 +53,3 @@ def _part(table: pa.Table, part: str, contract: TextContract) -> pa.Table:
     texts = [text[: contract.max_characters].rstrip() for text in rows.column("text").to_pylist()]
     persons = {PERSON: rows.column(PERSON)} if PERSON in rows.column_names else {}
     return pa.table({"label": rows.column("label"), "text": pa.array(texts, pa.string()), **persons})
-
-
-def _check_persons(train: pa.Table, test: pa.Table, contract: TextContract) -> None:
-    """Held-out texts are not protected: nobody stands in both parts."""
-    if PERSON in train.column_names:
-        both = len(set(train.column(PERSON).to_pylist()) & set(test.column(PERSON).to_pylist()))
-        if both:
-            raise DataError(contract.name, "persons have texts in both files; expected each in one", count=both)
-
-
-def _in_order(rows: pa.Table) -> pa.Table:
-    """A file that is merely shuffled has the same content version: its rows must then have the same places."""
-    return rows.sort_by([(name, "ascending") for name in rows.column_names])

@@ -78,7 +78,7 @@ def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, ca
         (3, "age", "this column was named before; expected another"),
         (3, "", "expected a name"),
         (5, "0,inf", "expected a finite number"),
-        (8, "red,red", "a category stands twice; expected distinct categories"),
+        (8, "red,red", "a category is repeated; expected distinct categories"),
         (8, ",", "expected a list with at least 1 item"),
         (13, "category", "a contract names columns by letters, digits"),
         (18, "price", "expected one of age, spent, colour, member, bought"),

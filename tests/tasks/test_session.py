@@ -14,7 +14,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError
 from tests.harness import Place, install, new_place, shop, shop_rows
 
-HEAVY = ("prefect", "dask", "distributed", "great_expectations", "torch", "jax", "mbi", "matplotlib", "sklearn")
+HEAVY = ("scipy", "prefect", "dask", "distributed", "great_expectations", "torch", "jax", "mbi", "matplotlib", "sklearn")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from dpicl.engine.names import parameters_of
 from dpicl.engine.pipelines import Pipeline, Pipelines, override
 from dpicl.engine.run_folder import Plan, read_plan, write_plan
 from dpicl.errors import DeclarationError
-from dpicl.lm.models import ModelSpec
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import Options, unit_of
 from dpicl.pipeline import Cell
 from dpicl.yaml_file import read_yaml, validate

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from runpy import run_module
 from unittest.mock import patch
 
 from dpicl.audit.end_to_end.world import NAME, World
@@ -40,11 +42,9 @@ Command = Callable[[], Output]
 
 
 def command_line(*arguments: str) -> Output:
-    """`dpicl ARGUMENTS`."""
-    from dpicl.cli import main
-
+    """`dpicl ARGUMENTS`, run as `python -m dpicl.cli` is."""
     with patch.object(sys, "argv", ["dpicl", *arguments]):
-        return captured(main)
+        return captured(partial(run_module, "dpicl.cli", run_name="__main__"))
 
 
 def protect(method: str, *, epsilon: float = 1.0, contract: str = NAME, more: tuple[str, ...] = ()) -> Command:

@@ -49,11 +49,11 @@ class KeptVotes:
         return KeptVotes({cell: SnapshotPlace(folder, key) for cell, folder in folders.items()})
 
     def read(self, cell: Cell, name: str) -> bytes | None:
-        """See `Kept`."""
+        """See `StoredVotes`."""
         return self.places[cell].read(name)
 
     def write(self, cell: Cell, name: str, content: bytes) -> None:
-        """See `Kept`."""
+        """See `StoredVotes`."""
         self.places[cell].write(name, content, LIFETIME_SECONDS)
 
 

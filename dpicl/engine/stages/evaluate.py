@@ -42,7 +42,7 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
     said = {by_key[key]: table for key, table in read_scores(folder).items()}
     if isinstance(method, TextMethod):
-        said |= method.said(read_texts(folder)[0], folder.texts)
+        said |= method.final_answers(read_texts(folder)[0], folder.texts)
     write_predictions(
         folder.path / PREDICTIONS, said, {cell: method.answers.answers_of(one, folder.declared) for cell, one in said.items()}
     )

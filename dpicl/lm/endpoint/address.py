@@ -35,9 +35,13 @@ def check_address(url: str, *, key: bool, private: bool) -> None:
     Raises:
         ValueError: one clause with the rule and the expected shape; never the address.
     """
-    if not re.fullmatch(r"[\x21-\x7e]*", url) or not _parses(url):
+    try:
+        parts = urlsplit(url)
+        well_formed = re.fullmatch(r"[\x21-\x7e]*", url) and parts.port != 0
+    except ValueError:
+        well_formed = None
+    if not well_formed:
         raise ValueError("url is no address; expected one such as http://127.0.0.1:8000/v1")
-    parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host:
         raise ValueError("url has no scheme http or https or no host; expected one such as http://127.0.0.1:8000/v1")
@@ -60,13 +64,6 @@ def is_loopback(host: str) -> bool:
     """Whether a host is this machine, by number or as `localhost`."""
     address = _literal(host)
     return host == "localhost" if address is None else address.is_loopback
-
-
-def _parses(url: str) -> bool:
-    try:
-        return urlsplit(url).port != 0
-    except ValueError:
-        return False
 
 
 def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -20,7 +20,7 @@ from dpicl import __version__
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.adaptive_limiter import AdaptiveLimiter
 from dpicl.lm.endpoint.connection_pool import ConnectionPool
-from dpicl.lm.endpoint.failures import GaveUpError, Transient, Unanswered, backoff, judge
+from dpicl.lm.endpoint.failures import GaveUpError, Transient, Unanswered, backoff, check_status
 from dpicl.lm.endpoint.protocol import MOST_TOKENS, GarbledError, Reply, read_reply
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ RESUME = "what was scored is kept: `dpicl run --resume RUN` goes on once the ser
 
 @dataclass
 class Usage:
-    """What was asked of a server since somebody last looked."""
+    """Requests to a server since the last tally."""
 
     calls: int = 0
     repeated_calls: int = 0
@@ -63,26 +63,26 @@ class Client:
     """An open connection pool; belongs to one event loop.
 
     Args:
-        server: whom to ask.
-        spending: counts that are added to.
+        server: where requests go.
+        usage: counts that are added to.
         start: how many calls at once to begin with.
     """
 
-    def __init__(self, server: Server, spending: Usage, start: float) -> None:
-        self.server, self.spending, self.gate = server, spending, AdaptiveLimiter(server.max_connections, start)
-        patience = httpx.Timeout(server.deadline_seconds / ATTEMPTS_IN_DEADLINE, connect=CONNECT_SECONDS, pool=None)
+    def __init__(self, server: Server, usage: Usage, start: float) -> None:
+        self.server, self.usage, self.limiter = server, usage, AdaptiveLimiter(server.max_connections, start)
+        timeout = httpx.Timeout(server.deadline_seconds / ATTEMPTS_IN_DEADLINE, connect=CONNECT_SECONDS, pool=None)
         headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity", "Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {server.key}"} if server.key else {}
-        self._lanes = ConnectionPool(server.url, headers, patience)
+        self._pool = ConnectionPool(server.url, headers, timeout)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self._lanes.close()
+        await self._pool.close()
 
-    async def ask(self, path: str, body: dict[str, Any], read: Callable[[Reply], T], *, attempts: int = ATTEMPTS) -> T:
-        """What `read` makes of the server's reply; a reply that it finds garbled is asked for again.
+    async def post(self, path: str, body: dict[str, Any], read: Callable[[Reply], T], *, attempts: int = ATTEMPTS) -> T:
+        """What `read` makes of the server's reply; a reply that it finds garbled is requested again.
 
         Raises:
             Unanswered: this prompt's content gets no answer.
@@ -92,29 +92,29 @@ class Client:
         return await self._call("POST", path, json.dumps(body).encode(), lambda content: read(read_reply(content)), attempts)
 
     async def models(self, *, attempts: int) -> Any:
-        """What the server lists at /models; for errors see `ask`."""
+        """What the server lists at /models; for errors see `post`."""
         return await self._call("GET", "/models", None, lambda content: content, attempts)
 
     async def _call(self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int) -> T:
-        self.spending.calls += 1
-        async with self.gate:
+        self.usage.calls += 1
+        async with self.limiter:
             try:
                 async with asyncio.timeout(self.server.deadline_seconds):
-                    return await self._persist(method, path, body, read, attempts)
+                    return await self._repeat(method, path, body, read, attempts)
             except TimeoutError:
                 raise self._gave_up(f"a call took more than {self.server.deadline_seconds:g} seconds") from None
 
-    async def _persist(self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int) -> T:
+    async def _repeat(self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int) -> T:
         """Attempts until one succeeds, or none is worth another."""
         attempt = counted = 0
         while True:
-            era = self.gate.era
+            era = self.limiter.era
             try:
                 answer = read(await self._attempt(method, path, body))
-                self.gate.succeeded()
+                self.limiter.succeeded()
                 return answer
             except Unanswered:
-                self.gate.succeeded()
+                self.limiter.succeeded()
                 raise
             except GarbledError as error:
                 problem = Transient(str(error), lost=True)
@@ -122,22 +122,23 @@ class Client:
                 problem = transient
             put_off = problem.status == 429
             attempt, counted = attempt + 1, counted + (not put_off)
-            self.spending.lost_answers += problem.lost
-            if self.gate.failed(era, congested=problem.congested, alive=put_off):
-                raise self._gave_up(f"the last {self.gate.failures} calls failed ({problem})", problem.status, of_all=True)
+            self.usage.lost_answers += problem.lost
+            if self.limiter.failed(era, congested=problem.congested, alive=put_off):
+                raise self._gave_up(f"the last {self.limiter.failures} calls failed ({problem})", problem.status, of_all=True)
             if counted >= attempts:
                 raise self._gave_up(f"one call failed {counted} times ({problem})", problem.status)
             wait = backoff(attempt, problem.retry_after)
             log.debug("attempt %d failed (%s), next one in %.1f s", attempt, problem, wait)
             await asyncio.sleep(wait)
-            self.spending.repeated_calls += 1
+            self.usage.repeated_calls += 1
 
     async def _attempt(self, method: str, path: str, body: bytes | None) -> Any:
+        """One HTTP request: its content as JSON, and its tokens counted."""
         try:
-            with self._lanes.lane() as http:
+            with self._pool.connection() as http:
                 async with http.stream(method, self.server.url + path, content=body) as response:
-                    content = _parsed(await _whole(response))
-            judge(response.status_code, response.headers, content, self.server.name)
+                    content = await _read_json(response)
+            check_status(response.status_code, response.headers, content, self.server.name)
         except (httpx.ConnectError, httpx.ConnectTimeout):
             raise Transient("no connection") from None
         except httpx.TimeoutException:
@@ -146,15 +147,12 @@ class Client:
             raise Transient("the connection broke", lost=True) from None
         if content is None:
             raise Transient("the answer was cut", lost=True)
-        self._bill(content)
-        return content
-
-    def _bill(self, content: Any) -> None:
-        usage = content.get("usage") if isinstance(content, dict) else None
+        billed = content.get("usage") if isinstance(content, dict) else None
         for name in ("prompt_tokens", "completion_tokens"):
-            count = usage.get(name) if isinstance(usage, dict) else None
-            is_count = isinstance(count, int) and 0 <= count <= MOST_TOKENS
-            setattr(self.spending, name, getattr(self.spending, name) + (count if is_count else 0))
+            count = billed.get(name) if isinstance(billed, dict) else None
+            if isinstance(count, int) and 0 <= count <= MOST_TOKENS:
+                setattr(self.usage, name, getattr(self.usage, name) + count)
+        return content
 
     def _gave_up(self, why: str, status: int = 0, *, of_all: bool = False) -> GaveUpError:
         error = GaveUpError(f"model {self.server.name!r}: {why}; {RESUME}")
@@ -162,19 +160,15 @@ class Client:
         return error
 
 
-async def _whole(response: httpx.Response) -> bytes:
+async def _read_json(response: httpx.Response) -> Any:
+    """The whole content; None where it is no JSON."""
     parts, size = [], 0
     async for part in response.aiter_raw():
         parts.append(part)
         size += len(part)
         if size > MAX_REPLY_BYTES:
             raise ModelError(f"{response.url.host}: answers with more than {MAX_REPLY_BYTES} bytes")
-    return b"".join(parts)
-
-
-def _parsed(raw: bytes) -> Any:
-    """JSON, or None."""
     try:
-        return json.loads(raw)
+        return json.loads(b"".join(parts))
     except (ValueError, RecursionError):
         return None

@@ -31,9 +31,17 @@ class ConnectionPool:
         self._free: list[httpx.AsyncClient] = []
 
     @contextmanager
-    def lane(self) -> Iterator[httpx.AsyncClient]:
-        """A connection that nobody else uses meanwhile."""
-        http = self._free.pop() if self._free else self._new()
+    def connection(self) -> Iterator[httpx.AsyncClient]:
+        """A connection that no other call uses meanwhile; through the user's proxy for https to other machines, directly for the rest."""
+        if self._free:
+            http = self._free.pop()
+        else:
+            host, is_https = self._url.host, self._url.scheme != "http"
+            proxy = getproxies().get("https") if is_https and not proxy_bypass(host) and not is_loopback(host) else None
+            limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=30.0)
+            transport = httpx.AsyncHTTPTransport(verify=_certificates(is_https), limits=limits, proxy=proxy)
+            # trust_env off: it would also take logins from ~/.netrc
+            http = httpx.AsyncClient(transport=transport, timeout=self._timeout, headers=self._headers, trust_env=False)
         try:
             yield http
         finally:
@@ -44,27 +52,8 @@ class ConnectionPool:
         for http in self._free:
             await http.aclose()
 
-    def _new(self) -> httpx.AsyncClient:
-        # trust_env off: it would also take logins from ~/.netrc
-        return httpx.AsyncClient(transport=_transport(self._url), timeout=self._timeout, headers=self._headers, trust_env=False)
-
-
-def _transport(url: httpx.URL) -> httpx.AsyncHTTPTransport:
-    """Through the user's proxy for https to other machines, directly for the rest."""
-    limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=30.0)
-    if url.scheme == "http":
-        return httpx.AsyncHTTPTransport(verify=_no_roots(), limits=limits)
-    proxied = "https" in getproxies() and not proxy_bypass(url.host) and not is_loopback(url.host)
-    return httpx.AsyncHTTPTransport(verify=_roots(), limits=limits, proxy=getproxies()["https"] if proxied else None)
-
 
 @cache
-def _no_roots() -> ssl.SSLContext:
-    """For http: nothing that needs TLS can succeed."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-@cache
-def _roots() -> ssl.SSLContext:
-    """Loading the certificates takes a tenth of a second: once is enough."""
-    return httpx.create_ssl_context()
+def _certificates(is_https: bool) -> ssl.SSLContext:
+    """Loading them takes a tenth of a second: once is enough. For http none: nothing that needs TLS can succeed."""
+    return httpx.create_ssl_context() if is_https else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

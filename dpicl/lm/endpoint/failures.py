@@ -13,7 +13,7 @@ from secrets import SystemRandom
 from typing import Any
 
 from dpicl.errors import ModelError, TooLongError
-from dpicl.lm.endpoint.labels import Outcome
+from dpicl.lm.endpoint.protocol import Outcome
 
 BACKOFF_SECONDS, BACKOFF_CAP_SECONDS = 0.5, 30.0
 """First and longest wait between two attempts; the longest also where the server asks for more."""
@@ -21,6 +21,7 @@ _PASSING = {408, 409, 424, 425, 429}
 """424 is what TGI says when its model fails; the next try may succeed."""
 _CONGESTED = {429, 503, 529}
 _CONTENT = re.compile(r"content.?(filter|policy)|moderation|flagged|safety", re.IGNORECASE)
+_STATED_LIMIT = re.compile(r"(?:context|maximum)\D{1,60}(\d{2,8})\b")
 _TOO_LONG = re.compile(r"context.?(length|window|size)|(maximum|max).{0,40}(length|tokens)|too (long|many tokens)", re.IGNORECASE)
 
 
@@ -58,7 +59,7 @@ class StopError(ModelError):
     """The server turns everything away, in whatever manner it is asked."""
 
 
-def judge(status: int, headers: Mapping[str, str], content: Any, model: str) -> None:
+def check_status(status: int, headers: Mapping[str, str], content: Any, model: str) -> None:
     """Return on 200, raise on everything else.
 
     Raises:
@@ -68,7 +69,7 @@ def judge(status: int, headers: Mapping[str, str], content: Any, model: str) -> 
     """
     if status == 200:
         return
-    code, told = _error_of(content)
+    code, message = _error_of(content)
     if status == 402 or "insufficient_quota" in code:
         raise StopError(f"model {model!r}: the server says that the quota is spent (status {status}); expected an account with credit")
     if status in _PASSING or status >= 500:
@@ -76,14 +77,16 @@ def judge(status: int, headers: Mapping[str, str], content: Any, model: str) -> 
         raise Transient(f"status {status}", status=status, retry_after=wait, congested=status in _CONGESTED)
     if 300 <= status < 400:
         raise StopError(f"model {model!r}: the server redirects (status {status}); expected the address that answers by itself")
-    if _CONTENT.search(code) or (status in (400, 403, 422, 451) and _CONTENT.search(told)):
+    if _CONTENT.search(code) or (status in (400, 403, 422, 451) and _CONTENT.search(message)):
         raise Unanswered("filtered", status)
     if status in (401, 403):
         raise StopError(
             f"model {model!r}: the server refuses the key (status {status}); expected key_env to name the variable that holds it"
         )
-    if status == 413 or _TOO_LONG.search(f"{code} {told}"):
-        raise TooLongError(f"model {model!r}: a prompt does not fit its context{_limit(told)} (status {status})")
+    if status == 413 or _TOO_LONG.search(f"{code} {message}"):
+        limit = _STATED_LIMIT.search(message)
+        stated = f" of {limit[1]} tokens" if limit else ""
+        raise TooLongError(f"model {model!r}: a prompt does not fit its context{stated} (status {status})")
     if status in (400, 422, 451):
         raise Unanswered("rejected", status)
     raise ModelError(
@@ -100,12 +103,6 @@ def _error_of(content: Any) -> tuple[str, str]:
     return code[:200], str(error.get("message") or error.get("detail") or "")[:2000]
 
 
-def _limit(told: str) -> str:
-    """The context's length, if the error tells it."""
-    found = re.search(r"(?:context|maximum)\D{1,60}(\d{2,8})\b", told)
-    return f" of {found[1]} tokens" if found else ""
-
-
 def retry_after(header: str) -> float | None:
     """Seconds of a Retry-After header, which holds a number or a date; None if it holds neither."""
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", header):
@@ -116,8 +113,8 @@ def retry_after(header: str) -> float | None:
         return None
 
 
-def backoff(attempt: int, asked: float | None) -> float:
+def backoff(attempt: int, requested: float | None) -> float:
     """Seconds to wait after the given attempt (1 is the first): full jitter, or what the server asks for, capped."""
-    if asked is not None:
-        return min(asked, BACKOFF_CAP_SECONDS)
+    if requested is not None:
+        return min(requested, BACKOFF_CAP_SECONDS)
     return SystemRandom().uniform(0, min(BACKOFF_CAP_SECONDS, BACKOFF_SECONDS * 2 ** min(attempt - 1, 10)))

@@ -1,4 +1,4 @@
-"""From a reply to the scores of the labels; pure.
+"""Scores of labels after a prompt: what is requested, and what a reply says.
 
 Three ways, best first. *Echo*: the server repeats prompt + label with the log-probability of
 every token; the label's are summed, as a local model's are. *Top log-probabilities*: the
@@ -13,83 +13,148 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Literal
+from typing import Any
 
-from dpicl.lm.endpoint.protocol import GarbledError, Reply
+from dpicl.errors import ModelError
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, GarbledError, Outcome, Reply, public_prompt
+from dpicl.lm.endpoint.requester import Requester, T
+from dpicl.lm.requests import prompt_digest
 
-Outcome = Literal["scored", "one-label", "no-label", "parsed", "unparsed", "generated", "empty", "filtered", "refused", "rejected"]
-"""`scored`: every label; `one-label`: some, the others got the floor; `parsed`: from text.
-
-Where a text was wanted: `generated`: there is one; `empty`: the model wrote nothing.
-
-Fixed answers: `no-label`: none of them was listed; `unparsed`: text that starts with none;
-`filtered`: the server's content filter; `refused`: the model said so; `rejected`: status 4xx.
-"""
 PARSED_GAP = 1.0
-"""Nats between the label that a text says and the others: only the order means something."""
-_SILENT = "the reply has no log-probabilities"
+"""Nats between the label that a text starts with and the others: only the order means something."""
 LEAST_MASS = 1e-9
 """Probability that is taken to be left where the listed ones add up to one or, rounded, more."""
+_SILENT = "the reply has no log-probabilities"
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Scores of the labels of one prompt, in nats, and how they came about."""
+class LabelRequest:
+    """One prompt whose labels are to be scored."""
 
-    scores: tuple[float, ...]
-    outcome: Outcome
+    prompt: str
+    labels: tuple[str, ...]
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The request's identity, without its prompt."""
+        return prompt_digest(self.prompt), self.labels
 
-def fixed(outcome: Outcome, count: int) -> Answer:
-    """Equal scores."""
-    return Answer((-math.log(count),) * count, outcome)
-
-
-def echoed_score(reply: Reply, asked: str, label_tokens: int) -> float:
-    """Summed log-probability of the last tokens of the text that was asked, in nats.
-
-    Raises:
-        GarbledError: the reply does not repeat the text with its log-probabilities.
-    """
-    end = echoed_tokens(reply, asked)
-    values = [value for value in reply.logprobs[max(end - label_tokens, 0) : end] if value is not None]
-    if len(values) != label_tokens:
-        raise GarbledError(_SILENT)
-    return math.fsum(values)
+    @staticmethod
+    def public(labels: tuple[str, ...]) -> LabelRequest:
+        """The same of a public prompt."""
+        return LabelRequest(public_prompt(labels), labels)
 
 
-def echoed_tokens(reply: Reply, asked: str) -> int:
-    """How many tokens, a start token included, the asked text is; what follows them was generated.
+@dataclass
+class LabelRequester(Requester[LabelRequest]):
+    """One model, asked for scores."""
 
-    By the tokens' own texts; where these do not make up the asked text (some servers show
+    _token_counts: dict[tuple[str, str], int] = field(default_factory=dict, kw_only=True)
+    """How many tokens a label is after a prompt's ending."""
+
+    async def prepare(self, requests: Sequence[LabelRequest]) -> None:
+        """Find out how labels are cut into tokens after these prompts' endings, which are public; only an echo has to know.
+
+        Raises:
+            ModelError: a label and what stands before it share a token.
+        """
+        pairs = (
+            {(_ending(request.prompt), label) for request in requests for label in request.labels} if self.mode.kind == "echo" else set()
+        )
+        for ending, label in sorted(pairs - self._token_counts.keys()):
+            # as in `transformers_backend`: blanks at the prompt's end belong to the label
+            before, whole = [
+                await self.required(self._send(text, (), lambda reply, text=text: reply.tokens[: echoed_tokens(reply, text)]))  # type: ignore[misc]
+                for text in (ending.rstrip(), ending + label)
+            ]
+            if whole[: len(before)] != before or len(whole) == len(before):
+                raise ModelError(
+                    f"model {self.client.server.name!r}: label {label!r} changes the tokens of the prompt before it or adds none; "
+                    f"expected one that starts with a blank, such as ' Yes'"
+                )
+            self._token_counts[ending, label] = len(whole) - len(before)
+
+    async def attempt(self, request: LabelRequest) -> Answer:
+        """See `Requester.attempt`."""
+        if self.mode.kind == "echo":
+            return Answer("scored", tuple([await self._echoed_score(request, label) for label in request.labels]))
+        labels = request.labels if self.mode.api == "completions" else tuple(label.strip() for label in request.labels)
+        score = top_answer if self.mode.kind == "top-logprobs" else parsed_answer
+        return await self._send(request.prompt, request.labels, lambda reply: score(reply, labels))
+
+    def fixed(self, request: LabelRequest, outcome: Outcome) -> Answer:
+        """See `Requester.fixed`."""
+        return equal_scores(outcome, len(request.labels))
+
+    async def _echoed_score(self, request: LabelRequest, label: str) -> float:
+        """Summed log-probability of a label's tokens, in nats."""
+        text, count = request.prompt + label, self._token_counts[_ending(request.prompt), label]
+
+        def score(reply: Reply) -> float:
+            end = echoed_tokens(reply, text)
+            values = [value for value in reply.logprobs[max(end - count, 0) : end] if value is not None]
+            if len(values) != count:
+                raise GarbledError(_SILENT)
+            return math.fsum(values)
+
+        return await self._send(text, request.labels, score)
+
+    async def _send(self, text: str, labels: Sequence[str], read: Callable[[Reply], T]) -> T:
+        """One request for scores; a chat is told the labels, because chat models like to explain."""
+        body: dict[str, Any] = {"temperature": 0, "max_tokens": GENERATED_TOKENS if self.mode.kind == "generated" else 1}
+        if self.mode.api == "completions":
+            body |= {"prompt": text}
+            body |= {"echo": {"echo": True, "logprobs": 1}, "top-logprobs": {"logprobs": self.mode.top}}.get(self.mode.kind, {})
+        else:
+            instruction = f"Answer with one word: {' or '.join(label.strip() for label in labels)}."
+            body |= {"messages": [{"role": "system", "content": instruction}, {"role": "user", "content": text}]}
+            body |= {"logprobs": True, "top_logprobs": self.mode.top} if self.mode.kind == "top-logprobs" else {}
+        return await self.send(body, read)
+
+
+def _ending(prompt: str) -> str:
+    """A prompt's last word and the blanks after it."""
+    return prompt[max(prompt.rstrip().rfind(" "), 0) :]
+
+
+def equal_scores(outcome: Outcome, count: int) -> Answer:
+    """The fixed answer."""
+    return Answer(outcome, (-math.log(count),) * count)
+
+
+def echoed_tokens(reply: Reply, text: str) -> int:
+    """How many tokens, a start token included, the text that was sent is; what follows them was generated.
+
+    By the tokens' own texts; where these do not make up the text (some servers show
     them without blanks), by the count that the server bills.
 
     Raises:
         GarbledError: the reply does not repeat the text, or a token runs over its end.
     """
-    if asked.strip() not in reply.text:
+    if text.strip() not in reply.text:
         raise GarbledError("the reply does not repeat what was asked")
-    start = "".join(reply.tokens).find(asked)
+    start = "".join(reply.tokens).find(text)
     ends = list(accumulate(map(len, reply.tokens)))
-    count = ends.index(start + len(asked)) + 1 if start >= 0 and start + len(asked) in ends else reply.prompt_tokens
+    count = ends.index(start + len(text)) + 1 if start >= 0 and start + len(text) in ends else reply.prompt_tokens
     if not 0 < count <= len(reply.tokens):
         raise GarbledError(_SILENT)
     return count
 
 
 def top_answer(reply: Reply, labels: Sequence[str]) -> Answer:
-    """Log-probability of each label's first token, or the floor."""
+    """Log-probability of each label's first token; without one the floor: no more than any listed token has, and than is left."""
     if not reply.top:
         raise GarbledError(_SILENT)
-    found = [_first_token(reply.top, index, labels) for index in range(len(labels))]
-    listed = sum(value is not None for value in found)
+    scores = [_first_token(reply.top, index, labels) for index in range(len(labels))]
+    listed = sum(score is not None for score in scores)
     if not listed:
-        return fixed("no-label", len(labels))
-    floor = _floor(reply.top)
-    return Answer(tuple(floor if value is None else value for value in found), "scored" if listed == len(labels) else "one-label")
+        return equal_scores("no-label", len(labels))
+    left = 1 - math.fsum(math.exp(min(logprob, 0.0)) for _, logprob in reply.top)
+    floor = min(math.log(max(left, LEAST_MASS)), *(logprob for _, logprob in reply.top))
+    return Answer("scored" if listed == len(labels) else "one-label", tuple(floor if score is None else score for score in scores))
 
 
 def _first_token(top: Sequence[tuple[str, float]], index: int, labels: Sequence[str]) -> float | None:
@@ -97,28 +162,17 @@ def _first_token(top: Sequence[tuple[str, float]], index: int, labels: Sequence[
     others = [label.strip() for place, label in enumerate(labels) if place != index]
     fits = []
     for token, logprob in top:
-        text = _plain(token)
+        text = re.sub("^[▁Ġ]", " ", token)  # some servers show a blank as the vocabulary does
         if text.strip() and labels[index].strip().startswith(text.strip()) and not any(other.startswith(text.strip()) for other in others):
             fits.append((text == labels[index], len(text.strip()), logprob))
     return max(fits)[2] if fits else None
 
 
-def _plain(token: str) -> str:
-    """Some servers show a blank as the vocabulary does."""
-    return re.sub("^[▁Ġ]", " ", token)
-
-
-def _floor(top: Sequence[tuple[str, float]]) -> float:
-    """The most that a token may have that is not listed: no more than any listed one, and no more than is left."""
-    left = 1 - math.fsum(math.exp(min(logprob, 0.0)) for _, logprob in top)
-    return min(math.log(max(left, LEAST_MASS)), *(logprob for _, logprob in top))
-
-
 def parsed_answer(reply: Reply, labels: Sequence[str]) -> Answer:
     """The label that the text starts with, whatever its case and the marks around it."""
-    said = re.sub(r"^[\W_]+", "", reply.text).lower()
+    text = re.sub(r"^[\W_]+", "", reply.text).lower()
     for index, label in enumerate(labels):
         word = label.strip().lower()
-        if said.startswith(word) and not said[len(word) : len(word) + 1].isalnum():
-            return Answer(tuple(0.0 if place == index else -PARSED_GAP for place in range(len(labels))), "parsed")
-    return fixed("unparsed", len(labels))
+        if text.startswith(word) and not text[len(word) : len(word) + 1].isalnum():
+            return Answer("parsed", tuple(0.0 if place == index else -PARSED_GAP for place in range(len(labels))))
+    return equal_scores("unparsed", len(labels))

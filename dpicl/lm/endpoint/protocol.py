@@ -1,4 +1,4 @@
-"""What is sent to a server and what its replies mean; pure, no network.
+"""How one server is asked, what its replies hold, and what becomes of a prompt; pure, no network.
 
 Servers write log-probabilities in two ways: lists of their own (completions of OpenAI, vLLM)
 or one list `content` (every chat, and also completions of llama.cpp). Both are read.
@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Api = Literal["completions", "chat"]
-Mode = Literal["echo", "top-logprobs", "generated", "text", "bare-text"]
-"""How labels are scored, or how a text is asked for: with seed and stop strings, or without them."""
 PATHS: dict[Api, str] = {"completions": "/completions", "chat": "/chat/completions"}
 GENERATED_TOKENS = 8
 """How much of an answer is read where it has to be parsed."""
@@ -21,24 +19,44 @@ MOST_TOKENS = 1 << 32
 """No prompt and no answer has more; a server that counts more does not count."""
 _ROUNDING = 1e-3
 """A log-probability may be so far above 0 by what rounding does, and is taken as 0 then."""
+Outcome = Literal["scored", "one-label", "no-label", "parsed", "unparsed", "generated", "empty", "filtered", "refused", "rejected"]
+"""`scored`: every label; `one-label`: some, the others got the floor; `parsed`: from text.
+
+Where a text was wanted: `generated`: there is one; `empty`: the model wrote nothing.
+
+Fixed answers: `no-label`: none of them was listed; `unparsed`: text that starts with none;
+`filtered`: the server's content filter; `refused`: the model said so; `rejected`: status 4xx.
+"""
 
 
 class GarbledError(Exception):
-    """A reply that is not what was asked for; says in what way."""
+    """A reply that is not what was requested; says in what way."""
 
 
 @dataclass(frozen=True)
 class RequestMode:
-    """How one server is asked; `top` is the number of likeliest tokens that are asked for."""
+    """How one server is asked: for scores in one of the ways of `labels`, or for a text, `bare-text` without seed and stop strings.
+
+    `top` is the number of likeliest tokens that are requested.
+    """
 
     api: Api
-    mode: Mode
+    kind: Literal["echo", "top-logprobs", "generated", "text", "bare-text"]
     top: int = 0
 
     @property
     def label(self) -> str:
         """As manifests and messages name it: `completions echo`, `chat top-20 logprobs`."""
-        return f"{self.api} top-{self.top} logprobs" if self.mode == "top-logprobs" else f"{self.api} {self.mode}"
+        return f"{self.api} top-{self.top} logprobs" if self.kind == "top-logprobs" else f"{self.api} {self.kind}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a prompt got, and how: scores of its labels, in nats, or a text."""
+
+    outcome: Outcome
+    scores: tuple[float, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,16 +79,9 @@ class Reply:
     fingerprint: str
 
 
-def request_body(manner: RequestMode, model: str, text: str, labels: Sequence[str]) -> dict[str, Any]:
-    """The JSON of one request for scores; a chat is told the labels, because chat models like to explain."""
-    body: dict[str, Any] = {"model": model, "temperature": 0, "max_tokens": GENERATED_TOKENS if manner.mode == "generated" else 1}
-    if manner.api == "completions":
-        options = {"echo": {"echo": True, "logprobs": 1}, "top-logprobs": {"logprobs": manner.top}, "generated": {}}[manner.mode]
-        return {**body, "prompt": text, **options}
-    told = f"Answer with one word: {' or '.join(label.strip() for label in labels)}."
-    messages = [{"role": "system", "content": told}, {"role": "user", "content": text}]
-    options = {"logprobs": True, "top_logprobs": manner.top} if manner.mode == "top-logprobs" else {}
-    return {**body, "messages": messages, **options}
+def public_prompt(labels: Sequence[str]) -> str:
+    """A prompt of our own that every model can go on with."""
+    return "\n".join(f"Answer:{label}" for label in (*labels[::-1], ""))
 
 
 def read_reply(content: Any) -> Reply:
@@ -83,15 +94,17 @@ def read_reply(content: Any) -> Reply:
         choice = content["choices"][0]
         message = choice.get("message") or {}
         usage = content.get("usage") or {}
-        tokens, logprobs, tops = _logprobs(choice.get("logprobs") or {})
-        prompt_tokens, completion_tokens = (_token_count(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
+        tokens, logprobs, top = _logprobs(choice.get("logprobs") or {})
+        prompt_tokens, completion_tokens = (int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
+        if not (0 <= prompt_tokens <= MOST_TOKENS and 0 <= completion_tokens <= MOST_TOKENS):
+            raise ValueError
         return Reply(
             text=str(choice.get("text") or message.get("content") or ""),
             finish_reason=str(choice.get("finish_reason") or ""),
             refused=bool(message.get("refusal")),
             tokens=tokens,
             logprobs=logprobs,
-            top=tops,
+            top=top,
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
             model=str(content.get("model") or ""),
@@ -101,15 +114,15 @@ def read_reply(content: Any) -> Reply:
         raise GarbledError("the reply is not what the protocol says") from None
 
 
-def _logprobs(given: Any) -> tuple[tuple[str, ...], tuple[float | None, ...], tuple[tuple[str, float], ...]]:
+def _logprobs(written: Any) -> tuple[tuple[str, ...], tuple[float | None, ...], tuple[tuple[str, float], ...]]:
     """Tokens, their log-probabilities, and what was likely at the first position."""
-    if given.get("content"):
-        entries = given["content"]
+    if written.get("content"):
+        entries = written["content"]
         tokens, logprobs = [entry["token"] for entry in entries], [entry["logprob"] for entry in entries]
         likely = [(entry["token"], entry["logprob"]) for entry in entries[0].get("top_logprobs") or []]
     else:
-        tokens, logprobs = given.get("tokens") or [], given.get("token_logprobs") or []
-        first = (given.get("top_logprobs") or [None])[0] or {}
+        tokens, logprobs = written.get("tokens") or [], written.get("token_logprobs") or []
+        first = (written.get("top_logprobs") or [None])[0] or {}
         likely = list(first.items())
     if len(tokens) != len(logprobs):
         raise ValueError
@@ -123,10 +136,3 @@ def _logprob(value: Any) -> float:
     if not (math.isfinite(number) and number <= _ROUNDING):
         raise ValueError
     return min(number, 0.0)
-
-
-def _token_count(value: Any) -> int:
-    count = int(value)
-    if not 0 <= count <= MOST_TOKENS:
-        raise ValueError
-    return count

@@ -1,6 +1,6 @@
 """A `Scorer` and `TextGenerator` for one model behind an OpenAI-compatible server.
 
-What is asked is asked once: its answer is kept for as long as the process lives. Calls of
+Each request is sent once: its answer is kept for as long as the process lives. Calls of
 several threads take turns, each with up to `max_connections` requests at once.
 """
 
@@ -16,63 +16,62 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import asdict
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from dpicl.errors import ModelError
-from dpicl.lm.endpoint.asking import LabelRequester
 from dpicl.lm.endpoint.client import Client, Server, Usage
-from dpicl.lm.endpoint.labels import Answer, Outcome
-from dpicl.lm.endpoint.probe import Capabilities, probe, probe_text
-from dpicl.lm.endpoint.questioner import ask_all
-from dpicl.lm.endpoint.texts import Key as TextKey
-from dpicl.lm.endpoint.texts import Text, TextRequest, TextRequester, wishes
-from dpicl.lm.requests import CONTINUATIONS, ModelDescription, Progress, ScoreRequest
+from dpicl.lm.endpoint.labels import LabelRequest, LabelRequester
+from dpicl.lm.endpoint.probe import Capabilities, probe
+from dpicl.lm.endpoint.protocol import Answer, Outcome
+from dpicl.lm.endpoint.requester import R, Requester, T
+from dpicl.lm.endpoint.texts import PUBLIC_TEXT_REQUEST, TextRequest, TextRequester
+from dpicl.lm.requests import ModelDescription, Progress, prompt_digest
 from dpicl.lm.spec import ModelSpec, Wanted
 
 START = 8
 """Calls at once to begin with."""
-T = TypeVar("T")
-Key = tuple[bytes, tuple[str, ...]]
 
 
 class EndpointScorer:
     """One model of one server; opening it asks the server what it can do of what is wanted.
 
-    The other of scores and texts may be asked for too: whether the server can do it is found
-    out then.
+    The other of scores and texts may be requested too: whether the server can do it is probed then.
 
     Args:
         spec: an entry of kind endpoint; the key is read from the environment here.
         wanted: what it is opened for; the description says how the server is asked for that.
 
     Raises:
-        ModelError: the variable with the key is empty, or `probe` finds no way to ask.
+        ModelError: the variable with the key is empty, or `probe` finds no mode that does.
     """
 
     def __init__(self, spec: ModelSpec, *, wanted: Wanted = "scores") -> None:
+        key = os.environ.get(spec.key_env, "") if spec.key_env else ""
+        if spec.key_env and not (key and key.isascii() and key.isprintable()):
+            raise ModelError(
+                f"model {spec.name!r}: the variable {spec.key_env} holds no key; expected the server's key, in printable ASCII"
+            )
         self._spec, self._model = spec, str(spec.id)
-        self._server = Server(spec.name, str(spec.url).rstrip("/"), _key(spec), spec.max_connections, spec.deadline_seconds)
-        self._turn, self._start = Lock(), float(START)
-        self._answers: dict[Key, Answer] = {}
-        self._texts: dict[TextKey, Text] = {}
-        self._failed: dict[Key | TextKey, ModelError] = {}
-        """What gets no answer although others do, and why: it is not asked again."""
-        self._told: dict[bytes, list[Outcome]] = {}
+        self._server = Server(spec.name, str(spec.url).rstrip("/"), key, spec.max_connections, spec.deadline_seconds)
+        self._turn, self._start, self._usage = Lock(), float(START), Usage()
+        self._answers: dict[tuple[Any, ...], Answer] = {}
+        self._failed: dict[tuple[Any, ...], ModelError] = {}
+        """What gets no answer although others do, and why: it is not sent again."""
+        self._text_outcomes: dict[bytes, list[Outcome]] = {}
         """By prompt, how its texts came about in the last call that held it."""
-        self._spending = Usage()
-        self._found: dict[Wanted, Capabilities] = {}
+        self._capabilities: dict[Wanted, Capabilities] = {}
         can = self._can(wanted)
         self.description = ModelDescription(
             name=spec.name,
             kind=spec.kind,
             revision=can.fingerprint,
-            digest=hashlib.sha256(json.dumps([spec.url, spec.id, can.manner.label]).encode()).hexdigest(),
+            digest=hashlib.sha256(json.dumps([spec.url, spec.id, can.mode.label]).encode()).hexdigest(),
             trained=True,
             trust=spec.trust,
             note=can.note,
-            mode=can.manner.label,
+            mode=can.mode.label,
         )
 
     def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
@@ -85,26 +84,14 @@ class EndpointScorer:
                 context; answers so far are kept for the next call.
         """
         labels = tuple(continuations)
-        keys = [_key_of(prompt, labels) for prompt in prompts]
+        public, requests = LabelRequest.public(labels), [LabelRequest(prompt, labels) for prompt in prompts]
+
+        def requester(client: Client, can: Capabilities) -> LabelRequester:
+            return LabelRequester(client, self._model, can.mode, public, context=can.context)
+
         with self._turn:
-            known = self._answers.keys() | self._failed.keys()
-            missing = sorted({prompt for prompt, key in zip(prompts, keys, strict=True) if key not in known})
-            copies = Counter(prompts)
-            done = len(prompts) - sum(copies[prompt] for prompt in missing)
-
-            def keep(prompt: str, answer: Answer) -> None:
-                nonlocal done
-                self._answers[_key_of(prompt, labels)] = answer
-                done += copies[prompt]
-                if progress is not None:
-                    progress(done)
-
-            if missing:
-                failed = self._score_all(missing, labels, keep)
-                self._failed |= {_key_of(prompt, labels): problem for prompt, problem in failed.items()}
-            self._raise_first(keys)
-            scores = [self._answers[key].scores for key in keys]
-        return np.array(scores, dtype=np.float64).reshape(len(prompts), len(labels))
+            answers = self._answer("scores", requests, requester, progress)
+        return np.array([answer.scores for answer in answers], dtype=np.float64).reshape(len(prompts), len(labels))
 
     def generate(
         self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
@@ -117,101 +104,85 @@ class EndpointScorer:
         Raises:
             ModelError: as `score`, and if prompt and new tokens do not fit the context together.
         """
-        wanted = wishes(prompts, new_tokens=new_tokens, stop=stop, temperature=temperature, seed=seed)
-        with self._turn:
-            known = self._texts.keys() | self._failed.keys()
-            missing = sorted({wish for wish in wanted if wish.key not in known}, key=lambda wish: (wish.prompt, wish.seed or 0))
-            if missing:
-                self._failed |= {wish.key: problem for wish, problem in self._write_all(missing).items()}
-            self._raise_first([wish.key for wish in wanted])
-            told: dict[bytes, list[Outcome]] = {}
-            for wish in wanted:
-                told.setdefault(wish.digest, []).append(self._texts[wish.key].outcome)
-            self._told |= told
-            return [self._texts[wish.key].text for wish in wanted]
+        requests = [  # a sample's seed follows from its place, so that equal prompts get different ones
+            TextRequest(prompt, new_tokens, tuple(stop), float(temperature), seed + place if temperature else None)
+            for place, prompt in enumerate(prompts)
+        ]
 
-    def _raise_first(self, keys: Sequence[Key | TextKey]) -> None:
-        """A failure of one of these, the first in their order."""
+        def requester(client: Client, can: Capabilities) -> TextRequester:
+            return TextRequester(client, self._model, can.mode, PUBLIC_TEXT_REQUEST, context=can.context)
+
+        with self._turn:
+            answers = self._answer("text", requests, requester)
+            outcomes: dict[bytes, list[Outcome]] = {}
+            for prompt, answer in zip(prompts, answers, strict=True):
+                outcomes.setdefault(prompt_digest(prompt), []).append(answer.outcome)
+            self._text_outcomes |= outcomes
+        return [answer.text for answer in answers]
+
+    def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
+        """See `Tallying.tally`: prompts by outcome, and what was sent to the server since the last tally."""
+        labels = tuple(continuations)
+        with self._turn:
+            if labels:
+                outcomes = Counter(self._answers[LabelRequest(prompt, labels).key].outcome for prompt in prompts)
+            else:
+                outcomes = Counter(outcome for prompt in dict.fromkeys(prompts) for outcome in self._text_outcomes[prompt_digest(prompt)])
+            usage: dict[str, float] = asdict(self._usage)
+            self._usage = Usage()
+        if self._spec.price_per_million_tokens is not None:
+            usage["cost"] = (usage["prompt_tokens"] + usage["completion_tokens"]) * self._spec.price_per_million_tokens / 1e6
+        return {**{str(outcome): count for outcome, count in outcomes.items()}, **usage}
+
+    def _answer(
+        self,
+        wanted: Wanted,
+        requests: Sequence[R],
+        requester: Callable[[Client, Capabilities], Requester[R]],
+        progress: Progress | None = None,
+    ) -> list[Answer]:
+        """The answer to each request, in order; a failure of one of these is raised, the first in their order."""
+        copies = Counter(requests)
+        known = self._answers.keys() | self._failed.keys()
+        missing = sorted((request for request in copies if request.key not in known), key=lambda request: request.prompt)
+        done = len(requests) - sum(copies[request] for request in missing)
+
+        def keep(request: R, answer: Answer) -> None:
+            nonlocal done
+            self._answers[request.key] = answer
+            done += copies[request]
+            if progress is not None:
+                progress(done)
+
+        if missing:
+            can = self._can(wanted)
+            self._failed |= self._run(lambda client: requester(client, can).answer_all(missing, keep))
+        keys = [request.key for request in requests]
         for key in keys:
             if key in self._failed:
                 raise copy(self._failed[key])
-
-    def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
-        """See `Tallying.tally`: prompts by outcome, and what was asked of the server since the last tally."""
-        with self._turn:
-            counts = Counter(self._outcomes(prompts, tuple(continuations)))
-            spent: dict[str, float] = asdict(self._spending)
-            self._spending = Usage()
-        if self._spec.price_per_million_tokens is not None:
-            spent["cost"] = (spent["prompt_tokens"] + spent["completion_tokens"]) * self._spec.price_per_million_tokens / 1e6
-        return {**{str(outcome): count for outcome, count in counts.items()}, **spent}
-
-    def _outcomes(self, prompts: Sequence[str], labels: tuple[str, ...]) -> list[Outcome]:
-        """How the scores or, without labels, the texts of these prompts came about."""
-        if labels:
-            return [self._answers[_key_of(prompt, labels)].outcome for prompt in prompts]
-        return [outcome for prompt in dict.fromkeys(prompts) for outcome in self._told[ScoreRequest(prompt).digest]]
+        return [self._answers[key] for key in keys]
 
     def _can(self, wanted: Wanted) -> Capabilities:
-        """What the server can do, found out when it is first wanted."""
-        if wanted not in self._found:
-            self._found[wanted] = _finished(self._with_client(lambda client: self._probed(client, wanted)))
-        return self._found[wanted]
+        """What the server can do, probed when it is first wanted."""
+        if wanted not in self._capabilities:
+            fallback = self._spec.allow_fallback
+            self._capabilities[wanted] = self._run(lambda client: probe(client, self._model, wanted, self._spec.api, fallback=fallback))
+        return self._capabilities[wanted]
 
-    def _probed(self, client: Client, wanted: Wanted) -> Awaitable[Capabilities]:
-        if wanted == "text":
-            return probe_text(client, self._model, self._spec.api)
-        return probe(client, self._model, CONTINUATIONS, self._spec.api, fallback=self._spec.allow_fallback)
+    def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Work with connections that are closed after it, also where the caller's thread has an event loop of its own."""
 
-    def _score_all(self, prompts: Sequence[str], labels: tuple[str, ...], keep: Callable[[str, Answer], None]) -> dict[str, ModelError]:
-        can = self._can("scores")
+        async def connected() -> T:
+            async with Client(self._server, self._usage, self._start) as client:
+                try:
+                    return await work(client)
+                finally:
+                    self._start = client.limiter.limit  # how many calls the server bears is remembered
 
-        async def work(client: Client) -> dict[str, ModelError]:
-            asker = LabelRequester(client, self._model, can.manner, labels, context=can.context)
-            await asker.learn(prompts)
-            return await ask_all(asker, asker.answer, prompts, keep, at_once=self._server.max_connections)
-
-        found: dict[str, ModelError] = _finished(self._with_client(work))
-        return found
-
-    def _write_all(self, missing: Sequence[TextRequest]) -> dict[TextRequest, ModelError]:
-        can = self._can("text")
-
-        def keep(wish: TextRequest, text: Text) -> None:
-            self._texts[wish.key] = text
-
-        async def work(client: Client) -> dict[TextRequest, ModelError]:
-            asker = TextRequester(client, self._model, can.manner, context=can.context)
-            return await ask_all(asker, asker.answer, missing, keep, at_once=self._server.max_connections)
-
-        found: dict[TextRequest, ModelError] = _finished(self._with_client(work))
-        return found
-
-    async def _with_client(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Work with connections that are closed after it; how many calls the server bears is remembered."""
-        async with Client(self._server, self._spending, self._start) as client:
-            try:
-                return await work(client)
-            finally:
-                self._start = client.gate.limit
-
-
-def _finished(work: Any) -> Any:
-    """The result of a coroutine, also where the caller's thread has an event loop of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
-
-
-def _key(spec: ModelSpec) -> str:
-    key = os.environ.get(spec.key_env, "") if spec.key_env else ""
-    if spec.key_env and not (key and key.isascii() and key.isprintable()):
-        raise ModelError(f"model {spec.name!r}: the variable {spec.key_env} holds no key; expected the server's key, in printable ASCII")
-    return key
-
-
-def _key_of(prompt: str, labels: tuple[str, ...]) -> Key:
-    return ScoreRequest(prompt).digest, labels
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(connected())
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, connected()).result()

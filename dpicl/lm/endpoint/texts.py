@@ -1,6 +1,5 @@
-"""Asking for the text that follows one prompt.
+"""The text that follows a prompt: what is requested, and what a reply says.
 
-A *wish* is one text with everything that it depends on, so that equal wishes are asked once.
 What a server cannot do by itself is made up for here: the text is cut at its first stop string
 whether or not the server knows them, and a chat's answer loses the blanks before it.
 
@@ -15,16 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpicl.errors import TooLongError
-from dpicl.lm.endpoint.labels import Outcome
-from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Api, GarbledError, Reply, RequestMode
-from dpicl.lm.endpoint.questioner import Requester, public_prompt
-from dpicl.lm.requests import CONTINUATIONS, ScoreRequest, before_stop
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, Api, GarbledError, Outcome, Reply, RequestMode, public_prompt
+from dpicl.lm.endpoint.requester import Requester
+from dpicl.lm.requests import CONTINUATIONS, before_stop, prompt_digest
 
 MOST_STOPS = 4
 """More stop strings than this are refused by some servers."""
 _BROKEN_OFF = {"abort", "error"}
 """How vLLM and OpenRouter end a text that the server itself did not finish."""
-Key = tuple[bytes, int, tuple[str, ...], float, int | None]
 
 
 @dataclass(frozen=True)
@@ -38,68 +35,49 @@ class TextRequest:
     seed: int | None = None
 
     @property
-    def digest(self) -> bytes:
-        """The prompt's identity where it must not be stored."""
-        return ScoreRequest(self.prompt).digest
-
-    @property
-    def key(self) -> Key:
-        """The wish's identity, without its prompt."""
-        return self.digest, self.new_tokens, self.stop, self.temperature, self.seed
+    def key(self) -> tuple[Any, ...]:
+        """The request's identity, without its prompt."""
+        return prompt_digest(self.prompt), self.new_tokens, self.stop, self.temperature, self.seed
 
 
-def wishes(prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str], temperature: float, seed: int) -> list[TextRequest]:
-    """One for each place; samples get a seed by their place, so that equal prompts get different ones."""
-    return [
-        TextRequest(prompt, new_tokens, tuple(stop), float(temperature), seed + place if temperature else None)
-        for place, prompt in enumerate(prompts)
-    ]
-
-
-@dataclass(frozen=True)
-class Text:
-    """What a prompt got, and how: `generated`, `empty`, or without an answer an empty text."""
-
-    text: str
-    outcome: Outcome
+PUBLIC_TEXT_REQUEST = TextRequest(public_prompt(CONTINUATIONS), GENERATED_TOKENS, stop=("Answer:",), seed=0)
+"""A request of no private content that needs everything a server may be asked for."""
 
 
 @dataclass
-class TextRequester(Requester):
+class TextRequester(Requester[TextRequest]):
     """One model, asked for texts."""
 
-    async def answer(self, wish: TextRequest) -> Text:
-        """The text, or an empty one where the prompt's content gets no answer; for errors see `answered`."""
-        return await self.answered(
-            wish.prompt, self.ask(text_body(self.manner, self.model, wish), lambda reply: self._text(reply, wish)), lambda no: Text("", no)
-        )
+    async def attempt(self, request: TextRequest) -> Answer:
+        """See `Requester.attempt`."""
 
-    async def question(self) -> None:
-        """See `Requester.question`."""
-        asked = TextRequest(public_prompt(CONTINUATIONS), GENERATED_TOKENS)
-        await self.ask(text_body(self.manner, self.model, asked), lambda reply: self._text(reply, asked))
+        def read(reply: Reply) -> Answer:
+            if self.context is not None and reply.prompt_tokens + request.new_tokens > self.context:
+                raise TooLongError(
+                    f"model {self.client.server.name!r}: a prompt and {request.new_tokens} new tokens do not fit its context "
+                    f"of {self.context} tokens together"
+                )
+            return read_text(reply, self.mode.api, request.stop)
 
-    def _text(self, reply: Reply, wish: TextRequest) -> Text:
-        if self.context is not None and reply.prompt_tokens + wish.new_tokens > self.context:
-            raise TooLongError(
-                f"model {self.client.server.name!r}: a prompt and {wish.new_tokens} new tokens do not fit its context "
-                f"of {self.context} tokens together"
-            )
-        return read_text(reply, self.manner.api, wish.stop)
+        return await self.send(text_body(self.mode, request), read)
+
+    def fixed(self, request: TextRequest, outcome: Outcome) -> Answer:
+        """See `Requester.fixed`: an empty text."""
+        return Answer(outcome)
 
 
-def text_body(manner: RequestMode, model: str, wish: TextRequest) -> dict[str, Any]:
+def text_body(mode: RequestMode, request: TextRequest) -> dict[str, Any]:
     """The JSON of one request; a chat is told the prompt alone."""
-    body: dict[str, Any] = {"model": model, "temperature": wish.temperature, "max_tokens": wish.new_tokens}
-    body |= {"prompt": wish.prompt} if manner.api == "completions" else {"messages": [{"role": "user", "content": wish.prompt}]}
-    if manner.mode == "bare-text":
+    body: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.new_tokens}
+    body |= {"prompt": request.prompt} if mode.api == "completions" else {"messages": [{"role": "user", "content": request.prompt}]}
+    if mode.kind == "bare-text":
         return body
     # a stop string of blanks would end a chat's answer at the blanks before it, which do not count
-    stop = [mark for mark in wish.stop if manner.api == "completions" or mark.strip()][:MOST_STOPS]
-    return {**body, **({"stop": stop} if stop else {}), **({} if wish.seed is None else {"seed": wish.seed})}
+    stop = [mark for mark in request.stop if mode.api == "completions" or mark.strip()][:MOST_STOPS]
+    return {**body, **({"stop": stop} if stop else {}), **({} if request.seed is None else {"seed": request.seed})}
 
 
-def read_text(reply: Reply, api: Api, stop: Sequence[str]) -> Text:
+def read_text(reply: Reply, api: Api, stop: Sequence[str]) -> Answer:
     """The text up to its first stop string.
 
     Raises:
@@ -108,4 +86,4 @@ def read_text(reply: Reply, api: Api, stop: Sequence[str]) -> Text:
     if reply.finish_reason in _BROKEN_OFF or not (reply.text or reply.finish_reason):
         raise GarbledError("the reply holds no whole text")
     text = before_stop(reply.text.lstrip() if api == "chat" else reply.text, stop)
-    return Text(text, "generated" if text else "empty")
+    return Answer("generated" if text else "empty", text=text)

@@ -19,13 +19,13 @@ Tokens = tuple[int, ...]
 class Row:
     """One sequence to read, and what it predicts.
 
-    `asked` has, for every position whose prediction is needed, pairs of a continuation's
+    `predicted` has, for every position whose prediction is needed, pairs of a continuation's
     index and the token that it puts next.
     """
 
     prompt: int
     tokens: Tokens
-    asked: Mapping[int, tuple[tuple[int, int], ...]]
+    predicted: Mapping[int, tuple[tuple[int, int], ...]]
 
 
 def rows_of(prompt: int, prompt_tokens: Tokens, continuations: Sequence[Tokens]) -> list[Row]:

@@ -42,19 +42,19 @@ class SentenceEmbedder:
         """
         with _one_at_a_time:
             points = self._model.encode(list(texts), batch_size=_AT_ONCE, normalize_embeddings=True, show_progress_bar=False)
-        said = np.array([bool(text.strip()) for text in texts])
-        return np.asarray(points, dtype=np.float64).reshape(len(texts), -1) * said[:, np.newaxis]
+        has_content = np.array([bool(text.strip()) for text in texts])
+        return np.asarray(points, dtype=np.float64).reshape(len(texts), -1) * has_content[:, np.newaxis]
 
     @cached_property
     def _model(self) -> Any:
-        found = find_spec(PACKAGE)
+        package = find_spec(PACKAGE)
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError:
-            found = None
-        if found is None or found.origin is None:
+            package = None
+        if package is None or package.origin is None:
             raise ModelError("comparing texts needs a sentence model; type `pip install 'dpicl[local]'`")
-        return SentenceTransformer(str(Path(found.origin).parent / "model"), local_files_only=True)
+        return SentenceTransformer(str(Path(package.origin).parent / "model"), local_files_only=True)
 
 
 class HashEmbedder:
@@ -62,14 +62,12 @@ class HashEmbedder:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `Embedder.embed`; four dimensions."""
-        return np.array([_point(text) for text in texts]).reshape(len(texts), 4)
-
-
-def _point(text: str) -> np.ndarray:
-    if not text.strip():
-        return np.zeros(4)
-    point = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype=np.int64).astype(np.float64)
-    return point / np.linalg.norm(point)
+        points = np.zeros((len(texts), 4))
+        for index, text in enumerate(texts):
+            if text.strip():
+                point = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype=np.int64).astype(np.float64)
+                points[index] = point / np.linalg.norm(point)
+        return points
 
 
 @cache

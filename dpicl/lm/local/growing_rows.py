@@ -1,8 +1,8 @@
-"""Reading rows that grow by a token at a time: keys and values of what was read before are kept.
+"""Voters that stay for a whole text: rows that grow by a token at a time, with keys and values of what was read before kept.
 
 Rows are read in chunks, padded on the left to the same width; each later step appends as many
 tokens to every row of a chunk. A chunk whose rows did not grow alike is read anew, and rows that
-are not asked for any more leave it.
+are not needed any more leave it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from dpicl.lm.local.batching import Tokens, pad_left, plan_batches
 from dpicl.lm.local.oom_retry import run_with_oom_retry
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.preallocated_cache import ROOM, PreallocatedCacheLayer
-from dpicl.lm.local.vote_reader import FreshRows, Key, Reader, Rows
+from dpicl.lm.local.vote_reader import FreshRows, Key, LastLogits, Reader, Rows, count_votes
+from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
 
 BUDGETS = 4
 """Token budgets in a chunk: a step reads one token of each row, and few rows leave a machine idle."""
 CPU_BYTES = 4 << 30
-"""Most that caches may take of a CPU's memory, whose end a process does not live to see; a GPU says so."""
+"""Most that caches may take of a CPU's memory, whose end a process does not live to see; a GPU reports it."""
 _PROBE = ((1, 2, 3, 4, 5, 6, 7), (3, 4, 5, 2, 1))
 _PROBED = (5, 3)
 """What is read of these rows at first; every vocabulary has these tokens."""
@@ -32,7 +33,7 @@ _PROBED = (5, 3)
 
 @dataclass
 class _Chunk:
-    """Rows that are read together, how much of each was read, and what the model remembers of it."""
+    """Rows that are read together, how much of each was read, and the cache of it."""
 
     keys: list[Key]
     lengths: np.ndarray
@@ -44,14 +45,10 @@ class _Chunk:
         """Logits after these further tokens of each row, shape (rows, vocabulary); as many of each, but for the first time."""
         padded = pad_left(new)
         held = np.arange(self.width) >= self.width - self.lengths[:, np.newaxis]
-
-        def there(array: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(array).to(reader.device)
-
         logits = reader.model(
-            input_ids=there(padded.tokens),
-            attention_mask=there(np.concatenate([held.astype(np.int64), padded.mask], axis=1)),
-            position_ids=there(padded.positions + self.lengths[:, np.newaxis]),
+            input_ids=torch.as_tensor(padded.tokens, device=reader.device),
+            attention_mask=torch.as_tensor(np.concatenate([held.astype(np.int64), padded.mask], axis=1), device=reader.device),
+            position_ids=torch.as_tensor(padded.positions + self.lengths[:, np.newaxis], device=reader.device),
             past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=1,
@@ -67,11 +64,6 @@ class _Chunk:
             self.keys, self.lengths = [self.keys[line] for line in lines], self.lengths[lines]
             self.cache.batch_select_indices(torch.tensor(lines))
 
-    @property
-    def size(self) -> int:
-        """Columns of all rows."""
-        return len(self.keys) * (self.width + ROOM)
-
 
 class GrowingRows:
     """Reads rows of which most were read before, but for their last token.
@@ -82,7 +74,7 @@ class GrowingRows:
 
     def __init__(self, reader: Reader, token_bytes: int) -> None:
         self._reader, self._chunks = reader, list[_Chunk]()
-        self._most = CPU_BYTES // token_bytes if reader.device.type == "cpu" else None
+        self._most_columns = CPU_BYTES // token_bytes if reader.device.type == "cpu" else None
 
     def after(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
         """See `LastLogits.after`; a row that was read before begins with what was read of it.
@@ -92,25 +84,19 @@ class GrowingRows:
         """
         waiting = dict(rows)
         for chunk in list(self._chunks):
-            logits = self._grown(chunk, rows)
-            if logits is None:
+            lines = [line for line, key in enumerate(chunk.keys) if key in rows]
+            new = [rows[chunk.keys[line]][chunk.lengths[line] :] for line in lines]
+            if len({len(tokens) for tokens in new}) != 1 or not new[0]:  # they did not grow alike, or are all gone
                 self._chunks.remove(chunk)
                 continue
+            chunk.keep(lines)
+            logits = next(run_with_oom_retry([chunk], lambda _, chunk=chunk, new=new: chunk.read(self._reader, new)))  # type: ignore[misc]
             for key in chunk.keys:
                 del waiting[key]
             yield chunk.keys, logits
-        yield from self._begun(waiting)
+        yield from self._begin(waiting)
 
-    def _grown(self, chunk: _Chunk, rows: Rows) -> torch.Tensor | None:
-        """Logits after the chunk's rows, or None if they did not grow alike or are all gone."""
-        lines = [line for line, key in enumerate(chunk.keys) if key in rows]
-        new = [rows[chunk.keys[line]][chunk.lengths[line] :] for line in lines]
-        if len({len(tokens) for tokens in new}) != 1 or not new[0]:
-            return None
-        chunk.keep(lines)
-        return next(run_with_oom_retry([chunk], lambda _: chunk.read(self._reader, new)))
-
-    def _begun(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    def _begin(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
         """Rows from their beginning: they are kept as long as there is room."""
         keys = sorted(rows, key=lambda key: (rows[key], key))
 
@@ -120,7 +106,10 @@ class GrowingRows:
 
         left: list[Key] = []
         for batch in plan_batches([len(rows[key]) for key in keys], BUDGETS * self._reader.token_budget):
-            if not self._has_room(len(batch) * (len(rows[keys[batch[0]]]) + ROOM)):
+            columns = len(batch) * (len(rows[keys[batch[0]]]) + ROOM) + sum(
+                len(chunk.keys) * (chunk.width + ROOM) for chunk in self._chunks
+            )
+            if self._most_columns is not None and columns > self._most_columns:
                 left += [keys[line] for line in batch]
                 continue
             for chunk, logits in run_with_oom_retry(batch, begin):
@@ -128,12 +117,9 @@ class GrowingRows:
                 yield chunk.keys, logits
         yield from FreshRows(self._reader).after({key: rows[key] for key in left})
 
-    def _has_room(self, size: int) -> bool:
-        return self._most is None or size + sum(chunk.size for chunk in self._chunks) <= self._most
-
 
 def token_bytes(reader: Reader) -> int | None:
-    """Bytes that the cache takes for one token, or None if this model cannot be read in steps: a small probe tells."""
+    """Bytes that the cache takes for one token, or None if this model cannot be read in steps: a small probe decides."""
     chunk = _Chunk([(0, 0), (0, 1)], np.zeros(2, dtype=np.int64))
     try:
         chunk.read(reader, [row[:length] for row, length in zip(_PROBE, _PROBED, strict=True)])
@@ -148,3 +134,26 @@ def token_bytes(reader: Reader) -> int | None:
         if not torch.allclose(whole.float(), logits[[row for row, _ in places]].float(), rtol=tolerance, atol=tolerance):
             return None
     return size
+
+
+class CachedSession:
+    """A `VotingSession` that keeps what was read, and reads everything again where that fails, for memory or another reason."""
+
+    def __init__(self, reader: Reader, requests: Sequence[VoteRequest], rule: VoteRule) -> None:
+        self._reader, self._rule, self._requests = reader, rule, OpenRequests(requests)
+        size = token_bytes(reader)
+        self._cached: tuple[LastLogits, LastLogits] | None = (
+            None if size is None else (GrowingRows(reader, size), GrowingRows(reader, size))
+        )
+
+    def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
+        """See `VotingSession.vote`."""
+        self._requests.append(written)
+        if self._cached is not None:
+            try:
+                votes = count_votes(self._reader, self._requests.open, self._rule, *self._cached)
+                return self._requests.in_order(votes)
+            except Exception:  # noqa: BLE001 - of memory, of a model that cannot be read so, or one that comes again below
+                self._cached = None
+        fresh = FreshRows(self._reader)
+        return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule, fresh, fresh))

@@ -1,4 +1,4 @@
-"""Loading a language model in the usual transformers layout, and what its tokenizer says of its tokens.
+"""Loading a language model in the usual transformers layout, and special tokens of its tokenizer.
 
 No code from a model's folder is run, and no pickled weights are read.
 """
@@ -79,8 +79,8 @@ def known_tokens(tokenizer: Any) -> list[int]:
 
 def ending_tokens(tokenizer: Any, model: Any) -> frozenset[int]:
     """The model's own ends, all tokens that hold a line break, and " END" where it is one token after a text."""
-    told = model.generation_config.eos_token_id
-    own = [tokenizer.eos_token_id, *(told if isinstance(told, list) else [told])]
+    ends = model.generation_config.eos_token_id
+    own = [tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])]
     known = known_tokens(tokenizer)
     breaks = [token for token, text in zip(known, tokenizer.batch_decode([[token] for token in known]), strict=True) if "\n" in text]
     before, whole = (tokenizer(text, add_special_tokens=False).input_ids for text in (":", ": END"))

@@ -61,26 +61,23 @@ def _fetch(hub_id: str, revision: str | None) -> Path:
     raise kind(f"model {hub_id!r} {advice}, or give the folder of a local copy")
 
 
-def _sample(path: Path) -> bytes:
-    """A megabyte and 64 blocks of a file: any training moves them all."""
-    with path.open("rb") as file:
-        found = [file.read(_SAMPLED_HEAD)]
-        for place in range(_SAMPLED_BLOCKS):
-            file.seek(path.stat().st_size * place // _SAMPLED_BLOCKS)
-            found.append(file.read(_SAMPLED_BYTES))
-    return b"".join(found)
-
-
 def model_digest(folder: Path, revision: str) -> str:
     """sha256 over the revision and the model's files, as hexadecimal text.
 
     Content counts for all files of a model below 64 MiB; of a larger one's weights, whose
-    reading would take minutes, name and size and a sample: the beginning and blocks at even distances.
+    reading would take minutes, name and size and a sample: a megabyte and 64 blocks at even distances, all of which any training moves.
     """
     files = sorted(path for path in folder.iterdir() if path.suffix in _DIGESTED)
     whole = sum(path.stat().st_size for path in files) < _DIGEST_CONTENT_BYTES
     digest = hashlib.sha256(revision.encode())
     for path in files:
         digest.update(f"\n{path.name} {path.stat().st_size}\n".encode())
-        digest.update(path.read_bytes() if whole or path.suffix == ".json" else _sample(path))
+        if whole or path.suffix == ".json":
+            digest.update(path.read_bytes())
+            continue
+        with path.open("rb") as file:
+            digest.update(file.read(_SAMPLED_HEAD))
+            for block in range(_SAMPLED_BLOCKS):
+                file.seek(path.stat().st_size * block // _SAMPLED_BLOCKS)
+                digest.update(file.read(_SAMPLED_BYTES))
     return digest.hexdigest()

@@ -25,26 +25,16 @@ def run_with_oom_retry(items: Sequence[Item], attempt: Callable[[Sequence[Item]]
         piece = waiting.pop()
         try:
             result = attempt(piece)
-        except RuntimeError as error:  # torch.OutOfMemoryError is one
-            if not _is_out_of_memory(error):
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in _OUT_OF_MEMORY):
                 raise
-            failed = True
         else:
-            failed = False
             yield result
-        if failed:  # here, because the error would keep the failed attempt's tensors alive
-            waiting += _halves(piece)
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in _OUT_OF_MEMORY)
-
-
-def _halves(piece: Sequence[Item]) -> list[Sequence[Item]]:
-    """The later half first: the caller takes from the end."""
-    if len(piece) == 1:
-        raise ModelError("memory does not suffice for one prompt; expected a smaller model, dtype bfloat16 or shorter prompts")
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    middle = len(piece) // 2
-    return [piece[middle:], piece[:middle]]
+            continue
+        # not in the handler: the error would keep the failed attempt's tensors alive
+        if len(piece) == 1:
+            raise ModelError("memory does not suffice for one prompt; expected a smaller model, dtype bfloat16 or shorter prompts")
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        middle = len(piece) // 2
+        waiting += [piece[middle:], piece[:middle]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from dpicl.lm.local.batching import Tokens, pad_left, plan_batches
@@ -26,27 +25,21 @@ def read_padded(
     Raises:
         ModelError: memory does not suffice for one row.
     """
+
+    @torch.inference_mode()
+    def read(batch: Sequence[int]) -> tuple[Places, torch.Tensor]:
+        padded = pad_left([rows[row] for row in batch])
+        places = [(row, position) for row in batch for position in wanted[row]]
+        lines = [line for line, row in enumerate(batch) for _ in wanted[row]]
+        from_end = [position - len(rows[row]) for row, position in places]
+        logits = model(
+            input_ids=torch.as_tensor(padded.tokens, device=device),
+            attention_mask=torch.as_tensor(padded.mask, device=device),
+            position_ids=torch.as_tensor(padded.positions, device=device),
+            logits_to_keep=-min(from_end, default=-1),
+            use_cache=False,
+        ).logits
+        return places, logits[lines, from_end]
+
     for batch in plan_batches([len(row) for row in rows], token_budget):
-        yield from run_with_oom_retry(batch, lambda piece: _read(model, piece, rows, wanted, device))
-
-
-@torch.inference_mode()
-def _read(
-    model: Any, batch: Sequence[int], rows: Sequence[Tokens], wanted: Sequence[Sequence[int]], device: torch.device
-) -> tuple[Places, torch.Tensor]:
-    padded = pad_left([rows[row] for row in batch])
-    places = [(row, position) for row in batch for position in wanted[row]]
-    lines = [line for line, row in enumerate(batch) for _ in wanted[row]]
-    back = [position - len(rows[row]) for row, position in places]
-
-    def there(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array).to(device)
-
-    logits = model(
-        input_ids=there(padded.tokens),
-        attention_mask=there(padded.mask),
-        position_ids=there(padded.positions),
-        logits_to_keep=-min(back, default=-1),
-        use_cache=False,
-    ).logits
-    return places, logits[lines, back]
+        yield from run_with_oom_retry(batch, read)

@@ -1,4 +1,4 @@
-"""A cache of keys and values that grows into room that it keeps, so that a step copies only what is new."""
+"""A cache of keys and values that grows into columns that it has allocated, so that a step copies only what is new."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ class PreallocatedCacheLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         new = (key_states, value_states)
         if not self.is_initialized:
             self.lazy_initialization(*new)
-            self._stores = [_empty(states, 0) for states in new]
+            self._stores = [states[:, :, :0] for states in new]
         start = self.get_seq_length()
         stop = start + key_states.shape[2]
         if stop > self._stores[0].shape[2]:
-            self._stores = [_widened(store, start, stop + ROOM) for store in self._stores]
+            for index, store in enumerate(self._stores):
+                wider = store.new_empty((*store.shape[:2], stop + ROOM, store.shape[3]))
+                wider[:, :, :start] = store[:, :, :start]
+                self._stores[index] = wider
         for store, states in zip(self._stores, new, strict=True):
             store[:, :, start:stop] = states
         self.keys, self.values = (store[:, :, :stop] for store in self._stores)
@@ -44,13 +47,3 @@ class PreallocatedCacheLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     def column_bytes(self) -> int:
         """Of one column of one row."""
         return sum(store[:1, :, :1].nbytes for store in self._stores)
-
-
-def _empty(states: torch.Tensor, columns: int) -> torch.Tensor:
-    return states.new_empty((*states.shape[:2], columns, states.shape[3]))
-
-
-def _widened(store: torch.Tensor, used: int, columns: int) -> torch.Tensor:
-    wider = _empty(store, columns)
-    wider[:, :, :used] = store[:, :, :used]
-    return wider

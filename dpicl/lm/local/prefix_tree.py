@@ -7,7 +7,7 @@ by so few, or are so short, that they save next to nothing are read again by eac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -47,11 +47,11 @@ class PrefixTree:
 
     def path(self, index: int) -> tuple[int, ...]:
         """A segment's ancestors, from the start of the row, and itself."""
-        found = []
+        ancestors = []
         while index != ROOT:
-            found.append(index)
+            ancestors.append(index)
             index = self.segments[index].parent
-        return tuple(reversed(found))
+        return tuple(reversed(ancestors))
 
     def holder(self, row: int, position: int) -> int:
         """The segment that holds one position of a row."""
@@ -66,14 +66,20 @@ def grow_tree(rows: Sequence[Tokens], *, least_saving: int) -> PrefixTree:
     """
     order = sorted(range(len(rows)), key=lambda row: rows[row])
     arrays = [np.asarray(rows[row], dtype=np.int64) for row in order]
-    common = [_common(one, other) for one, other in pairwise(arrays)]
+    common = []  # length of the beginning that neighbours in sorted order have in common
+    for one, other in pairwise(arrays):
+        length = min(len(one), len(other))
+        differing = np.flatnonzero(one[:length] != other[:length])
+        common.append(int(differing[0]) if len(differing) else length)
     segments: list[Segment] = []
     leaves = [ROOT] * len(rows)
     waiting = [(0, len(rows), 0, ROOT)] if rows else []
     while waiting:
         low, high, depth, parent = waiting.pop()
         shared = min(common[low : high - 1], default=len(arrays[low]))
-        groups = list(_groups(common, low, high, shared))
+        # groups agree on more than `shared` tokens, or are equal and end there
+        cuts = [low, *(place + 1 for place in range(low, high - 1) if common[place] == shared), high]
+        groups = list(pairwise(cuts))
         ends_here = len(arrays[low]) == shared
         if len(groups) == 1 or (len(groups) - 1) * (shared - depth) >= least_saving:
             if shared > depth:
@@ -86,23 +92,6 @@ def grow_tree(rows: Sequence[Tokens], *, least_saving: int) -> PrefixTree:
             depth = shared
         waiting += [(*group, depth, parent) for group in reversed(groups)]
     return PrefixTree(tuple(segments), tuple(leaves))
-
-
-def _common(one: np.ndarray, other: np.ndarray) -> int:
-    """Length of the common beginning."""
-    length = min(len(one), len(other))
-    differing = np.flatnonzero(one[:length] != other[:length])
-    return int(differing[0]) if len(differing) else length
-
-
-def _groups(common: Sequence[int], low: int, high: int, shared: int) -> Iterator[tuple[int, int]]:
-    """Neighbours in sorted order that agree on more than `shared` tokens, or are equal and end there."""
-    start = low
-    for place in range(low, high - 1):
-        if common[place] == shared:
-            yield start, place + 1
-            start = place + 1
-    yield start, high
 
 
 def plan_batches(tree: PrefixTree, *, token_budget: int, trunk: int) -> list[list[int]]:

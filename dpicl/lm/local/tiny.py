@@ -14,8 +14,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,33 +54,25 @@ def build_tiny_model(folder: Path, corpus: Sequence[str]) -> Path:
         The model's own folder in the usual transformers layout. It appears complete or
         not at all, also when two processes build it at once.
     """
-    home = folder / f"tiny-{_corpus_digest(corpus)[:12]}"
+    digest = hashlib.sha256(json.dumps([RECIPE, *corpus]).encode()).hexdigest()
+    home = folder / f"tiny-{digest[:12]}"
     if _is_complete(home):
         return home
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".tiny-") as scratch:
         draft = Path(scratch) / "model"
         _write_model(draft, _train_tokenizer(corpus))
-        with _alone(folder):
+        lock = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(
+                lock, fcntl.LOCK_EX
+            )  # one builder at a time, also of several processes: none removes what another has just put there
             if not _is_complete(home):
                 shutil.rmtree(home, ignore_errors=True)
                 os.rename(draft, home)
+        finally:
+            os.close(lock)
     return home
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One builder at a time, also of several processes: nobody removes what another has just put there."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _corpus_digest(corpus: Sequence[str]) -> str:
-    return hashlib.sha256(json.dumps([RECIPE, *corpus]).encode()).hexdigest()
 
 
 def _is_complete(home: Path) -> bool:
@@ -89,6 +80,10 @@ def _is_complete(home: Path) -> bool:
 
 
 def _train_tokenizer(corpus: Sequence[str]) -> PreTrainedTokenizerFast:
+    """The answers stand in the training text more often than any pair of letters can occur in the corpus.
+
+    Byte-pair training merges the most frequent pair first, so the answers are whole tokens before anything else is merged.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -98,7 +93,8 @@ def _train_tokenizer(corpus: Sequence[str]) -> PreTrainedTokenizerFast:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_with_answers(corpus), trainer)
+    frequency = 1 + sum(len(text.encode()) for text in corpus)
+    tokenizer.train_from_iterator([*corpus, "".join(ANSWERS) * frequency], trainer)
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
     for answer in ANSWERS:
         if len(tokenizer.encode(answer, add_special_tokens=False).ids) != 1:
@@ -107,18 +103,8 @@ def _train_tokenizer(corpus: Sequence[str]) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options)  # type: ignore[no-untyped-call]
 
 
-def _with_answers(corpus: Sequence[str]) -> Iterator[str]:
-    """The corpus, and the answers more often than any pair of letters can occur in it.
-
-    Byte-pair training merges the most frequent pair first, so the answers are whole
-    tokens before anything else is merged.
-    """
-    yield from corpus
-    frequency = 1 + sum(len(text.encode()) for text in corpus)
-    yield "".join(ANSWERS) * frequency
-
-
 def _write_model(draft: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Random weights, drawn in the order of their names."""
     config = LlamaConfig(
         **_SHAPE,
         vocab_size=len(tokenizer),
@@ -129,13 +115,6 @@ def _write_model(draft: Path, tokenizer: PreTrainedTokenizerFast) -> None:
         dtype="float32",
         **_UNTRAINED,
     )
-    config.save_pretrained(draft)
-    tokenizer.save_pretrained(draft)
-    save_file(_weights(config), draft / "model.safetensors", metadata={"format": "pt"})
-
-
-def _weights(config: Any) -> dict[str, torch.Tensor]:
-    """Random weights, drawn in the order of their names."""
     with torch.device("meta"):
         shapes = {name: weight.shape for name, weight in LlamaForCausalLM(config).state_dict().items()}
     generator = stream(RECIPE, "tiny-model", "weights", "0").generator()
@@ -146,4 +125,6 @@ def _weights(config: Any) -> dict[str, torch.Tensor]:
             continue
         scale = np.float32(_GAIN / math.sqrt(shape[1]))
         weights[name] = torch.from_numpy(generator.standard_normal(shape, dtype=np.float32) * scale)
-    return weights
+    config.save_pretrained(draft)
+    tokenizer.save_pretrained(draft)
+    save_file(weights, draft / "model.safetensors", metadata={"format": "pt"})

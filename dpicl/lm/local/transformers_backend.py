@@ -21,6 +21,7 @@ import torch
 from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.local.batching import Row, Tokens, rows_of
 from dpicl.lm.local.generation import generate
+from dpicl.lm.local.growing_rows import CachedSession
 from dpicl.lm.local.loading import choose_device, ending_tokens, known_tokens, leading_tokens, load
 from dpicl.lm.local.model_files import Dtype, find_model_files, is_model_folder, model_digest
 from dpicl.lm.local.padded_reader import Places, read_padded
@@ -29,7 +30,6 @@ from dpicl.lm.local.tree_attention import NAME, NotShareable
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import FreshRows, Reader, count_votes
 from dpicl.lm.requests import ModelDescription, Progress, Trust
-from dpicl.lm.votes.vote_session import CachedSession
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, VotingSession, check_sums
 
 _TOKEN_BUDGET = {"cpu": 4096, "cuda": 16384}
@@ -79,11 +79,18 @@ class TransformersScorer:
                 if attention:  # some models attend in their own way only
                     continue
                 raise
-            self._move_to_device()
-            self.shares = bool(attention) and self._can_share()
+            try:
+                self._model.to(self._device)
+            except torch.OutOfMemoryError:
+                raise ModelError(
+                    f"model {self._name!r} does not fit on {self._device}; expected dtype bfloat16 or a smaller model"
+                ) from None
+            self._limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
+            self.shares = bool(attention) and _can_share(self._model, self._device)
             if self.shares:
                 break
         self.leading: Tokens = leading_tokens(self._tokenizer)
+        self._known = torch.tensor(known_tokens(self._tokenizer), device=self._device)
         self._vocabulary = int(self._model.get_input_embeddings().weight.shape[0])  # a token from here on would end a GPU's work for good
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
@@ -106,31 +113,28 @@ class TransformersScorer:
         place = {prompt: index for index, prompt in enumerate(unique)}
         order = np.array([place[prompt] for prompt in prompts], dtype=np.int64)
         rows = self._rows(unique, continuations)
-        self._check_rows(list({row.prompt: row.tokens for row in sorted(rows, key=lambda row: len(row.tokens))}.values()))
+        longest = {row.prompt: row.tokens for row in sorted(rows, key=lambda row: len(row.tokens))}
+        self._check_rows(list(longest.values()))
         scores = np.zeros((len(unique), len(continuations)))
         pending = np.zeros(len(unique), dtype=np.int64)
         for row in rows:
-            pending[row.prompt] += len(row.asked)
-        for places, logits in self._read([row.tokens for row in rows], [tuple(row.asked) for row in rows]):
-            self._add(scores, rows, places, logits)
+            pending[row.prompt] += len(row.predicted)
+        for places, logits in self._read([row.tokens for row in rows], [tuple(row.predicted) for row in rows]):
+            steps = [
+                (line, token, rows[row].prompt, continuation)
+                for line, (row, position) in enumerate(places)
+                for continuation, token in rows[row].predicted[position]
+            ]
+            if steps:
+                line, token, prompt, continuation = np.array(steps).T
+                values = logits.float().log_softmax(-1)[torch.from_numpy(line), torch.from_numpy(token)].double().cpu().numpy()
+                if not np.isfinite(values).all():
+                    raise ModelError(f"model {self._name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
+                np.add.at(scores, (prompt, continuation), values)
             np.subtract.at(pending, [rows[row].prompt for row, _ in places], 1)
             if progress is not None:
                 progress(int((pending[order] == 0).sum()))
         return scores[order]
-
-    def next_tokens(self, prompts: Sequence[str]) -> np.ndarray:
-        """Log-probability of every token of the vocabulary after each prompt, in nats: float32 of shape (prompts, vocabulary).
-
-        Raises:
-            ModelError: as `score`.
-        """
-        unique = sorted(set(prompts))
-        rows = [self._prompt_tokens(prompt) for prompt in unique]
-        self._check_rows(rows)
-        found: dict[int, np.ndarray] = {}
-        for places, logits in self._read(rows, [(len(row) - 1,) for row in rows]):
-            found |= zip([row for row, _ in places], logits.float().log_softmax(-1).cpu().numpy(), strict=True)
-        return np.stack([found[unique.index(prompt)] for prompt in prompts])
 
     def generate(
         self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
@@ -142,17 +146,8 @@ class TransformersScorer:
         """
         rows = [self._prompt_tokens(prompt) for prompt in prompts]
         self._check_rows([row + (0,) * new_tokens for row in rows])
-        return generate(
-            self._model,
-            self._tokenizer,
-            rows,
-            new_tokens=new_tokens,
-            stop=stop,
-            temperature=temperature,
-            seed=seed,
-            token_budget=self._token_budget,
-            device=self._device,
-        )
+        sampling: dict[str, Any] = {"new_tokens": new_tokens, "stop": stop, "temperature": temperature, "seed": seed}
+        return generate(self._model, self._tokenizer, rows, **sampling, **self._limits)
 
     @property
     def context(self) -> int | None:
@@ -172,83 +167,50 @@ class TransformersScorer:
         """See `GeneratorModel.decode`."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
-    def vote(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
+    def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         """See `GeneratorModel.vote`; equal prompts are read once."""
-        check_sums(ballots, rule)
+        check_sums(requests, rule)
         reader = self._reader()
-        votes = count_votes(reader, dict(enumerate(ballots)), rule, FreshRows(reader), FreshRows(reader))
-        return [votes[number] for number in range(len(ballots))]
+        votes = count_votes(reader, dict(enumerate(requests)), rule, FreshRows(reader), FreshRows(reader))
+        return [votes[number] for number in range(len(requests))]
 
-    def session(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
+    def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
         """See `GeneratorModel.session`; keys and values of every row are kept as long as memory suffices."""
-        check_sums(ballots, rule)
-        return CachedSession(self._reader(), ballots, rule)
+        check_sums(requests, rule)
+        return CachedSession(self._reader(), requests, rule)
 
     def _reader(self) -> Reader:
         """What votes are read with; on a GPU in padded batches, since every block of a tree costs launches of its own."""
-        limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
-        read = self._read if self._device.type == "cpu" else partial(read_padded, self._model, **limits)
+        read = self._read if self._device.type == "cpu" else partial(read_padded, self._model, **self._limits)
         return Reader(self._model, self._name, self._device, self._known, self.context, self._token_budget, self._vocabulary, read)
-
-    @cached_property
-    def _known(self) -> torch.Tensor:
-        return torch.tensor(known_tokens(self._tokenizer), device=self._device)
 
     def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> Iterator[tuple[Places, torch.Tensor]]:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
-        limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
         if self.shares:
             try:
-                yield from read_shared(self._model, rows, wanted, **limits)
+                yield from read_shared(self._model, rows, wanted, **self._limits)
                 return
             except NotShareable:  # raised by the first batch, or never
                 pass
-        yield from read_padded(self._model, rows, wanted, **limits)
-
-    def _can_share(self) -> bool:
-        """Whether a small tree gives what plain rows give: a model may attend in ways of its own."""
-        wanted = [(len(row) - 1,) for row in _PROBE]
-        try:
-            read = [
-                dict(_by_place(reader(self._model, _PROBE, wanted, device=self._device, token_budget=64)))
-                for reader in (read_shared, read_padded)
-            ]
-        except (NotShareable, RuntimeError, TypeError, ValueError, AttributeError):
-            return False
-        tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.1
-        return all(bool(torch.allclose(read[0][place], read[1][place], rtol=tolerance, atol=tolerance)) for place in read[1])
-
-    def _add(self, scores: np.ndarray, rows: Sequence[Row], places: Places, logits: torch.Tensor) -> None:
-        """Add the log-probabilities of what these places predict."""
-        steps = [
-            (line, token, rows[row].prompt, continuation)
-            for line, (row, position) in enumerate(places)
-            for continuation, token in rows[row].asked[position]
-        ]
-        if not steps:
-            return
-        line, token, prompt, continuation = np.array(steps).T
-        values = logits.float().log_softmax(-1)[torch.from_numpy(line), torch.from_numpy(token)].double().cpu().numpy()
-        if not np.isfinite(values).all():
-            raise ModelError(f"model {self._name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
-        np.add.at(scores, (prompt, continuation), values)
-
-    def _move_to_device(self) -> None:
-        try:
-            self._model.to(self._device)
-        except torch.OutOfMemoryError:
-            raise ModelError(f"model {self._name!r} does not fit on {self._device}; expected dtype bfloat16 or a smaller model") from None
+        yield from read_padded(self._model, rows, wanted, **self._limits)
 
     def _rows(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[Row]:
         """Tokenise; one row per prompt, or several if continuations of many tokens differ."""
         endings: dict[str, list[Tokens]] = {}
         rows: list[Row] = []
         for index, prompt in enumerate(prompts):
-            tokens = self._prompt_tokens(prompt.rstrip())
             ending = prompt[max(prompt.rstrip().rfind(" "), 0) :]
             if ending not in endings:
-                endings[ending] = [self._continuation_tokens(ending, text) for text in continuations]
-            rows += rows_of(index, tokens, endings[ending])
+                before = self.encode(ending.rstrip())
+                wholes = [self.encode(ending + continuation) for continuation in continuations]
+                for whole, continuation in zip(wholes, continuations, strict=True):
+                    if whole[: len(before)] != before or len(whole) == len(before):
+                        raise ModelError(
+                            f"continuation {continuation!r} changes the tokens of the prompt before it or adds none; "
+                            f"expected one that starts with a blank, such as ' Yes'"
+                        )
+                endings[ending] = [whole[len(before) :] for whole in wholes]
+            rows += rows_of(index, self._prompt_tokens(prompt.rstrip()), endings[ending])
         return rows
 
     def _prompt_tokens(self, prompt: str) -> Tokens:
@@ -256,16 +218,6 @@ class TransformersScorer:
         if not tokens:
             raise ModelError("a prompt is empty and this model has no start token; expected at least one token")
         return tokens
-
-    def _continuation_tokens(self, ending: str, continuation: str) -> Tokens:
-        """Tokens of the continuation after a prompt's last word and blanks."""
-        before, whole = self.encode(ending.rstrip()), self.encode(ending + continuation)
-        if whole[: len(before)] != before or len(whole) == len(before):
-            raise ModelError(
-                f"continuation {continuation!r} changes the tokens of the prompt before it or adds none; "
-                f"expected one that starts with a blank, such as ' Yes'"
-            )
-        return whole[len(before) :]
 
     def _check_rows(self, rows: Sequence[Tokens]) -> None:
         """Refuse rows that the model cannot read: longer than its context, or with tokens that it does not have."""
@@ -282,6 +234,16 @@ class TransformersScorer:
             )
 
 
-def _by_place(parts: Iterator[tuple[Places, torch.Tensor]]) -> Iterator[tuple[tuple[int, int], torch.Tensor]]:
-    for places, logits in parts:
-        yield from zip(places, logits.float(), strict=True)
+def _can_share(model: Any, device: torch.device) -> bool:
+    """Whether a small tree gives what plain rows give: a model may attend in ways of its own."""
+    wanted = [(len(row) - 1,) for row in _PROBE]
+    logits: list[dict[tuple[int, int], torch.Tensor]] = []
+    try:
+        for read in (read_shared, read_padded):
+            parts = read(model, _PROBE, wanted, device=device, token_budget=64)
+            logits.append({place: row for places, part in parts for place, row in zip(places, part.float(), strict=True)})
+    except (NotShareable, RuntimeError, TypeError, ValueError, AttributeError):
+        return False
+    tolerance = 1e-3 if model.dtype == torch.float32 else 0.1
+    shared, padded = logits
+    return all(bool(torch.allclose(shared[place], padded[place], rtol=tolerance, atol=tolerance)) for place in padded)

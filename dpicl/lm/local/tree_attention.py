@@ -85,21 +85,19 @@ def _tree_attention(
     if plan is None:
         plain: tuple[torch.Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
         return plain
-    _check_plain(plan, options)
-    repeats = query.shape[1] // key.shape[1]
-    if repeats > 1:
-        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
-    layer = int(module.layer_idx)
-    bank = _joined(plan.memory.get(layer), (key, value))
-    if plan.kept:
-        plan.remembered[layer] = _copied(bank, plan.kept)
-    return _follow(query, bank, plan, scaling).transpose(1, 2), None
-
-
-def _check_plain(plan: Reading, options: dict[str, Any]) -> None:
     window = options.get("sliding_window")
     if (window is not None and window < plan.longest) or options.get("softcap") is not None or options.get("s_aux") is not None:
         raise NotShareable
+    repeats = query.shape[1] // key.shape[1]
+    bank = (key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)) if repeats > 1 else (key, value)
+    layer = int(module.layer_idx)
+    if layer in plan.memory:
+        keys, values = plan.memory[layer]
+        bank = (torch.cat((keys, bank[0]), 2), torch.cat((values, bank[1]), 2))
+    if plan.kept:  # copied, so that nothing else of the bank stays in memory
+        keys, values = (torch.cat([stored[:, :, start:stop] for start, stop in plan.kept], 2) for stored in bank)
+        plan.remembered[layer] = keys, values
+    return _follow(query, bank, plan, scaling).transpose(1, 2), None
 
 
 def _follow(query: torch.Tensor, bank: Pair, plan: Reading, scaling: float | None) -> torch.Tensor:
@@ -108,19 +106,19 @@ def _follow(query: torch.Tensor, bank: Pair, plan: Reading, scaling: float | Non
     output = torch.empty_like(query)
     logs = torch.empty(query.shape[:3], device=query.device, dtype=torch.float32)
     for block in plan.blocks:
-        asked = query[:, :, block.start : block.stop]
-        found = _attend(asked, _part(bank, own + block.start, own + block.stop), scaling, causal=True)
+        part = query[:, :, block.start : block.stop]
+        attended = _attend(part, bank, own + block.start, own + block.stop, scaling, causal=True)
         for start, stop in block.before:
-            found = _merged(found, _attend(asked, _part(bank, start, stop), scaling, causal=False))
-        output[:, :, block.start : block.stop], logs[:, :, block.start : block.stop] = found
+            attended = _merged(attended, _attend(part, bank, start, stop, scaling))
+        output[:, :, block.start : block.stop], logs[:, :, block.start : block.stop] = attended
     if not plan.trunk:
         return output
-    return _merged((output, logs), _attend(query, _part(bank, 0, plan.trunk), scaling, causal=False))[0]
+    return _merged((output, logs), _attend(query, bank, 0, plan.trunk, scaling))[0]
 
 
-def _attend(query: torch.Tensor, bank: Pair, scaling: float | None, *, causal: bool) -> Pair:
-    """Attention and the logarithms of its softmax sums, which PyTorch's public function keeps to itself."""
-    keys, values = bank
+def _attend(query: torch.Tensor, bank: Pair, start: int, stop: int, scaling: float | None, *, causal: bool = False) -> Pair:
+    """Attention to a part of the bank, and the logarithms of its softmax sums, which PyTorch's public function does not return."""
+    keys, values = (stored[:, :, start:stop] for stored in bank)
     if query.device.type == "cpu":
         output, logs = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, keys, values, is_causal=causal, scale=scaling)
     elif query.dtype in (torch.float16, torch.bfloat16):
@@ -136,20 +134,6 @@ def _merged(one: Pair, other: Pair) -> Pair:
     """Equation (1)."""
     share = torch.sigmoid(other[1] - one[1]).unsqueeze(-1).to(one[0].dtype)
     return torch.lerp(one[0], other[0], share), torch.logaddexp(one[1], other[1])
-
-
-def _joined(memory: Pair | None, new: Pair) -> Pair:
-    return new if memory is None else (torch.cat((memory[0], new[0]), 2), torch.cat((memory[1], new[1]), 2))
-
-
-def _part(bank: Pair, start: int, stop: int) -> Pair:
-    return bank[0][:, :, start:stop], bank[1][:, :, start:stop]
-
-
-def _copied(bank: Pair, ranges: Sequence[tuple[int, int]]) -> Pair:
-    """Ranges of a bank, one after another; nothing else of it stays in memory."""
-    keys, values = (torch.cat([stored[:, :, start:stop] for start, stop in ranges], 2) for stored in bank)
-    return keys, values
 
 
 def _mask(*arguments: Any, **options: Any) -> torch.Tensor | None:

@@ -6,7 +6,8 @@ path to the next segment, which holds every ancestor that any later segment may 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -36,16 +37,15 @@ def read_shared(
         NotShareable: the model attends in a way that a tree cannot give.
     """
     tree = grow_tree(rows, least_saving=LEAST_SAVING[device.type])
-    asked: dict[int, dict[int, Places]] = {}
+    wanted_of: dict[int, dict[int, Places]] = {}
     for row, positions in enumerate(wanted):
         for position in positions:
-            holder = tree.holder(row, position)
-            asked.setdefault(holder, {}).setdefault(position, []).append((row, position))
+            wanted_of.setdefault(tree.holder(row, position), {}).setdefault(position, []).append((row, position))
     reader = _Reader(model, tree, device)
     for batch in plan_batches(tree, token_budget=token_budget, trunk=TRUNK_TOKENS):
-        for places, logits in run_with_oom_retry(batch, lambda piece: reader.read(piece, asked)):
-            rows_of_logits = [index for index, owners in enumerate(places) for _ in owners]
-            yield [owner for owners in places for owner in owners], logits[rows_of_logits]
+        for places, logits in run_with_oom_retry(batch, lambda piece: reader.read(piece, wanted_of)):
+            lines = [index for index, owners in enumerate(places) for _ in owners]
+            yield [owner for owners in places for owner in owners], logits[lines]
 
 
 class _Reader:
@@ -58,36 +58,29 @@ class _Reader:
         self._memory: dict[int, Pair] = {}
 
     @torch.inference_mode()
-    def read(self, batch: Sequence[int], asked: dict[int, dict[int, Places]]) -> tuple[list[Places], torch.Tensor]:
+    def read(self, batch: Sequence[int], wanted_of: Mapping[int, Mapping[int, Places]]) -> tuple[list[Places], torch.Tensor]:
         """The next segments of the tree; what is remembered changes only when all went well."""
         segments = [self._tree.segments[index] for index in batch]
-        starts = self._starts(batch)
-        path = self._path_to(batch[-1] + 1)
+        starts = dict(zip(batch, accumulate((len(segment.tokens) for segment in segments), initial=0), strict=False))  # in the packed row
+        following = batch[-1] + 1
+        path = self._tree.path(following)[:-1] if following < len(self._tree.segments) else ()
         plan = self._plan(batch, starts, path)
-        wanted = [(starts[index] + position - segment.start, owners) for index, segment in zip(batch, segments, strict=True)
-                  for position, owners in asked.get(index, {}).items()]  # fmt: skip
+        wanted = [
+            (starts[index] + position - segment.start, owners)
+            for index, segment in zip(batch, segments, strict=True)
+            for position, owners in wanted_of.get(index, {}).items()
+        ]
         with reading(plan):
             logits = self._model(
                 input_ids=self._row([token for segment in segments for token in segment.tokens]),
-                position_ids=self._row([place for segment in segments for place in range(segment.start, segment.end)]),
+                position_ids=self._row([position for segment in segments for position in range(segment.start, segment.end)]),
                 logits_to_keep=self._row([place for place, _ in wanted])[0],
                 use_cache=False,
             ).logits[0]
         self._path, self._memory = path, plan.remembered
         return [owners for _, owners in wanted], logits
 
-    def _starts(self, batch: Sequence[int]) -> dict[int, int]:
-        """Where each segment of the batch begins in the packed row."""
-        starts, stop = {}, 0
-        for index in batch:
-            starts[index] = stop
-            stop += len(self._tree.segments[index].tokens)
-        return starts
-
-    def _path_to(self, index: int) -> tuple[int, ...]:
-        return self._tree.path(index)[:-1] if index < len(self._tree.segments) else ()
-
-    def _plan(self, batch: Sequence[int], starts: dict[int, int], path: tuple[int, ...]) -> Reading:
+    def _plan(self, batch: Sequence[int], starts: Mapping[int, int], path: tuple[int, ...]) -> Reading:
         segments = self._tree.segments
         remembered = segments[self._path[-1]].end if self._path else 0
         places = {index: (segments[index].start, segments[index].end) for index in self._path}
@@ -95,12 +88,11 @@ class _Reader:
         common = set(self._tree.path(batch[-1]))
         trunk = max((segments[index].end for index in self._path if index in common), default=0)
         trunk = trunk if trunk >= TRUNK_TOKENS else 0
-        blocks = [Block(start, start + len(segments[index].tokens), self._before(index, places, trunk)) for index, start in starts.items()]
+        blocks = []
+        for index, start in starts.items():
+            ancestors = [places[ancestor] for ancestor in self._tree.path(index)[:-1] if segments[ancestor].start >= trunk]
+            blocks.append(Block(start, start + len(segments[index].tokens), _joined(ancestors)))
         return Reading(blocks, self._longest, trunk, self._memory, _joined([places[index] for index in path]))
-
-    def _before(self, index: int, places: dict[int, tuple[int, int]], trunk: int) -> tuple[tuple[int, int], ...]:
-        """Ranges of the bank that hold a segment's ancestors, those of the trunk left out."""
-        return _joined([places[ancestor] for ancestor in self._tree.path(index)[:-1] if self._tree.segments[ancestor].start >= trunk])
 
     def _row(self, numbers: Sequence[int]) -> torch.Tensor:
         return torch.tensor([numbers], dtype=torch.long, device=self._device)
@@ -108,10 +100,10 @@ class _Reader:
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Neighbouring ranges as one."""
-    found: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for start, stop in ranges:
-        if found and found[-1][1] == start:
-            found[-1] = (found[-1][0], stop)
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], stop)
         else:
-            found.append((start, stop))
-    return tuple(found)
+            joined.append((start, stop))
+    return tuple(joined)

@@ -1,4 +1,4 @@
-"""From ballots to exact sums: candidates from the public prompts, then every voter's vote at once.
+"""From requests to exact sums: candidates from the public prompts, then every voter's vote at once.
 
 Public prompts are read by themselves, so that not even rounding lets a voter touch the candidates.
 Distributions stay on the device, a batch of voters at a time; candidates and sums leave it.
@@ -23,7 +23,7 @@ _ROWS_AT_ONCE = 64
 """Rows of a large vocabulary in float64 would fill a GPU's memory."""
 
 Key = tuple[int, int]
-"""A row: the number of its ballot, and its number among the ballot's distinct voters."""
+"""A row: the number of its request, and its number among the request's distinct voters."""
 Rows = Mapping[Key, Tokens]
 
 
@@ -48,7 +48,7 @@ class Reader:
 
 
 class LastLogits(Protocol):
-    """Reads rows and tells what follows them."""
+    """Reads rows and gives the logits of what follows them."""
 
     def after(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
         """Every row once, in any order: keys and logits of shape (keys, vocabulary), on the device."""
@@ -73,64 +73,42 @@ class FreshRows:
 
 
 def count_votes(
-    reader: Reader, ballots: Mapping[int, VoteRequest], rule: VoteRule, public: LastLogits, voters: LastLogits
+    reader: Reader, requests: Mapping[int, VoteRequest], rule: VoteRule, public: LastLogits, voters: LastLogits
 ) -> dict[int, Votes]:
-    """Votes on every ballot, by its number; see `GeneratorModel.vote`.
+    """Votes on every request, by its number; see `GeneratorModel.vote`.
 
     Args:
         public, voters: what reads the public prompts, and what reads the voters'.
     """
-    tally = _Tally(reader, rule)
-    prompts = {(number, 0): ballot.public + ballot.written for number, ballot in ballots.items()}
+    candidates: dict[int, torch.Tensor] = {}
+    sums: dict[int, torch.Tensor] = {}
+
+    def add(number: int, logits: torch.Tensor, repeats: Sequence[int]) -> None:
+        """Add the votes of rows of one request: logits of shape (rows, vocabulary), each counted so often."""
+        weights = torch.tensor(repeats, dtype=torch.int64, device=reader.device).unsqueeze(1)
+        for some, weight in zip(torch.split(logits, _ROWS_AT_ONCE), torch.split(weights, _ROWS_AT_ONCE), strict=True):
+            sums[number] += (whole_votes(some[:, candidates[number]], rule, torch) * weight).sum(0)
+
+    prompts = {(number, 0): request.public + request.written for number, request in requests.items()}
     check_public(prompts.values(), name=reader.name, context=reader.context)
     for keys, logits in public.after(prompts):
         for line, (number, _) in enumerate(keys):
-            tally.open(number, logits[line])
-            if not ballots[number].voters:
-                tally.add(number, logits[line : line + 1], [1])
-    repeats = {number: list(Counter(ballot.voters).items()) for number, ballot in ballots.items()}
+            if not bool((logits[line] < float("inf")).all()):
+                raise ModelError(f"model {reader.name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
+            known = reader.known[reader.known < logits.shape[1]]
+            candidates[number] = candidates_of(logits[line], known, rule.candidates, torch)
+            sums[number] = torch.zeros(len(candidates[number]), dtype=torch.int64, device=reader.device)
+            if not requests[number].voters:
+                add(number, logits[line : line + 1], [1])
+    repeats = {number: list(Counter(request.voters).items()) for number, request in requests.items()}
     rows = {
-        (number, voter): prompt + ballots[number].written
+        (number, index): prompt + requests[number].written
         for number, distinct in repeats.items()
-        for voter, (prompt, _) in enumerate(distinct)
+        for index, (prompt, _) in enumerate(distinct)
     }
     readable = {key: row for key, row in rows.items() if fits(row, reader.context) and max(row) < reader.vocabulary}
     for keys, logits in voters.after(readable):
-        for number, lines in _lines(keys).items():
-            tally.add(number, logits[lines], [repeats[number][keys[line][1]][1] for line in lines])
-    return tally.told()
-
-
-def _lines(keys: Sequence[Key]) -> dict[int, list[int]]:
-    """Which lines belong to each ballot."""
-    found: dict[int, list[int]] = {}
-    for line, (number, _) in enumerate(keys):
-        found.setdefault(number, []).append(line)
-    return found
-
-
-class _Tally:
-    """Candidates and sums of every ballot, on the device until they are told."""
-
-    def __init__(self, reader: Reader, rule: VoteRule) -> None:
-        self._reader, self._rule = reader, rule
-        self._candidates: dict[int, torch.Tensor] = {}
-        self._sums: dict[int, torch.Tensor] = {}
-
-    def open(self, number: int, logits: torch.Tensor) -> None:
-        """Take a ballot's candidates from its public prompt's logits, shape (vocabulary,)."""
-        if not bool((logits < float("inf")).all()):
-            raise ModelError(f"model {self._reader.name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
-        known = self._reader.known[self._reader.known < len(logits)]
-        self._candidates[number] = candidates_of(logits, known, self._rule.candidates, torch)
-        self._sums[number] = torch.zeros(len(self._candidates[number]), dtype=torch.int64, device=self._reader.device)
-
-    def add(self, number: int, logits: torch.Tensor, repeats: Sequence[int]) -> None:
-        """Add the votes of rows of one ballot: logits of shape (rows, vocabulary), each counted so often."""
-        weights = torch.tensor(repeats, dtype=torch.int64, device=self._reader.device).unsqueeze(1)
-        for some, weight in zip(torch.split(logits, _ROWS_AT_ONCE), torch.split(weights, _ROWS_AT_ONCE), strict=True):
-            self._sums[number] += (whole_votes(some[:, self._candidates[number]], self._rule, torch) * weight).sum(0)
-
-    def told(self) -> dict[int, Votes]:
-        """Everything, by number."""
-        return {number: Votes(self._candidates[number].cpu().numpy(), sums.cpu().numpy()) for number, sums in self._sums.items()}
+        for number in dict.fromkeys(number for number, _ in keys):
+            lines = [line for line, key in enumerate(keys) if key[0] == number]
+            add(number, logits[lines], [repeats[number][keys[line][1]][1] for line in lines])
+    return {number: Votes(candidates[number].cpu().numpy(), total.cpu().numpy()) for number, total in sums.items()}

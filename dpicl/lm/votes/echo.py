@@ -2,7 +2,7 @@
 
 The last line of a prompt is a cue up to its first colon, such as `Text:`, and what was written
 after it. The last earlier line with the same cue is the example, and after n written bytes the
-likeliest next one is byte n of what follows its cue; after all of them, and for ever, a line break.
+likeliest next one is byte n of what follows its cue, and a line break after all of them.
 A prompt without an example repeats `PUBLIC_TEXT`.
 """
 
@@ -61,43 +61,35 @@ class EchoGenerator:
 
     def decode(self, tokens: Tokens) -> str:
         """See `GeneratorModel.decode`."""
-        return _bytes(tokens).decode(errors="replace")
+        return bytes(token for token in tokens if token < END).decode(errors="replace")
 
-    def vote(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
+    def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         """See `GeneratorModel.vote`."""
-        check_sums(ballots, rule)
-        check_public((ballot.public + ballot.written for ballot in ballots), name=self.name, context=self.context)
-        return [self._votes(ballot, rule) for ballot in ballots]
+        check_sums(requests, rule)
+        check_public((request.public + request.written for request in requests), name=self.name, context=self.context)
+        results = []
+        for request in requests:
+            public = self._logits(request.public + request.written)
+            voters = [self._logits(voter + request.written) for voter in request.voters] or [public]
+            candidates = candidates_of(public, np.arange(len(public)), rule.candidates, np)
+            results.append(Votes(candidates, whole_votes(np.stack(voters)[:, candidates], rule, np).sum(axis=0)))
+        return results
 
-    def session(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
+    def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
         """See `GeneratorModel.session`."""
-        check_sums(ballots, rule)
-        return FreshSession(ballots, partial(self.vote, rule=rule))
-
-    def _votes(self, ballot: VoteRequest, rule: VoteRule) -> Votes:
-        public = self._logits(ballot.public + ballot.written)
-        voters = [self._logits(voter + ballot.written) for voter in ballot.voters] or [public]
-        candidates = candidates_of(public, np.arange(len(public)), rule.candidates, np)
-        return Votes(candidates, whole_votes(np.stack(voters)[:, candidates], rule, np).sum(axis=0))
+        check_sums(requests, rule)
+        return FreshSession(requests, partial(self.vote, rule=rule))
 
     def _logits(self, prompt: Tokens) -> np.ndarray:
         """Log-probabilities; no numbers at all after a prompt that is too long."""
         if not fits(prompt, self.context):
             return np.full(len(_ORDER), np.nan)
+        *lines, last = bytes(token for token in prompt if token < END).split(b"\n")
+        cue, colon, written = last.partition(b":")
+        examples = [line.removeprefix(cue + colon) for line in lines if colon and line.startswith(cue + colon)]
+        text = (examples[-1] if examples else PUBLIC_TEXT) + b"\n"
         rest = np.zeros(len(_ORDER))
         rest[_ORDER] = 1 / np.arange(2, len(_ORDER) + 2)
         weights = (1 - self.sure) * rest / rest.sum()
-        weights[_echoed(_bytes(prompt))] += self.sure
+        weights[text[min(len(written), len(text) - 1)]] += self.sure
         return np.log(weights)
-
-
-def _bytes(tokens: Tokens) -> bytes:
-    return bytes(token for token in tokens if token < END)
-
-
-def _echoed(prompt: bytes) -> int:
-    *lines, last = prompt.split(b"\n")
-    cue, colon, written = last.partition(b":")
-    examples = [line.removeprefix(cue + colon) for line in lines if colon and line.startswith(cue + colon)]
-    text = (examples[-1] if examples else PUBLIC_TEXT) + b"\n"
-    return text[min(len(written), len(text) - 1)]

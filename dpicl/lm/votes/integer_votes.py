@@ -42,9 +42,9 @@ def candidates_of(logits: Any, known: Any, count: int | None, xp: Any) -> Any:
     Returns:
         Ids, shape (candidates,), of the kind of `known`.
     """
-    told = logits[known]
-    possible = int((told > -float("inf")).sum())
-    return known[xp.argsort(-told, stable=True)[: min(count or possible, possible)]]
+    public = logits[known]
+    possible = int((public > -float("inf")).sum())
+    return known[xp.argsort(-public, stable=True)[: min(count or possible, possible)]]
 
 
 def whole_votes(logits: Any, rule: VoteRule, xp: Any) -> Any:
@@ -58,19 +58,17 @@ def whole_votes(logits: Any, rule: VoteRule, xp: Any) -> Any:
     Returns:
         Shape (voters, candidates), int64.
     """
-    told = xp.asarray(logits, dtype=xp.float64)
-    counted = xp.isfinite(told).all(axis=1, keepdims=True)
-    told = xp.where(counted, told, 0.0)
-    shares = _shares(told - xp.amax(told, axis=1, keepdims=True), rule, xp)
+    logits = xp.asarray(logits, dtype=xp.float64)
+    counted = xp.isfinite(logits).all(axis=1, keepdims=True)
+    logits = xp.where(counted, logits, 0.0)
+    gaps = logits - xp.amax(logits, axis=1, keepdims=True)
+    if rule.clip is not None:
+        shares = 1 + xp.clip(gaps, -rule.clip, 0) / rule.clip
+    else:
+        shares = xp.exp(gaps)
+        if rule.kind == "probability":
+            shares = shares / shares.sum(axis=1, keepdims=True) * _BELOW_ONE
     votes = xp.asarray(xp.clip(xp.floor(shares * rule.units), 0, rule.units), dtype=xp.int64)
     if rule.kind == "probability":
         counted = counted & (votes.sum(axis=1, keepdims=True) <= rule.units)
     return xp.where(counted, votes, 0)
-
-
-def _shares(gaps: Any, rule: VoteRule, xp: Any) -> Any:
-    """Votes before they are cut into units; `gaps` are how far logits lie from the largest, from 0 downwards."""
-    if rule.clip is not None:
-        return 1 + xp.clip(gaps, -rule.clip, 0) / rule.clip
-    weights = xp.exp(gaps)
-    return weights if rule.kind == "relative" else weights / weights.sum(axis=1, keepdims=True) * _BELOW_ONE

@@ -1,11 +1,11 @@
-"""A text that many prompts write together, token by token: who votes, how, and what comes out. No model needed.
+"""A text that many prompts write together, token by token: the voters, their rule, and the votes. No model needed.
 
 Every voter is a whole prompt that holds some private examples; all of a text are followed by what
-was written so far. `votes` says what a voter's vote is and how far one voter moves the sums, and
+was written so far. `integer_votes` says what a voter's vote is and how far one voter moves the sums, and
 `mechanisms.private_token` puts noise on them.
 
 Trust       Sums are private until noise is on them. Candidates follow from the public prompt and
-            what was written, and whether a ballot has voters at all must be public too.
+            what was written, and whether a request has voters at all must be public too.
 Not covered that voters are read together: one voter's prompt moves the votes of others by what
             rounding does, in float32 by a few units of 2^20, in bfloat16 by far more.
 """
@@ -29,7 +29,7 @@ _MOST_UNITS = 1 << 40
 
 @dataclass(frozen=True)
 class VoteRequest:
-    """One text that is being written: who votes on its next token.
+    """One text that is being written: which prompts vote on its next token.
 
     Args:
         public: the public prompt: instruction and header, no example.
@@ -44,7 +44,7 @@ class VoteRequest:
 
 @dataclass(frozen=True)
 class VoteRule:
-    """What a vote is; see `votes.whole_votes`.
+    """What a vote is; see `integer_votes.whole_votes`.
 
     Args:
         candidates: K: so many of the public prompt's likeliest tokens; None: the whole vocabulary.
@@ -73,7 +73,7 @@ class VoteRule:
 
 @dataclass(frozen=True)
 class Votes:
-    """What the voters of one ballot said: two int64 arrays of shape (candidates,).
+    """What the voters of one text give: two int64 arrays of shape (candidates,).
 
     Args:
         candidates: token ids, the likeliest in the public prompt first; of equal ones the lower id.
@@ -91,12 +91,12 @@ class VotingSession(Protocol):
         """Votes on the next token of every text that is not finished.
 
         Args:
-            written: for every ballot, what to append to what was written before; None once it is
+            written: for every text, what to append to what was written before; None once it is
                 finished, in this call and in all that follow.
 
         Raises:
             ModelError: a public prompt with what was written is longer than the context.
-            ParameterError: not one entry for every ballot, or tokens for one that was finished.
+            ParameterError: not one entry for every text, or tokens for one that was finished.
         """
         ...
 
@@ -111,7 +111,7 @@ class GeneratorModel(Protocol):
 
     @property
     def leading(self) -> Tokens:
-        """What stands before every text, such as a start token; whoever makes a prompt puts it there."""
+        """What stands before every text, such as a start token; the caller puts it into a prompt."""
         ...
 
     @property
@@ -132,10 +132,10 @@ class GeneratorModel(Protocol):
         """The text of tokens, without special ones."""
         ...
 
-    def vote(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
-        """Votes on the next token of every ballot, in order.
+    def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
+        """Votes on the next token of every text, in order.
 
-        A voter whose prompt with what was written is longer than the context votes for nobody, and
+        A voter whose prompt with what was written is longer than the context votes 0 for all, and
         so does one after whom the model answers with numbers that are not finite: errors would tell.
 
         Raises:
@@ -144,7 +144,7 @@ class GeneratorModel(Protocol):
         """
         ...
 
-    def session(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
+    def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
         """The same for voters that stay: what was read is not read again.
 
         Raises:
@@ -153,13 +153,13 @@ class GeneratorModel(Protocol):
         ...
 
 
-def check_sums(ballots: Sequence[VoteRequest], rule: VoteRule) -> None:
+def check_sums(requests: Sequence[VoteRequest], rule: VoteRule) -> None:
     """Refuse more voters than exact sums can hold.
 
     Raises:
-        ParameterError: so many voters of one ballot that their sum may not fit 64 bits.
+        ParameterError: so many voters of one text that their sum may not fit 64 bits.
     """
-    most = max((len(ballot.voters) for ballot in ballots), default=0)
+    most = max((len(request.voters) for request in requests), default=0)
     if most * rule.units >= _LARGEST_SUM:
         raise ParameterError("voters", most, f"fewer than 2^62 / {rule.units} for each text")
 
@@ -184,11 +184,11 @@ def check_public(rows: Iterable[Tokens], *, name: str, context: int | None) -> N
 
 
 class OpenRequests:
-    """The ballots of a session that are not finished, as far as they are written."""
+    """The texts of a session that are not finished, as far as they are written."""
 
-    def __init__(self, ballots: Sequence[VoteRequest]) -> None:
-        self._count = len(ballots)
-        self.open = dict(enumerate(ballots))
+    def __init__(self, requests: Sequence[VoteRequest]) -> None:
+        self._count = len(requests)
+        self.open = dict(enumerate(requests))
 
     def append(self, written: Sequence[Tokens | None]) -> None:
         """See `VotingSession.vote`."""
@@ -198,24 +198,24 @@ class OpenRequests:
         if finished:
             raise ParameterError("written", f"{finished} texts", "None for texts that were finished before")
         self.open = {
-            number: replace(ballot, written=ballot.written + tokens)
-            for number, ballot in self.open.items()
+            number: replace(request, written=request.written + tokens)
+            for number, request in self.open.items()
             if (tokens := written[number]) is not None
         }
 
     def in_order(self, votes: Mapping[int, Votes]) -> list[Votes | None]:
-        """Votes on the open ballots, with None in the place of finished ones."""
+        """Votes on the open texts, with None in the place of finished ones."""
         return [votes.get(number) for number in range(self._count)]
 
 
 class FreshSession:
     """A session that keeps nothing but the texts."""
 
-    def __init__(self, ballots: Sequence[VoteRequest], vote: Callable[[Sequence[VoteRequest]], list[Votes]]) -> None:
-        self._ballots, self._vote = OpenRequests(ballots), vote
+    def __init__(self, requests: Sequence[VoteRequest], vote: Callable[[Sequence[VoteRequest]], list[Votes]]) -> None:
+        self._requests, self._vote = OpenRequests(requests), vote
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
         """See `VotingSession.vote`."""
-        self._ballots.append(written)
-        votes = self._vote(list(self._ballots.open.values()))
-        return self._ballots.in_order(dict(zip(self._ballots.open, votes, strict=True)))
+        self._requests.append(written)
+        votes = self._vote(list(self._requests.open.values()))
+        return self._requests.in_order(dict(zip(self._requests.open, votes, strict=True)))

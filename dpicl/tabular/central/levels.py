@@ -73,7 +73,7 @@ def _cuts(contract: Contract, name: str, column: IntegerColumn | RealColumn) -> 
     stated += [cut for word in contract.prompts.central.words.values() if word.field == name for cut in word.cuts]
     if not stated:
         return np.linspace(low, high, _EQUAL + 1)[1:-1]
-    return np.unique(np.ceil(stated) if isinstance(column, IntegerColumn) else stated)
+    return np.array(sorted(set(np.ceil(stated).tolist() if isinstance(column, IntegerColumn) else stated)))
 
 
 def _values(contract: Contract, name: str) -> list[float | str]:

@@ -16,7 +16,6 @@ Not covered many columns: the work is that of all cells, and `tree` works on few
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize
 
 from dpicl.tabular.local.moments import analyse, orders, synthesise
 from dpicl.tabular.local.observed import Observed
@@ -42,6 +41,8 @@ def log_linear(seen: Observed) -> np.ndarray:
         by_cell = synthesise(slope.reshape(seen.sizes))
         by_cell = shares * (by_cell - (shares * by_cell).sum())
         return (weights * theta**2).sum() / 2 - value, weights * theta - analyse(by_cell)[free]
+
+    from scipy.optimize import minimize  # a third of a second to import: only where it is called
 
     found = minimize(loss, np.zeros(int(free.sum())), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS, "maxcor": 20})
     return _shares(found.x, free)

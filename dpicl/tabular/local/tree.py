@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.observed import Observed, Reported
@@ -43,16 +42,18 @@ class Tree:
         """Rows drawn from equation (3), column after column: shape (count, columns), int64."""
         found = np.zeros((count, self.label + 1), dtype=np.int64)
         of_label = self.shares[self.order[0]].sum(axis=(0, 1))
-        found[:, self.label] = _drawn(np.broadcast_to(of_label, (count, len(of_label))), chance)
+        found[:, self.label] = _drawn(np.cumsum(of_label)[np.newaxis], np.zeros(count, dtype=np.int64), chance)
         for column in self.order:
-            shares = self.shares[column]
+            upto = np.cumsum(self.shares[column], axis=1).swapaxes(1, 2)
             parent = 0 if self.parents[column] == column else found[:, self.parents[column]]
-            found[:, column] = _drawn(shares[parent, :, found[:, self.label]], chance)
+            found[:, column] = _drawn(upto.reshape(-1, upto.shape[2]), parent * upto.shape[1] + found[:, self.label], chance)
         return found
 
 
 def tree(seen: Observed | Reported) -> Tree:
     """Equations (1) to (3)."""
+    from scipy.sparse.csgraph import minimum_spanning_tree  # a third of a second to import: only where it is called
+
     label = len(seen.sizes) - 1
     features = range(label)
     pairs = {(i, j): log_linear(seen.on((i, j, label))) for i, j in combinations(features, 2)}
@@ -103,8 +104,8 @@ def _conditional_information(shares: np.ndarray) -> float:
     return float((shares * np.log(shares * of_label / (of_first * of_second))).sum())
 
 
-def _drawn(shares: np.ndarray, chance: np.random.Generator) -> np.ndarray:
-    """One category per row of unnormalised shares: shape (rows,)."""
-    upto = np.cumsum(shares, axis=1)
-    found = (chance.random(len(shares))[:, np.newaxis] * upto[:, -1:] >= upto).sum(axis=1)
-    return np.asarray(np.minimum(found, shares.shape[1] - 1))
+def _drawn(upto: np.ndarray, cells: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+    """One category for each cell, by cumulative shares of shape (cells, categories), which need not end at 1: shape of `cells`."""
+    upto = upto[cells]
+    found = (chance.random(len(cells))[:, np.newaxis] * upto[:, -1:] >= upto).sum(axis=1)
+    return np.asarray(np.minimum(found, upto.shape[1] - 1))

@@ -155,8 +155,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     "only a comment": (b"# soon\n", "is empty or not a mapping"),
     "a list": (b"- version: 1\n", "is empty or not a mapping; expected `key: value` lines"),
     "a word": (b"contract", "is empty or not a mapping"),
-    "key twice": ((GOOD + "name: shop\n").encode(), "key 'name' stands twice; expected every key once"),
-    "key twice below": (GOOD.replace("  age:\n", "  age: {type: real, bounds: [0, 1]}\n  age:\n", 1).encode(), "key 'age' stands twice"),
+    "key twice": ((GOOD + "name: shop\n").encode(), "key 'name' is repeated; expected every key once"),
+    "key twice below": (GOOD.replace("  age:\n", "  age: {type: real, bounds: [0, 1]}\n  age:\n", 1).encode(), "key 'age' is repeated"),
     "anchor": (GOOD.replace("version: 1", "version: &v 1").encode(), "line 1: an anchor or alias; expected the value written out"),
     "alias": (b"a: [*x]\n", "an anchor or alias; expected the value written out"),
     "merge": (b"<<: {version: 1}\n", "line 1"),
@@ -174,7 +174,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "deep": (b"a: " + b"[" * 5000 + b"]" * 5000, "line 1: nested too deep; expected at most 20 levels"),
     "deep and open": (b"{" * 50_000, "line 1: nested too deep; expected at most 20 levels"),
     "long": (b"a: [" + b"a," * 30_000 + b"]", "line 1: one value too many; expected at most 20000 in a file"),
-    "one key as number and text": (b'1: a\n"1": b\n', "line 2: key '1' stands twice"),
+    "one key as number and text": (b'1: a\n"1": b\n', "line 2: key '1' is repeated"),
     "number of many digits": (b"version: " + b"9" * 5000, "cannot be parsed; expected plain, flat YAML"),
 }
 

@@ -38,7 +38,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def taught(tiny: Path) -> Path:
-    """The tiny model after a public_prompt: it knows what an answer is."""
+    """The tiny model after a lesson: it knows what an answer is."""
     local, folder = Local(tiny), tiny.parent / "taught"
     torch.manual_seed(0)
     steps = torch.optim.AdamW(local.model.parameters(), lr=3e-3)

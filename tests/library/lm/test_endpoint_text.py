@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from dpicl.errors import ModelError
 from dpicl.lm.egress import ask_texts
 from dpicl.lm.endpoint import failures
-from dpicl.lm.endpoint.labels import Outcome
-from dpicl.lm.endpoint.protocol import GarbledError, read_reply
+from dpicl.lm.endpoint.protocol import GarbledError, Outcome, read_reply
 from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.endpoint.texts import MOST_STOPS, read_text
 from dpicl.lm.requests import HashScorer, Tallying, TextGenerator, before_stop

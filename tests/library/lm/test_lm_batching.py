@@ -62,8 +62,8 @@ def test_longer_answers_get_a_row_for_each_forced_beginning() -> None:
 def test_every_step_predicts_the_token_that_follows_its_position(prompt: tuple[int, ...], answers: list[tuple[int, ...]]) -> None:
     seen: dict[int, list[int]] = {}
     for row in rows_of(0, prompt, answers):
-        for position in sorted(row.asked):
-            for answer, token in row.asked[position]:
+        for position in sorted(row.predicted):
+            for answer, token in row.predicted[position]:
                 told = seen.setdefault(answer, [])
                 assert row.tokens[: position + 1] == (*prompt, *told)
                 told.append(token)

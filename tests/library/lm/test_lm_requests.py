@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.lm import HashScorer, Scorer, ScoreRequest
+from dpicl.lm import HashScorer, Scorer
+from dpicl.lm.requests import prompt_digest
 
 unhurried = settings(deadline=None)
 ANSWERS = (" No", " Yes")
@@ -53,10 +54,9 @@ def test_progress_reaches_the_number_of_prompts() -> None:
     assert seen[-1] == 3
 
 
-def test_equal_prompts_are_one_request() -> None:
-    assert ScoreRequest("a") == ScoreRequest("a")
-    assert ScoreRequest("a").digest != ScoreRequest("b").digest
-    assert len(ScoreRequest("a").digest) == 32
+def test_equal_prompts_have_one_digest() -> None:
+    assert prompt_digest("a") == prompt_digest("a") != prompt_digest("b")
+    assert len(prompt_digest("a")) == 32
 
 
 def test_importing_the_layer_loads_neither_torch_nor_transformers() -> None:

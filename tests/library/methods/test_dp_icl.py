@@ -21,7 +21,7 @@ from dpicl.lm.requests import HashScorer, ModelDescription
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
 from dpicl.methods.common import ZERO_SHOT, draws_for
-from dpicl.methods.dp_icl import Job, answer, consult, real_rows, said_of, serialise
+from dpicl.methods.dp_icl import DpIcl, Job, answer, consult, real_rows
 from dpicl.methods.ensemble_answers import Public, words_of
 from dpicl.methods.ensemble_plan import Shape, plans
 from dpicl.methods.ensemble_voting import Placement, Voters
@@ -179,7 +179,7 @@ def test_without_noise_the_answer_is_the_most_frequent_one() -> None:
     one, queries = job(declared, asked), [(0, "x"), (1, "y")]
     found = answer(one, consult(table(["b"] * 200), queries, Reader(), one), queries, Public({}, None))
     assert found == {ICL: ["bad", "bad"], Cell("icl-soft", math.inf, 1): ["bad", "bad"]}
-    assert said_of(found, declared)[ICL].tolist() == [1, 1]
+    assert DpIcl().final_answers(found, declared)[ICL].tolist() == [1, 1]
 
 
 def test_phrases_are_answered_with_texts_too() -> None:
@@ -188,7 +188,7 @@ def test_phrases_are_answered_with_texts_too() -> None:
         as_ensemble(content)
 
     cell = Cell("icl", 5.0, 1)
-    assert said_of({cell: ["ann", "of bob"]}, text_contract(change))[cell].tolist() == ["ann", "of bob"]
+    assert DpIcl().final_answers({cell: ["ann", "of bob"]}, text_contract(change))[cell].tolist() == ["ann", "of bob"]
 
 
 def test_without_noise_texts_become_the_nearest_candidate_or_their_words() -> None:
@@ -207,7 +207,7 @@ def test_released_keywords_are_asked_with_and_answers_are_not() -> None:
     declared, asked = contract(free=True), unit(5.0)
     queries = QueryTable(pa.table({"label": ["ann"], "text": ["who"]}))
     released = {Cell("icl", 5.0, 1): ["ann"], Cell("icl-ptr", 5.0, 1): [["zebra"]], Cell("icl-joint", 5.0, 1): [[]]}
-    prompts = serialise(released, table(["secret"]), queries, declared, asked)
+    prompts = DpIcl().prompts(released, {}, table(["secret"]), queries, declared, asked)
     assert prompts == {
         ZERO_SHOT: ["Letter: who\nHead:"],
         Cell("icl-ptr", 5.0, 1): ["Letter: who\nUse these words: zebra\nHead:"],

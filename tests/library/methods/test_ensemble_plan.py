@@ -18,9 +18,7 @@ from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
 from dpicl.methods import Options, unit_of
-from dpicl.methods.common import Cost
-from dpicl.methods.ensemble_plan import DELTA_SHARE, EnsemblePlan, plan_cell
-from dpicl.methods.ensemble_statement import statement
+from dpicl.methods.ensemble_plan import DELTA_SHARE, EnsemblePlan, plan_cell, statement
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
 from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
@@ -116,7 +114,7 @@ def test_noise_that_needs_a_delta_is_refused_without_one() -> None:
 
 def test_people_are_told_what_all_and_one_cost() -> None:
     unit = unit_of("dp_icl", "mail", 0, (1.0,), (4,), (), False, Options())
-    told = statement(contract(), unit, Cell("icl", 1.0, 4), Cost(plan(contract(), 1.0, {}).guarantee))
+    told = statement(contract(), unit, Cell("icl", 1.0, 4))
     assert "answers to all 20 queries on mail together are (0.99" in told and "The 21st query is refused" in told
     assert "queries themselves are not protected" in told
     assert plan(contract(), math.inf, {}).guarantee.epsilon == math.inf

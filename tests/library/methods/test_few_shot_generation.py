@@ -20,7 +20,7 @@ from dpicl.lm.votes.echo import PUBLIC_TEXT, EchoGenerator
 from dpicl.lm.votes.voting import VoteRule
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
-from dpicl.methods.few_shot_generation import job_of, random_rows, serialise, write, write_public
+from dpicl.methods.few_shot_generation import FewShotGeneration, job_of, random_rows, write, write_public
 from dpicl.methods.few_shot_plan import Pool, Shape, labels_of
 from dpicl.methods.few_shot_voting import FixedVoting, PrivateRows, Prompts, Text
 from dpicl.methods.in_process import run_texts
@@ -272,7 +272,8 @@ def test_real_rows_are_of_the_labels_that_are_written() -> None:
 def test_prompts_show_the_demonstrations_and_then_the_query() -> None:
     declared = contract()
     shown = (Demonstration("good", "hello"), Demonstration("bad", "go away"))
-    prompts = serialise({Cell("icl", 1.0, 2): shown}, split(declared).queries, declared)
+    released, asked = {Cell("icl", 1.0, 2): shown}, unit(declared, epsilons=(1.0,), shots=(2,))
+    prompts = FewShotGeneration().prompts(released, {}, table(), split(declared).queries, declared, asked)
     instruction = declared.prompts.answering.instruction
     assert prompts[ZERO_SHOT][0] == f"{instruction}\n\nLetter: one\nKind:"
     assert (

@@ -15,8 +15,8 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import TextContract
 from dpicl.errors import PrivacyError
 from dpicl.methods import Options, unit_of
-from dpicl.methods.few_shot_plan import Pool, Shape, costs, labels_of, plan_cell
-from dpicl.methods.few_shot_statement import statement
+from dpicl.methods.few_shot_generation import FewShotGeneration
+from dpicl.methods.few_shot_plan import Pool, Shape, labels_of, plan_cell, statement
 from dpicl.methods.options import FewShotOptions
 from dpicl.pipeline import Cell, Unit
 from tests.library.text_contracts import TEXT_CONTRACTS, as_extraction, text_contract
@@ -36,7 +36,7 @@ def neighbours(contract: TextContract, relation: Neighbours) -> TextContract:
 @pytest.mark.parametrize("contract", [AGNEWS, TREC, GENRE], ids=lambda contract: contract.name)
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_a_set_of_demonstrations_costs_what_is_asked_and_little_less(contract: TextContract, epsilon: float) -> None:
-    (cost,) = costs(contract, unit(contract, epsilons=(epsilon,))).values()
+    (cost,) = FewShotGeneration().costs(contract, unit(contract, epsilons=(epsilon,))).values()
     assert 0.99 * epsilon < cost.charged.epsilon <= epsilon
     assert cost.charged.delta == float(contract.generation.delta)
     check(cost.charged)
@@ -164,7 +164,7 @@ def test_sizes_are_the_contract_s_unless_the_pipeline_has_its_own() -> None:
 def test_a_sentence_states_noise_rate_and_the_second_accountant_s_bounds() -> None:
     cell = Cell("icl", 4.0, 4)
     asked = unit(AGNEWS)
-    sentence = statement(AGNEWS, asked, cell, costs(AGNEWS, asked)[cell])
+    sentence = statement(AGNEWS, asked, cell)
     assert "sigma 0." in sentence and "sampling rate 0.002" in sentence and "100 tokens charged for each text" in sentence
     low, high = (float(part) for part in sentence.split("bounds epsilon by ")[1].split(".  ")[0].split(". Every")[0].split(" and "))
     assert low <= plan_cell(AGNEWS, asked, cell).guarantee.epsilon <= high
@@ -179,5 +179,5 @@ def test_a_small_contract_without_labels_is_one_pool() -> None:
 def test_where_the_second_accountant_gives_up_the_sentence_stands_without_it(contract: TextContract, epsilon: float) -> None:
     """Its mesh is rejected by its own check at large rates, and would be too large at little noise."""
     cell, asked = Cell("icl", epsilon, 4), unit(contract)
-    sentence = statement(contract, asked, cell, costs(contract, replace(asked, epsilons=(epsilon,)))[cell])
+    sentence = statement(contract, asked, cell)
     assert "sigma" in sentence and "prv-accountant" not in sentence

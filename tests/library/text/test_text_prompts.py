@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from dpicl.contract import TextContract
 from dpicl.errors import ParameterError
+from dpicl.text.parse import plain_text
 from dpicl.text.prompts import (
     CONTENT_FREE,
     asking_demonstration,
     asking_prompt,
     asking_query,
     continuations,
-    demonstration_text,
     example_piece,
     header_piece,
     instruction_piece,
@@ -105,6 +105,6 @@ def test_open_answers_have_no_continuations() -> None:
 @given(st.text(st.characters(exclude_categories=())), st.lists(st.text(st.characters(codec="utf-8")), max_size=3))
 def test_released_texts_cannot_break_the_layout(raw: str, others: list[str]) -> None:
     contract = text_contract()
-    shown = [asking_demonstration(contract, demonstration_text(text), "Wanted") for text in (raw, *others)]
+    shown = [asking_demonstration(contract, plain_text(text), "Wanted") for text in (raw, *others)]
     blocks = asking_prompt(contract, shown, asking_query(contract, "x")).split("\n\n")
     assert len(blocks) == len(shown) + 2 and all(len(block.split("\n")) == 2 for block in blocks[1:])

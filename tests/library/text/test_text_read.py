@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract import TextContract
 from dpicl.errors import DataError, DpiclError, SourceError
-from dpicl.text.parse import parse_texts
-from dpicl.text.plain import plain_text
+from dpicl.text.parse import parse_texts, plain_text
 from dpicl.text.read import find_texts, load_texts, texts_digest
 
 from ..text_contracts import TRAIN, as_extraction, as_free_text, changed, lines, records, text_contract, write_files
