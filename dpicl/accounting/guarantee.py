@@ -131,6 +131,6 @@ def to_person(guarantee: Guarantee, max_rows: int) -> Guarantee:
 def _common(guarantees: Sequence[Guarantee]) -> tuple[Neighbours, str]:
     relations = {(part.neighbours, part.unit) for part in guarantees}
     if len(relations) != 1:
-        found = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations)) or "nothing"
-        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {found}")
+        stated = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations)) or "nothing"
+        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {stated}")
     return relations.pop()

@@ -272,11 +272,11 @@ def _log_masses(places: np.ndarray, mixture: _Mixture) -> np.ndarray:
     """The logarithm of the probability of each cell, precise in both tails."""
     from scipy.special import log_ndtr
 
-    found = []
+    parts = []
     for weight, mean in mixture:
         low, high = places[:-1] - mean, places[1:] - mean
         low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
         top = log_ndtr(high)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found.append(math.log(weight) + top + np.log(-np.expm1(log_ndtr(low) - top)))
-    return np.logaddexp.reduce(found)
+            parts.append(math.log(weight) + top + np.log(-np.expm1(log_ndtr(low) - top)))
+    return np.logaddexp.reduce(parts)

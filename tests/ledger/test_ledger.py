@@ -39,7 +39,7 @@ def test_the_cap_is_reached_exactly_and_never_exceeded(place: Place) -> None:
         for number in range(10):
             ledger.reserve(release(f"{number}", cost(0.1)))
         assert ledger.spent("shop").epsilon == 1
-        with pytest.raises(BudgetError, match=r"account 'shop': asked epsilon=1e-09, spent 1 of cap 1, left 0; the total would be 1"):
+        with pytest.raises(BudgetError, match=r"account 'shop': requested epsilon=1e-09, spent 1 of cap 1, left 0; the total would be 1"):
             ledger.reserve(release("tiny", cost(1e-9)))
         assert len(ledger.entries("shop")) == 10
         assert ledger.reserve(release("free", cost(0.0))).is_new
@@ -49,7 +49,7 @@ def test_the_refusal_says_what_was_asked_spent_and_left(place: Place) -> None:
     with place.ledger() as ledger:
         ledger.ensure_account(SHOP)
         ledger.reserve(release("a", cost(3.5)))
-        expected = r"asked epsilon=2 at delta=1e-05, spent 3.5 of cap 5, left 1.5; the total would be 5.5 \(pure sum\)"
+        expected = r"requested epsilon=2 at delta=1e-05, spent 3.5 of cap 5, left 1.5; the total would be 5.5 \(pure sum\)"
         with pytest.raises(BudgetError, match=expected):
             ledger.reserve(release("b", cost(2.0)))
         with pytest.raises(BudgetError, match="the total would be inf"):

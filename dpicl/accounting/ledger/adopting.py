@@ -1,4 +1,4 @@
-"""A lost ledger, made anew from the receipts of the releases that stand.
+"""A lost ledger, rebuilt from the receipts of the releases that are left.
 
 A receipt is a record of the lost chain with the hash before it, so that the key tells a true one. The newest receipt of
 an account says its caps, its addresses and all that it had spent by then, releases without a receipt of their own
@@ -37,7 +37,7 @@ Records = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Standing:
-    """What stands of a release: its account and name by where it lies, its receipt, and the hash of the artefact that was or will be read."""
+    """What is left of a release: its account and name by where it lies, its receipt, and the hash of the artefact that was or will be read."""
 
     account: str
     release_id: str
@@ -50,7 +50,7 @@ class Remains:
     """What is left of an installation whose ledger was lost.
 
     Attributes:
-        standing: Every release that stands in any form.
+        standing: Every release of which anything is left.
         addresses: Where the rows of accounts are, as far as contracts say so: for those that no receipt speaks of.
         caps: By account, the record of its last cap that was decided by a command.
         adopted: The first record of the lost ledger, if it was itself made anew.
@@ -115,7 +115,7 @@ def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
 
 
 def _take_adopted(key: bytes, record: Mapping[str, Any], newest: Newest) -> int:
-    """What a ledger that was lost before said when it was made anew; gives its number, 0 where there was none or it is no true record."""
+    """What the first record of an earlier rebuilt ledger says; gives its number, 0 where there was none or it is no true record."""
     content = _true_content(key, record)
     if content is None or record["kind"] != "adopted":
         return 0
@@ -169,7 +169,7 @@ def _true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | Non
 def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, Any]] | None:
     """Number and content of the record that charged a release, and how it was published, if its receipt is of this release and true.
 
-    What stands without a record that published it is published by this.
+    An artefact without a record that published it is published by this.
     """
     charged = None
     published: dict[str, Any] = {"artefact_sha256": one.artefact_sha256, "published_utc": now()} if one.artefact_sha256 else {}

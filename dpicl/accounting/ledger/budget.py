@@ -43,7 +43,7 @@ def as_paid(guarantee: Guarantee, account: Account) -> Guarantee:
 
 
 def with_entry(spent: Spent | None, guarantee: Guarantee, account: Account) -> Spent | None:
-    """A total with one entry more; None where there is none under one unit and one relation, as in an exhausted account of before."""
+    """A total with one entry more; None where there is none under one unit and one relation, as in an older account that is exhausted."""
     try:
         return None if spent is None else spent.plus(as_paid(guarantee, account))
     except PrivacyError:
@@ -110,6 +110,6 @@ def check_cap(connection: Connection, account: Account, guarantee: Guarantee) ->
     quoted = quote(connection, account, [guarantee])
     delta = f" at delta={account.delta_cap:g}" if account.delta_cap else ""
     raise BudgetError(
-        f"account {account.name!r}: asked epsilon={quoted.cost.epsilon:.6g}{delta}, spent {quoted.before.epsilon:.6g} of cap {cap:.6g}, "
+        f"account {account.name!r}: requested epsilon={quoted.cost.epsilon:.6g}{delta}, spent {quoted.before.epsilon:.6g} of cap {cap:.6g}, "
         f"left {max(0.0, cap - quoted.before.epsilon):.6g}; the total would be {quoted.after.epsilon:.6g} ({quoted.after.method})"
     )

@@ -54,10 +54,10 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
     if not named and own not in payers and payers:
         stored = _stored(connection, own)
         if stored is not None and not stored.benchmark and not is_unused(connection, members_of(connection, own)):
-            payers |= {own}  # an account of before, whose rows another contract has named first
+            payers |= {own}  # an older account, whose rows another contract has named first
     if len(payers) > 1:
-        found = ", ".join(sorted(payers))
-        raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {found}; expected the rows of one")
+        names = ", ".join(sorted(payers))
+        raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {names}; expected the rows of one")
     name = next(iter(payers), own)
     stored = _stored(connection, name)
     known = set(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
@@ -115,7 +115,7 @@ def _wanted(connection: Connection, key: bytes, stored: Account, declared: Accou
 
 
 def check_pays(connection: Connection, name: str) -> None:
-    """Refuse to charge an account that another one has taken in.
+    """Refuse to charge an account that was merged into another one.
 
     Raises:
         PrivacyError: naming the one that pays.

@@ -68,18 +68,18 @@ class Readings:
             return budget.total(connection, rows.find_account(connection, name))
 
     def accounts(self) -> list[Account]:
-        """Every account that pays, by name; those that another one has taken in pay no more."""
+        """Every account that pays, by name; those merged into another one pay no more."""
         with self._database.reading() as connection:
             stored = [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
             return [account for account in stored if state.payer_of(connection, account.name) == account.name]
 
     def payer(self, name: str) -> str:
-        """The account that pays under this name: itself, or the one that has taken it in."""
+        """The account that pays under this name: itself, or the one that it was merged into."""
         with self._database.reading() as connection:
             return state.payer_of(connection, name)
 
     def members(self, name: str) -> list[str]:
-        """The account, and those that it has taken in."""
+        """The account, and those merged into it."""
         with self._database.reading() as connection:
             return state.members_of(connection, name)
 
@@ -94,7 +94,7 @@ class Readings:
             return opening.addresses(connection, name)
 
     def unplaced(self) -> dict[str, list[str]]:
-        """Accounts with a cap that are bound to no address, of before accounts belonged to data assets; each with those it has taken in."""
+        """Accounts with a cap that are bound to no address, older than accounts of data assets; each with those merged into it."""
         with self._database.reading() as connection:
             placed = select(assets.c.account).where(assets.c.address.notlike(state.JOINED + "%"))
             capped = select(accounts.c.name).where(accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed))
@@ -111,7 +111,7 @@ class Readings:
             chain.check_seen(connection, seen, chain.read_head(connection))
 
     def entries(self, name: str) -> list[Entry]:
-        """What an account was charged for, in the order of its reservations; also what accounts were that it has taken in."""
+        """What an account was charged for, in the order of its reservations; and the accounts merged into it."""
         with self._database.reading() as connection:
             rows.find_account(connection, name)
             charged = select(entries).where(entries.c.account.in_(state.members_of(connection, name))).order_by(entries.c.number)

@@ -1,4 +1,4 @@
-"""A ledger of before: its accounts become accounts of data assets, once, when this program first opens it.
+"""An older ledger: its accounts become accounts of data assets, once, when this program first opens it.
 
 Accounts were called after contracts, and local releases had accounts of their own (`NAME-clients`). Those that
 are of the same rows are joined: a pair of names, and all that have released under one version of the same rows.

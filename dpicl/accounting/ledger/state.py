@@ -20,7 +20,7 @@ from dpicl.accounting.ledger.models import accounts, assets, seals, totals
 State = dict[str, list[dict[str, Any]]]
 _TABLES: Mapping[str, Table] = {"accounts": accounts, "assets": assets, "totals": totals}
 JOINED = "account:"
-"""Before the name of an account of before that another one has taken in: an address like any other."""
+"""Before the name of an older account that was merged into another one: an address like any other."""
 _NESTED = ("file:", "s3://")
 """Addresses of places that may lie in each other."""
 
@@ -58,13 +58,13 @@ def digest_of(state: State) -> str:
 
 
 def payer_of(connection: Connection, name: str) -> str:
-    """The account that pays under this name: itself, or the one that has taken it in."""
+    """The account that pays under this name: itself, or the one that it was merged into."""
     payer = connection.execute(select(assets.c.account).where(assets.c.address == JOINED + name)).scalar()
     return name if payer is None else str(payer)
 
 
 def members_of(connection: Connection, name: str) -> list[str]:
-    """The account, and those that it has taken in."""
+    """The account, and those merged into it."""
     joined = select(assets.c.address).where(assets.c.account == name, assets.c.address.startswith(JOINED, autoescape=True))
     return [name, *(address.removeprefix(JOINED) for address in connection.execute(joined).scalars())]
 
