@@ -20,7 +20,7 @@ from dpicl.methods import on_texts, tabular
 from dpicl.methods.common import Cost
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell
-from dpicl.types import Demonstration, PrivateTable, QueryTable, ReleasedRows, SplitTable
+from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
 
 TRAIN, TEST, ASKED = "private_train.parquet", "queries_test.parquet", "queries_asked.npz"
 ROWS, MARKS = "released_rows.npz", "private_marks.npz"
@@ -127,10 +127,10 @@ def read_marks(unit: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, np.ndarray
     return {cell: stored[cell.key] for cell in cells}
 
 
-def write_texts(path: Path, texts: Mapping[Cell, Sequence[Demonstration]], *, mode: int = PUBLIC_MODE) -> None:
-    """Texts with their labels, by cell."""
-    stored = {cell.key: [{"label": one.label, "text": one.text} for one in demonstrations] for cell, demonstrations in texts.items()}
-    write_json(path, stored, mode=mode)
+def write_texts(unit: UnitFolder, path: Path, drawn: Mapping[Cell, Any], *, mode: int = PUBLIC_MODE) -> None:
+    """What a model wrote, by cell."""
+    method = on_texts(unit.unit.method)
+    write_json(path, {cell.key: method.encode(one) for cell, one in drawn.items()}, mode=mode)
 
 
 def read_texts(unit: UnitFolder) -> tuple[dict[Cell, Any], dict[Cell, Any]]:

@@ -23,7 +23,7 @@ from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
 
 POST_PROCESSING = {"estimator", "also_sampled"}
-"""Choices that change nothing of a release: it is charged once for all of them."""
+"""Options that change nothing of a release, under the names that are stored: it is charged once for all of them."""
 _LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"})
 """Choices that came later, as everything was before them: where all of a set are so, the release keeps its name."""
 WRITER, PERIOD, QUERIES = "writer", "period", "queries_sha256"

@@ -25,10 +25,14 @@ from dpicl.pipeline import Cell, Unit
 Data = Literal["table", "texts"]
 Trust = Literal["central", "local"]
 Reads = Literal["none", "released", "private"]
-_WORDS = {"data": get_args(Data), "trust": get_args(Trust), "baselines_read": get_args(Reads)}
-_FLAGS = ("model_reads_rows", "answers_queries")
-_NUMBERS = ("draw_version", "post_version")
-_TEXTS = ("name", "title", "artefact")
+_WORDS = (("data", Data), ("trust", Trust), ("baselines_read", Reads))
+_FACTS: tuple[tuple[str, tuple[object, ...] | type, str], ...] = (
+    *((name, get_args(words), f"one of {', '.join(map(repr, get_args(words)))}") for name, words in _WORDS),
+    *((name, bool, "True or False") for name in ("model_reads_rows", "answers_queries")),
+    *((name, int, "an integer") for name in ("draw_version", "post_version")),
+    *((name, str, "a text") for name in ("name", "title", "artefact")),
+)
+"""What every class of methods states: a name, its values or their type, and these in words."""
 
 
 class Method(ABC):
@@ -155,28 +159,17 @@ def check_stated(method: type[Method]) -> None:
         PrivacyError: it does not; the message names what it lacks and what is expected.
     """
     where = f"method {getattr(method, 'name', method.__name__)!r}"
-    for name, allowed in _WORDS.items():
-        if getattr(method, name, None) not in allowed:
-            raise PrivacyError(f"{where}: {name}: is not stated; expected one of {', '.join(map(repr, allowed))}")
-    for name, kind, expected in (
-        *((name, bool, "True or False") for name in _FLAGS),
-        *((name, int, "an integer") for name in _NUMBERS),
-        *((name, str, "a text") for name in _TEXTS),
-        *method.stated,
-    ):
-        if type(getattr(method, name, None)) is not kind:
+    for name, allowed, expected in (*_FACTS, *method.stated):
+        value = getattr(method, name, None)
+        if value not in allowed if isinstance(allowed, tuple) else type(value) is not allowed:
             raise PrivacyError(f"{where}: {name}: is not stated; expected {expected}")
     options = getattr(method, "options", None)
     if not (isinstance(options, type) and issubclass(options, Frozen)):
         raise PrivacyError(f"{where}: options: is not stated; expected a type of options, all with defaults")
-    if missing := sorted(getattr(method, "__abstractmethods__", ()) or _abstract(method)):
-        raise PrivacyError(f"{where}: {missing[0]}: is missing; expected a function")
+    names = sorted({name for one in method.__mro__ for name in vars(one)})  # `__abstractmethods__` is set only after a class is defined
+    for name in names:
+        if getattr(getattr(method, name, None), "__isabstractmethod__", False):
+            raise PrivacyError(f"{where}: {name}: is missing; expected a function")
     for name, is_meant, other in method.together():
         if (getattr(method, name).__qualname__.split(".")[0] == method.kind) == is_meant:
             raise PrivacyError(f"{where}: {name}: does not fit {other}; expected both or neither")
-
-
-def _abstract(method: type[Method]) -> list[str]:
-    """Names that are still abstract: `__abstractmethods__` is set only after a class is defined."""
-    names = {name for one in method.__mro__ for name in vars(one)}
-    return [name for name in names if getattr(getattr(method, name, None), "__isabstractmethod__", False)]

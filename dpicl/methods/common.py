@@ -59,18 +59,20 @@ def for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:
 
 def results(unit: Unit, measured: Mapping[Cell, Metrics], costs: Mapping[Cell, Cost]) -> list[Result]:
     """One row per cell: the model's, the majority's and the baselines'."""
-    return [_result(unit, cell, metrics, costs.get(cell) or costs.get(replace(cell, system="icl"))) for cell, metrics in measured.items()]
-
-
-def _result(unit: Unit, cell: Cell, metrics: Metrics, cost: Cost | None) -> Result:
-    return Result(
-        method=unit.method,
-        system=cell.system,
-        dataset=unit.dataset,
-        seed=unit.seed,
-        epsilon=cell.epsilon,
-        shots=cell.shots,
-        sampling_rate=None if cell.sampling_rate is None else float(cell.sampling_rate),
-        amplified_epsilon=cost.amplified.epsilon if cost and cost.amplified else None,
-        **asdict(metrics),
-    )
+    rows = []
+    for cell, metrics in measured.items():
+        cost = costs.get(cell) or costs.get(replace(cell, system="icl"))
+        rows.append(
+            Result(
+                method=unit.method,
+                system=cell.system,
+                dataset=unit.dataset,
+                seed=unit.seed,
+                epsilon=cell.epsilon,
+                shots=cell.shots,
+                sampling_rate=None if cell.sampling_rate is None else float(cell.sampling_rate),
+                amplified_epsilon=cost.amplified.epsilon if cost and cost.amplified else None,
+                **asdict(metrics),
+            )
+        )
+    return rows

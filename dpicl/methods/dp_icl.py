@@ -209,9 +209,13 @@ class DpIcl(TextMethod):
         """See `ensemble_plan`."""
         return statement(contract, unit, cell)
 
-    def read(self, stored: Mapping[str, Any], unit: Unit) -> Released:
-        """See `TextMethod`."""
-        return {cell: stored[cell.key] for cell in unit.evaluated_cells if cell.key in stored}
+    def encode(self, drawn: list[Answer]) -> list[Answer]:
+        """As they are."""
+        return drawn
+
+    def decode(self, content: list[Answer]) -> list[Answer]:
+        """As they are."""
+        return content
 
     def in_memory(
         self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Scorer, embedder: Embedder | None

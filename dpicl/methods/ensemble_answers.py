@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from dpicl.contract.text import Classification, TextContract
-from dpicl.lm.egress import ask_texts
+from dpicl.lm.egress import generate_texts
 from dpicl.lm.local.embedding import Embedder
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.mechanisms.joint_exponential import joint_top
@@ -53,8 +53,15 @@ class Public:
     """What is known of the queries without private rows: candidates, and what embeds texts."""
 
     def __init__(self, written: Mapping[str, Sequence[str]], embedder: Embedder | None) -> None:
-        self._written, self._embedder = written, embedder
-        self._embed, self.candidates = lru_cache(LAST)(self._embed_now), lru_cache(LAST)(self._candidates)
+        def embed(texts: tuple[str, ...]) -> np.ndarray:
+            assert embedder is not None
+            return embedder.embed(texts)
+
+        def candidates(query: str) -> Candidates:
+            texts = tuple(written[query])
+            return Candidates(texts, embed(texts))
+
+        self._embed, self.candidates = lru_cache(LAST)(embed), lru_cache(LAST)(candidates)
 
     def points(self, texts: Sequence[str]) -> np.ndarray:
         """Embeddings of norm 1, shape (texts, d), of texts that a query's candidates were embedded before.
@@ -75,14 +82,6 @@ class Public:
         except Exception:  # noqa: BLE001 - as above
             return None
 
-    def _embed_now(self, texts: tuple[str, ...]) -> np.ndarray:
-        assert self._embedder is not None
-        return self._embedder.embed(texts)
-
-    def _candidates(self, query: str) -> Candidates:
-        texts = tuple(self._written[query])
-        return Candidates(texts, self._embed_now(texts))
-
 
 def decide(plan: EnsemblePlan, votes: Votes, query: str, contract: TextContract, stream: Stream, public: Public) -> Answer:
     """Step 3 for one query: all that leaves."""
@@ -95,16 +94,13 @@ def decide(plan: EnsemblePlan, votes: Votes, query: str, contract: TextContract,
         vectors = whole_vectors(public.points(texts), centre=candidates.centre, radius=RADIUS)
         return candidates.texts[nearest(candidates.embeddings, noise.release(vectors, stream), candidates.centre)]
     counts = Counter(word for text in texts for word in set(words_of(text)))
-    if isinstance(noise, JointNoise):
-        return _joint(noise, counts, words_of(query), plan.shape.keywords, stream)
-    return list(noise.choose(counts, stream, stream) or ())
-
-
-def _joint(noise: JointNoise, counts: Mapping[str, int], words: Sequence[str], most: int, stream: Stream) -> list[str]:
+    if not isinstance(noise, JointNoise):
+        return list(noise.choose(counts, stream, stream) or ())
+    words = words_of(query)
     if not words:
         return []
-    found = [counts.get(word, 0) for word in words]
-    places = joint_top(found, length=min(most, len(words)), epsilon=noise.epsilon, sensitivity=CHANGED_ANSWER, stream=stream)
+    length, of_words = min(plan.shape.keywords, len(words)), [counts[word] for word in words]
+    places = joint_top(of_words, length=length, epsilon=noise.epsilon, sensitivity=CHANGED_ANSWER, stream=stream)
     return [words[place] for place in places]
 
 
@@ -122,5 +118,5 @@ def write_candidates(queries: Sequence[str], contract: TextContract, seed: int, 
         return {}
     count, distinct = sizes_of(contract).candidates, list(dict.fromkeys(queries))
     prompts = [asking_prompt(contract, [], asking_query(contract, query)) for query in distinct for _ in range(count)]
-    texts = ask_texts(model, ReleasedPrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP, temperature=1.0, seed=seed)
+    texts = generate_texts(model, ReleasedPrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP, temperature=1.0, seed=seed)
     return {query: [text.strip() for text in texts[place * count : (place + 1) * count]] for place, query in enumerate(distinct)}

@@ -246,10 +246,13 @@ class FewShotGeneration(TextMethod):
         """See `few_shot_plan`."""
         return statement(contract, unit, cell)
 
-    def read(self, stored: Mapping[str, Any], unit: Unit) -> Demonstrations:
-        """See `TextMethod`; of texts from the instruction too."""
-        cells = (cell for cell in unit.evaluated_cells if cell.key in stored)
-        return {cell: tuple(Demonstration(one["label"], one["text"]) for one in stored[cell.key]) for cell in cells}
+    def encode(self, drawn: tuple[Demonstration, ...]) -> list[dict[str, str]]:
+        """Texts with their labels."""
+        return [{"label": one.label, "text": one.text} for one in drawn]
+
+    def decode(self, content: list[dict[str, str]]) -> tuple[Demonstration, ...]:
+        """See `encode`."""
+        return tuple(Demonstration(one["label"], one["text"]) for one in content)
 
     def in_memory(
         self,

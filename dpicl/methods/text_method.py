@@ -35,8 +35,16 @@ class TextMethod(Method, abstract=True):
         """What the contract states for this method; None where it is not meant for it."""
 
     @abstractmethod
+    def encode(self, drawn: Any) -> Any:
+        """One release as it is published, in plain JSON values."""
+
+    @abstractmethod
+    def decode(self, content: Any) -> Any:
+        """A release from what `encode` made of it."""
+
     def read(self, stored: Mapping[str, Any], unit: Unit) -> dict[Cell, Any]:
-        """Releases from their JSON by cell, as far as they are there."""
+        """Encoded releases by cell, as far as they are there; of what is written without private rows too."""
+        return {cell: self.decode(stored[cell.key]) for cell in unit.evaluated_cells if cell.key in stored}
 
     @abstractmethod
     def examples(

@@ -8,7 +8,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +75,10 @@ def test_texts_are_read_as_they_were_published() -> None:
     """Of labels, texts and keywords, by methods on texts."""
     contract, texts = contract_for(FewShotGeneration.name), (Demonstration("good", "one"), Demonstration("bad", "two"))
     for name, drawn in ((FewShotGeneration.name, texts), (DpIcl.name, ["good", "bad"]), (DpIcl.name, [["one", "two"], []])):
-        unit = unit_for(name)
-        released = dict.fromkeys(METHODS[name].releases(contract, unit), drawn)
-        stored = {cell.key: one for cell, one in released.items()}
-        assert on_texts(name).read(json.loads(json.dumps(stored, default=asdict)), unit) == released
+        method, unit = on_texts(name), unit_for(name)
+        released = dict.fromkeys(method.releases(contract, unit), drawn)
+        stored = {cell.key: method.encode(one) for cell, one in released.items()}
+        assert method.read(json.loads(json.dumps(stored)), unit) == released
 
 
 @every_tabular_method

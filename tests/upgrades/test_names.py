@@ -1,4 +1,4 @@
-"""An upgrade finds what was bought before: names of releases do not change unless somebody means it."""
+"""An upgrade finds earlier releases: their names do not change by accident."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.library.table_contracts import small_contract
 from tests.upgrades.names import STORED, names
 
 MEANING = (
-    "{} {} are named otherwise than before ({}): whoever upgrades is charged anew for the same releases. If that is meant, because what is "
-    "released has changed, write the file anew with `python -m tests.upgrades.names`, raise the method's VERSION, and tell it under "
-    "Changed in CHANGELOG.md. If it is not, a key of a contract that came later belongs into its part's `later`, and a choice of a "
-    "method's into tasks/names._LATER or POST_PROCESSING."
+    "{} {} have other names than before ({}), so an upgrade would charge the same releases again. If that is intended, because what is "
+    "released has changed, rewrite the file with `python -m tests.upgrades.names`, raise the method's `draw_version`, and say so under "
+    "Changed in CHANGELOG.md. If it is not, add a new key of a contract to its part's `later` and a renamed one to its `earlier`, "
+    "and a new option of a method to _LATER or POST_PROCESSING of dpicl/engine/names.py."
 )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dpicl.accounting.ledger import load_key
 from dpicl.contract.text import TextContract
-from dpicl.engine.artefacts import CANDIDATES, DRAFTS, read_split
+from dpicl.engine.artefacts import CANDIDATES, DRAFTS, read_split, write_texts
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import FileJournal, votes_folder
 from dpicl.engine.models import reader_of
@@ -84,7 +84,7 @@ def consult(folder: UnitFolder) -> str:
     """Answer what is charged and missing."""
     missing, contract = still_missing(folder), folder.texts
     drafts = _answered(folder, missing) if missing else {}
-    write_json(folder.private / DRAFTS, {cell.key: found for cell, found in drafts.items()}, mode=PRIVATE_MODE)
+    write_texts(folder, folder.private / DRAFTS, drafts, mode=PRIVATE_MODE)
     return f"{len(drafts)} times {contract.query_count} answers"
 
 

@@ -36,8 +36,8 @@ def _write(folders: Sequence[UnitFolder]) -> None:
     train = read_split(first).train
     written = few_shot_generation.write(train, contract, writer, jobs, progress=teller(folders, "writing demonstrations, token"))
     for folder, texts in zip(folders, written, strict=True):
-        write_texts(folder.path / PUBLIC_TEXTS, few_shot_generation.write_public(contract, folder.unit, writer))
-        write_texts(folder.private / DRAFTS, texts, mode=PRIVATE_MODE)
+        write_texts(folder, folder.path / PUBLIC_TEXTS, few_shot_generation.write_public(contract, folder.unit, writer))
+        write_texts(folder, folder.private / DRAFTS, texts, mode=PRIVATE_MODE)
 
 
 def _job(folder: UnitFolder) -> Job:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from pydantic import TypeAdapter
+
 from dpicl.errors import ParameterError
 from dpicl.methods.published.files import read_table
 
@@ -66,17 +68,8 @@ def paper_accuracy(
 @cache
 def table_v() -> tuple[AmplifiedEpsilon, ...]:
     """Table V: epsilon after amplification by subsampling, three decimals, as corrected."""
-    return tuple(
-        AmplifiedEpsilon(
-            row["dataset"],
-            int(row["sample_count"]),
-            int(row["row_count"]),
-            float(row["epsilon"]),
-            float(row["amplified_epsilon"]),
-            float(row["printed"] or row["amplified_epsilon"]),
-        )
-        for row in read_table("table-V")
-    )
+    cell = TypeAdapter(AmplifiedEpsilon)
+    return tuple(cell.validate_python({**row, "printed": row["printed"] or row["amplified_epsilon"]}) for row in read_table("table-V"))
 
 
 @cache

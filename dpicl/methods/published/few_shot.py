@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
+from pydantic import TypeAdapter
+
 from dpicl.errors import ParameterError
 from dpicl.methods.published.files import read_table
 
@@ -74,21 +76,8 @@ def few_shot_accuracy(
 @cache
 def table_nine() -> tuple[NoiseCell, ...]:
     """Table 9 by data set and target epsilon, twenty cells."""
-    return tuple(
-        NoiseCell(
-            row["dataset"],
-            float(row["epsilon"]),
-            int(row["class_row_count"]),
-            int(row["subset_count"]),
-            int(row["rows_per_subset"]),
-            row["reduced_vocabulary"] == "yes",
-            int(row["max_tokens"]),
-            int(row["compositions"]),
-            float(row["sigma"]),
-            float(row["prv_epsilon"]),
-        )
-        for row in read_table("few-shot-table-9")
-    )
+    cell = TypeAdapter(NoiseCell)
+    return tuple(cell.validate_python(row) for row in read_table("few-shot-table-9"))
 
 
 @cache
