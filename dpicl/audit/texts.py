@@ -18,9 +18,9 @@ from dpicl.lm.local.batching import Tokens
 from dpicl.lm.requests import ModelDescription
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
+from dpicl.methods.few_shot.plan import CellPlan, Drawing, Noise, Pool, Shape
+from dpicl.methods.few_shot.voting import Job
 from dpicl.methods.few_shot_generation import write
-from dpicl.methods.few_shot_plan import CellPlan, Drawing, Noise, Pool, Shape
-from dpicl.methods.few_shot_voting import Job
 from dpicl.methods.memory import MemoryJournal
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
