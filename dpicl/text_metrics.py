@@ -7,7 +7,7 @@ Paper       DP-ICL (arXiv 2305.01639): ROUGE of summaries; ROUGE-1, BLEU and Lev
     bleu                     of each answer alone, over runs of 1 to 4 words, or of as many as it has
     levenshtein              1 - edits / letters of the longer text
 
-All lie in [0, 1]. ROUGE takes words in lower case, without endings, and knows a-z and 0-9 only; the
+All lie in [0, 1]. ROUGE takes words in lower case, without endings, and only a-z and 0-9; the
 others take letters as they are. BLEU is the mean over answers, as usual for short ones, not the
 corpus's: its counts are not pooled, and runs that never match are smoothed exponentially.
 """
@@ -31,14 +31,14 @@ def measure_texts(truth: np.ndarray, answered: np.ndarray) -> Metrics:
         truth, answered: texts, shape (queries,); at least one query.
     """
     rouge, bleu, levenshtein = _scorers()
-    pairs = [(str(right).strip(), str(given).strip()) for right, given in zip(truth, answered, strict=True)]
+    pairs = [(str(right).strip(), str(answer).strip()) for right, answer in zip(truth, answered, strict=True)]
     similarities = []
-    for right, given in pairs:
-        words = rouge.score(right, given)
+    for right, answer in pairs:
+        words = rouge.score(right, answer)
         measures = [float(words[name].fmeasure) for name in _ROUGE]
-        measures += [min(1.0, bleu.sentence_score(given, [right]).score / 100), levenshtein.normalized_similarity(right, given)]
+        measures += [min(1.0, bleu.sentence_score(answer, [right]).score / 100), levenshtein.normalized_similarity(right, answer)]
         similarities.append(measures)
-    exact = float(np.mean([right == given for right, given in pairs]))
+    exact = float(np.mean([right == answer for right, answer in pairs]))
     return Metrics(len(pairs), exact, None, None, *np.mean(similarities, axis=0).tolist())
 
 

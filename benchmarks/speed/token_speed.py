@@ -25,7 +25,7 @@ from dpicl.lm.local.growing_rows import CachedSession
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.preallocated_cache import ROOM
 from dpicl.lm.local.tree_reader import read_shared
-from dpicl.lm.local.vote_reader import FreshRows, Reader, count_votes
+from dpicl.lm.local.vote_reader import Reader, count_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -81,7 +81,7 @@ def _plain(reader: Reader, ballot: VoteRequest) -> Sums:
 
 
 def _fresh(reader: Reader, ballots: list[VoteRequest]) -> list[Votes]:
-    votes = count_votes(reader, dict(enumerate(ballots)), RULE, FreshRows(reader), FreshRows(reader))
+    votes = count_votes(reader, dict(enumerate(ballots)), RULE)
     return [votes[number] for number in range(len(ballots))]
 
 

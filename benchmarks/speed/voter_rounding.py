@@ -19,7 +19,7 @@ from benchmarks.speed.token_speed import BUDGET, DEVICE, UNITS, ballots_of, read
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.tree_attention import NAME
 from dpicl.lm.local.tree_reader import read_shared
-from dpicl.lm.local.vote_reader import FreshRows, Reader, count_votes
+from dpicl.lm.local.vote_reader import Reader, count_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule
 
 RULES = (VoteRule("probability", 100, UNITS), VoteRule("relative", 100, UNITS), VoteRule("logit", 100, UNITS, clip=10.0))
@@ -59,4 +59,4 @@ def _others(reader: Reader, ballot: VoteRequest, rule: VoteRule, first: tuple[in
     """Votes of all but the first voter, read in one batch with it: equal prompts of two ballots are read once."""
     everybody = replace(ballot, voters=(first, *ballot.voters[1:]))
     both = {0: everybody, 1: replace(ballot, voters=ballot.voters[1:])}
-    return count_votes(reader, both, rule, FreshRows(reader), FreshRows(reader))[1].sums
+    return count_votes(reader, both, rule)[1].sums

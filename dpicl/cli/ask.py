@@ -24,7 +24,7 @@ from dpicl.engine.quote import accounts_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, ParameterError
 from dpicl.files.bounded import read_bytes
-from dpicl.lm.egress import ask, prompts_of
+from dpicl.lm.egress import prompts_of, score_prompts
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import CONTINUATIONS, Tallying, prompt
 from dpicl.lm.spec import ModelSpec, resolve_model
@@ -161,7 +161,7 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings) -> No
     scorer = open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
     for start in range(0, len(prompts), ROWS_AT_ONCE):
         batch = prompts[start : start + ROWS_AT_ONCE]
-        say(*map(json.dumps, answers_of(ask(scorer, prompts_of(batch, contract, shown.cell), CONTINUATIONS))))
+        say(*map(json.dumps, answers_of(score_prompts(scorer, prompts_of(batch, contract, shown.cell), CONTINUATIONS))))
         if isinstance(scorer, Tallying):
             say(json.dumps(scorer.tally(batch, CONTINUATIONS)), to=errors)
 

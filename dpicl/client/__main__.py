@@ -45,7 +45,7 @@ def report_all(contract: Contract, records: Records, options: argparse.Namespace
     secret, reports = system_stream(), []
     with open_wallet(options.memory) as wallet:
         cost, contract_cap = turns * questions.guarantee.epsilon, contract.privacy.budget.epsilon
-        wallet.join(collection, cost, wished=options.cap, contract_cap=contract_cap, id_column=options.id)
+        wallet.join(collection, cost, requested_cap=options.cap, contract_cap=contract_cap, id_column=options.id)
         for row, name in zip(rows, records.names(rows, contract), strict=True):
             reports.append(wallet.report(collection, _hash(name), partial(answer, codes[row], questions, secret)))
         wallet.keep()

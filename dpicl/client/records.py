@@ -4,7 +4,7 @@ Trust       Local: runs where the records are; nothing of it leaves but reports.
 Unit        One client.
 Neighbours  REPLACE_ONE: any record by any other, with missing values and values that the contract does not allow among them.
 Guarantee   none spent: a record is mapped, on its own, to one that the contract allows, and that one is randomised. No record is
-            refused or left out for its values, since that no report came would tell of them.
+            refused or left out for its values, since a missing report would reveal them.
 
     (1)  x -> s(column)   a missing or disallowed value; s is the first category, or the lower bound: public
     (2)  x -> x           any other

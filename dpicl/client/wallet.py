@@ -2,7 +2,7 @@
 
 A collection that comes again gets the same report, and spends nothing: a fresh draw for every question would wear
 the noise off. So a report is durable before it is sent, the first one stands, and a record that has
-changed meanwhile still gets the old one: a new answer would tell of the change.
+changed meanwhile still gets the old one: a new answer would reveal the change.
 
 The cap belongs to the holder. It is set at first use and raised by the holder's own command alone; a
 contract comes from the collector, whom local privacy does not trust, and can only lower what it is given.
@@ -55,28 +55,32 @@ class Wallet:
         """What they may cost; None before the first use."""
         return self._cap
 
-    def join(self, collection: str, epsilon: float, *, wished: float | None, contract_cap: float | None, id_column: str | None) -> None:
+    def join(
+        self, collection: str, epsilon: float, *, requested_cap: float | None, contract_cap: float | None, id_column: str | None
+    ) -> None:
         """Take part in a collection.
 
         Args:
-            wished: what the holder says that all collections may cost: the cap at first use; later a smaller one holds for this report.
+            requested_cap: what the holder lets all collections cost: the cap at first use; later a smaller one holds for this report.
             contract_cap: lowers the cap for this report, and never raises it.
             id_column: what tells clients apart; by another column, one record would answer one collection twice.
 
         Raises:
             BudgetError: with those before it would cost a client more than the cap.
-            ParameterError: the holder wishes for more than the wallet's cap, or tells clients apart in another way than before.
+            ParameterError: the holder requests more than the wallet's cap, or tells clients apart in another way than before.
         """
         if collection in self._costs:
             if self._ids.get(collection, id_column) != id_column:
                 raise ParameterError("id", id_column, "the same column as when this collection was answered first")
             return
-        cap = self._cap if self._cap is not None else DEFAULT_CAP if wished is None else wished
-        if wished is not None and wished > cap:
+        cap = self._cap if self._cap is not None else DEFAULT_CAP if requested_cap is None else requested_cap
+        if requested_cap is not None and requested_cap > cap:
             raise ParameterError(
-                "cap", wished, f"at most this wallet's, {cap:.6g}, or first `python -m dpicl.client cap WALLET --raise-to {wished:.6g}`"
+                "cap",
+                requested_cap,
+                f"at most this wallet's, {cap:.6g}, or first `python -m dpicl.client cap WALLET --raise-to {requested_cap:.6g}`",
             )
-        allowed = min(one for one in (cap, wished, contract_cap) if one is not None)
+        allowed = min(one for one in (cap, requested_cap, contract_cap) if one is not None)
         if self.spent + epsilon > allowed * (1 + 1e-12):
             raise BudgetError(
                 f"clients: another collection asks epsilon={epsilon:.6g}, and {self.spent:.6g} of cap {allowed:.6g} is spent; "
@@ -99,7 +103,7 @@ class Wallet:
         self.keep()
 
     def report(self, collection: str, who: str, draw: Callable[[], Report]) -> Report:
-        """What this client has reported to this collection; drawn and kept now if nothing was."""
+        """What this client has reported to this collection; drawn and written now if nothing was."""
         key = (collection, who)
         if key not in self._reports:
             self._reports[key] = drawn = draw()

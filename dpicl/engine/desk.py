@@ -20,7 +20,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import sweep_votes
 from dpicl.engine.stages.probe import check_reader
 from dpicl.errors import BudgetError
-from dpicl.lm.egress import ask_texts
+from dpicl.lm.egress import generate_texts
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
@@ -190,4 +190,4 @@ def _as_text(answer: Answer, query: str, wish: Wish, model: Scorer) -> str:
     if not isinstance(answer, list) or not isinstance(model, TextGenerator) or isinstance(task, Classification):
         return answer_text(contract, answer)
     prompt = asking_prompt(contract, [], keywords_query(contract, query, answer))
-    return ask_texts(model, ReleasedPrompts((prompt,)), new_tokens=task.answer_tokens, stop=STOP)[0].strip()
+    return generate_texts(model, ReleasedPrompts((prompt,)), new_tokens=task.answer_tokens, stop=STOP)[0].strip()

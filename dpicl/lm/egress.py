@@ -1,8 +1,8 @@
 """What may be sent to which model: released demonstrations to any, true rows to local ones only.
 
-A model that others run (`trust: remote`) keeps what it is told. Without noise (epsilon = inf)
+A model that others run (`trust: remote`) keeps what it is sent. Without noise (epsilon = inf)
 a demonstration is a true row, and only a table that is public anyway may send one there. The
-plan asks before a row is read, and every stage that asks a model before it opens the model.
+plan checks before a row is read, and every stage that uses a model before it opens the model.
 
 Not covered public queries, which are sent as they are, wherever the model runs; held-out private rows stay local.
 """
@@ -49,19 +49,19 @@ def check_egress(contract: Declared, unit: Unit, model: ModelSpec) -> None:
         )
 
 
-def ask(
+def score_prompts(
     scorer: Scorer, prompts: ReleasedPrompts | PrivatePrompts, continuations: Sequence[str], *, progress: Progress | None = None
 ) -> np.ndarray:
-    """`Scorer.score` for texts that say what they hold; shape (prompts, continuations), in nats.
+    """`Scorer.score` for prompts with their trust; shape (prompts, continuations), in nats.
 
     Raises:
-        PrivacyError: the texts hold private rows and the model is not local, or they do not say what they hold.
+        PrivacyError: the texts hold private rows and the model is not local, or they have no trust type.
     """
-    _check_told(scorer.description, prompts)
+    _check_trust(scorer.description, prompts)
     return scorer.score(prompts.texts, continuations, progress=progress)
 
 
-def ask_texts(
+def generate_texts(
     generator: TextGenerator,
     prompts: ReleasedPrompts | PrivatePrompts,
     *,
@@ -70,15 +70,15 @@ def ask_texts(
     temperature: float = 0.0,
     seed: int = 0,
 ) -> list[str]:
-    """`TextGenerator.generate` for texts that say what they hold.
+    """`TextGenerator.generate` for prompts with their trust.
 
-    What is written is as private as the prompt that it follows.
+    A text is as private as the prompt that it follows.
 
     Raises:
-        PrivacyError: as `ask`.
+        PrivacyError: as `score_prompts`.
         ParameterError: no token is allowed, the temperature is no number from 0 on, or a stop string is empty.
     """
-    _check_told(generator.description, prompts)
+    _check_trust(generator.description, prompts)
     if new_tokens < 1:
         raise ParameterError("new_tokens", new_tokens, "at least 1")
     if not 0 <= temperature < math.inf:
@@ -88,10 +88,10 @@ def ask_texts(
     return generator.generate(prompts.texts, new_tokens=new_tokens, stop=stop, temperature=temperature, seed=seed)
 
 
-def _check_told(model: ModelDescription, prompts: ReleasedPrompts | PrivatePrompts) -> None:
+def _check_trust(model: ModelDescription, prompts: ReleasedPrompts | PrivatePrompts) -> None:
     allowed = ReleasedPrompts | PrivatePrompts if model.trust == "local" else ReleasedPrompts
     if not isinstance(prompts, allowed):
         raise PrivacyError(
-            f"model {model.name!r} has trust {model.trust!r} and may not be told {type(prompts).__name__}; "
+            f"model {model.name!r} has trust {model.trust!r} and may not be sent {type(prompts).__name__}; "
             f"expected released prompts, or private ones for a local model"
         )

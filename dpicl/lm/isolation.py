@@ -1,6 +1,6 @@
 """One prompt's failure is that prompt's alone: a model is given private prompts through here only.
 
-Whether there is an answer must not tell what stands in a row. So a failure, of whatever kind, is first
+Whether there is an answer must not reveal what stands in a row. So a failure, of whatever kind, is first
 put to the test: the model is given a public prompt in the same way. Where that fails too, it is the
 model, and the public prompt's error is raised, which is the same for every table. Where it is
 answered, the failure was the private prompt's: it is found by halving, and counts nothing.

@@ -19,7 +19,7 @@ from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import GeneratorModel
 
 BUNDLED = Path(__file__).with_name("bundled")
-"""The model in the box: `tools.training` makes it, its own README.md tells what it can do."""
+"""The model in the box: `tools.training` makes it, its own README.md says what it can do."""
 _one_at_a_time = Lock()
 _opened: dict[tuple[ModelSpec, Path, tuple[str, ...], Wanted], Scorer] = {}
 """At most one entry: the scorer opened last."""
@@ -46,10 +46,7 @@ def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], 
 
 
 def open_generator(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str]) -> GeneratorModel:
-    """The writer for a model that runs here; it is the same loaded model that `open_scorer` gives.
-
-    Args:
-        spec, models_folder, corpus: as of `open_scorer`.
+    """The same for a model that runs here and may read private texts; it is loaded once for both.
 
     Raises:
         PrivacyError: the model is one that others run, or a server's.
@@ -81,7 +78,7 @@ def _path_or_id(spec: ModelSpec) -> str:
 
 
 def import_backend() -> None:
-    """Import the local back end ahead of time, if it is installed; whoever opens a scorer meanwhile waits.
+    """Import the local back end ahead of time, if it is installed; a scorer that is opened meanwhile waits.
 
     Two threads that import `transformers` at once get halves of it.
     """
@@ -94,7 +91,11 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
     if spec.kind == "fake":
         return HashScorer(spec.name, spec.trust)
     if spec.kind == "endpoint":
-        return _open_endpoint(spec, wanted)
+        try:
+            from dpicl.lm.endpoint.scorer import EndpointScorer
+        except ImportError:
+            raise ModelError(f"model {spec.name!r} needs httpx; type `pip install 'dpicl[endpoint]'`") from None
+        return EndpointScorer(spec, wanted=wanted)
     try:
         from dpicl.lm.local.tiny import build_tiny_model
         from dpicl.lm.local.transformers_backend import TransformersScorer
@@ -109,11 +110,3 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
         kind=spec.kind,
         trust=spec.trust,
     )
-
-
-def _open_endpoint(spec: ModelSpec, wanted: Wanted) -> Scorer:
-    try:
-        from dpicl.lm.endpoint.scorer import EndpointScorer
-    except ImportError:
-        raise ModelError(f"model {spec.name!r} needs httpx; type `pip install 'dpicl[endpoint]'`") from None
-    return EndpointScorer(spec, wanted=wanted)

@@ -1,9 +1,7 @@
-"""What a language model is asked, and who answers.
+"""What a language model is asked: the scores of a few continuations after each prompt, or the text that follows it.
 
-Two verbs: the log-probability of a few continuations after each prompt (`Scorer`), and the
-text that follows it (`TextGenerator`). Whoever answers says in its `description` which model
-spoke, so that a run can record it. `HashScorer` answers without a model, for tests and for
-wiring.
+A model's `description` says which one answered, so that a run can record it. `HashScorer` answers
+without a model, for tests and wiring.
 """
 
 from __future__ import annotations
@@ -18,10 +16,8 @@ import numpy as np
 
 Trust = Literal["local", "remote"]
 """`local`: prompts stay on machines that may see private rows; `remote`: they leave them."""
-
 CONTINUATIONS = (" No", " Yes")
 """What is scored after a prompt over a table: column 0 and 1 of every score table."""
-
 Progress = Callable[[int], None]
 """Called now and then with the number of prompts finished so far."""
 
@@ -29,6 +25,16 @@ Progress = Callable[[int], None]
 def prompt(demonstrations: Sequence[str], query: str) -> str:
     """One prompt as in DP-TabICL: demonstrations, one a line, then the query; without demonstrations the zero-shot prompt."""
     return "\n".join([*demonstrations, query])
+
+
+def prompt_digest(prompt: str) -> bytes:
+    """sha256 of a prompt, 32 bytes: its identity where the text must not be stored."""
+    return hashlib.sha256(prompt.encode()).digest()
+
+
+def before_stop(text: str, stop: Sequence[str]) -> str:
+    """The text before the first stop string."""
+    return text[: min((text.find(mark) for mark in stop if mark in text), default=len(text))]
 
 
 @dataclass(frozen=True)
@@ -49,41 +55,23 @@ class ModelDescription:
     """How a server is asked; empty for models that run in this process."""
 
 
-def prompt_digest(prompt: str) -> bytes:
-    """sha256 of a prompt, 32 bytes: its identity where the text must not be stored."""
-    return hashlib.sha256(prompt.encode()).digest()
-
-
-def before_stop(text: str, stop: Sequence[str]) -> str:
-    """The text before the first stop string."""
-    return text[: min((text.find(mark) for mark in stop if mark in text), default=len(text))]
-
-
 class Scorer(Protocol):
     """Anything that can score continuations."""
 
     @property
     def description(self) -> ModelDescription:
         """The model that answers."""
-        ...
 
     def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
-        """Log-probability of each continuation after each prompt.
-
-        Args:
-            prompts: whole prompts; a repeated prompt is computed once.
-            continuations: texts such as " Yes", scored after every prompt.
-            progress: told how many prompts are finished.
+        """Log-probability of each continuation, such as " Yes", after each whole prompt; a repeated prompt is computed once.
 
         Returns:
             Sums over the continuation's tokens, in nats, float64 of shape (prompts,
-            continuations), in the order given. A prompt's scores do not depend on the
-            order of the prompts.
+            continuations), in the order given; it never changes a prompt's scores.
 
         Raises:
             ModelError: the model cannot answer; nothing is truncated to make it fit.
         """
-        ...
 
 
 @runtime_checkable
@@ -93,27 +81,21 @@ class TextGenerator(Protocol):
     @property
     def description(self) -> ModelDescription:
         """The model that answers."""
-        ...
 
     def generate(
         self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
     ) -> list[str]:
-        """The text that follows each prompt.
+        """The text that follows each whole prompt, in the order given, without stop strings.
 
         Args:
-            prompts: whole prompts; at temperature 0 a repeated prompt is asked once.
             new_tokens: most tokens of a text.
             stop: a text ends before the first of them.
-            temperature: 0 takes the likeliest token.
+            temperature: 0 takes the likeliest token, and computes a repeated prompt once.
             seed: of samples; each place in the list is a sample of its own.
-
-        Returns:
-            Texts in the order given, without stop strings.
 
         Raises:
             ModelError: the model cannot answer; nothing is truncated to make it fit.
         """
-        ...
 
 
 @runtime_checkable
@@ -121,12 +103,11 @@ class Tallying(Protocol):
     """A model whose answers are not all of one kind, and cost something."""
 
     def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
-        """Public counts of prompts that `score` has answered, by how they were answered.
+        """Public counts of prompts that `score` has answered, by how they were answered, and of what was spent since the last tally.
 
         Without continuations, of the texts that these prompts got in the last `generate` that
-        held them. Also what was spent since the last tally. No text, nothing of a single prompt.
+        held them. No text, nothing of a single prompt.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from dpicl.errors import ModelError, ModelRefusedError
-from dpicl.lm.endpoint import address
+from dpicl.lm.endpoint.address import check_address
 from dpicl.lm.local.model_files import HUB_ID, Dtype, is_model_folder
 from dpicl.lm.requests import Trust
 
+ENDPOINT_FORM = "an endpoint such as http://127.0.0.1:8000/v1#MODEL"
 Wanted = Literal["scores", "text"]
 """What a model is opened for."""
 
@@ -45,7 +46,7 @@ class ModelSpec(BaseModel):
     url: Annotated[str, StringConstraints(max_length=300)] | None = None
     """Of an endpoint: what `/completions` is appended to."""
     api: Literal["auto", "completions", "chat"] = "auto"
-    """Of an endpoint: which of its two interfaces is asked; `auto` finds out."""
+    """Of an endpoint: which of its two interfaces is used; `auto` probes them."""
     key_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
     """Name of the environment variable that holds the endpoint's key."""
     max_connections: Annotated[int, Field(ge=1, le=1024)] = 32
@@ -71,7 +72,7 @@ class ModelSpec(BaseModel):
         if (self.url is not None) != (self.kind == "endpoint"):
             raise ValueError(f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a url for kind endpoint only")
         if self.url is not None:
-            address.check_address(self.url, key=self.key_env is not None, private=self.trust == "local")
+            check_address(self.url, key=self.key_env is not None, private=self.trust == "local")
         return self
 
 
@@ -84,8 +85,15 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     """
     if name in registry:
         return registry[name]
-    if address.is_endpoint(name):
-        return _endpoint(name)
+    if name.lower().startswith(
+        ("http://", "https://")
+    ):  # no key, and not trusted with private rows; an entry of the registry may allow more
+        url, _, model = name.partition("#")
+        try:
+            return ModelSpec(name=model, kind="endpoint", id=model, url=url.rstrip("/"))
+        except ValidationError as error:
+            rule = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ").partition("; expected ")[0]
+        raise ModelRefusedError(f"model endpoint: {rule if model else 'no model is named'}; expected {ENDPOINT_FORM}")
     if is_model_folder(name):
         folder = Path(name).expanduser().resolve()
         return ModelSpec(name=folder.name, kind="transformers", id=str(folder))
@@ -94,15 +102,4 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         return ModelSpec(name=hub_id, kind="transformers", id=hub_id, revision=revision or None)
     known = ", ".join(sorted(registry)) or "no name, because the registry is empty"
     kind = ModelError if os.sep in name else ModelRefusedError
-    raise kind(f"model {name!r} is unknown; expected {known}, a folder with config.json, a hub id org/name[@revision], or {address.FORM}")
-
-
-def _endpoint(name: str) -> ModelSpec:
-    """What `URL#MODEL` means: no key, and not trusted with private rows; an entry of the registry may say more."""
-    url, model = address.split_endpoint(name)
-    try:
-        return ModelSpec(name=model, kind="endpoint", id=model, url=url)
-    except ValidationError as error:
-        rule = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ").partition("; expected ")[0]
-        rule = rule if model else "no model is named"
-        raise ModelRefusedError(f"model endpoint: {rule}; expected {address.FORM}") from None
+    raise kind(f"model {name!r} is unknown; expected {known}, a folder with config.json, a hub id org/name[@revision], or {ENDPOINT_FORM}")

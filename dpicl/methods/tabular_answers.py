@@ -14,7 +14,7 @@ import numpy as np
 
 from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, answers, majority, measure_scores
-from dpicl.lm.egress import ask, prompts_of
+from dpicl.lm.egress import prompts_of, score_prompts
 from dpicl.lm.requests import CONTINUATIONS, Progress, Scorer
 from dpicl.lm.spec import Wanted
 from dpicl.methods.common import MAJORITY
@@ -33,7 +33,7 @@ def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell
     Raises:
         PrivacyError: the prompts hold private rows and the model is not local.
     """
-    return ask(model, prompts_of(texts, contract, cell), CONTINUATIONS, progress=progress)
+    return score_prompts(model, prompts_of(texts, contract, cell), CONTINUATIONS, progress=progress)
 
 
 def with_content_free(prompts: Prompts, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:

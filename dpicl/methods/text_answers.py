@@ -17,7 +17,7 @@ import numpy as np
 from dpicl.contract.text import Classification, FreeText, TextContract
 from dpicl.errors import ModelError
 from dpicl.evaluation import Metrics, majority, measure
-from dpicl.lm.egress import ask, ask_texts, prompts_of
+from dpicl.lm.egress import generate_texts, prompts_of, score_prompts
 from dpicl.lm.requests import Progress, Scorer, TextGenerator
 from dpicl.lm.spec import Wanted
 from dpicl.methods.common import MAJORITY
@@ -47,12 +47,12 @@ def ask_cell(model: Scorer, texts: Sequence[str], contract: TextContract, cell: 
     """
     prompts = prompts_of(texts, contract, cell)
     if isinstance(contract.task, Classification):
-        return ask(model, prompts, continuations(contract), progress=progress)
+        return score_prompts(model, prompts, continuations(contract), progress=progress)
     if not isinstance(model, TextGenerator):
         raise ModelError(
             f"model {model.description.name!r} writes no text; expected one that does, for the open answers of {contract.name}"
         )
-    return np.array(ask_texts(model, prompts, new_tokens=contract.task.answer_tokens, stop=("\n",)), dtype=np.str_)
+    return np.array(generate_texts(model, prompts, new_tokens=contract.task.answer_tokens, stop=("\n",)), dtype=np.str_)
 
 
 def wanted_of(contract: TextContract) -> Wanted:

@@ -1,1 +1,1 @@
-"""Private texts: finding, reading, checking, parting and putting them into prompts."""
+"""Private texts: finding, reading, checking and splitting them, and putting them into prompts."""

@@ -44,8 +44,8 @@ def short_labels(table: pa.Table, contract: TextContract) -> int:
     labels = table.filter(pc.equal(table.column("part"), TRAIN)).column("label").to_pylist()
     if not contract.is_classification:
         return int(len(labels) < contract.row_bounds[""])
-    found = Counter(labels)
-    return sum(found[label] < least for label, least in contract.row_bounds.items())
+    counts = Counter(labels)
+    return sum(counts[label] < least for label, least in contract.row_bounds.items())
 
 
 def _count(table: pa.Table, rule: Rule, contract: TextContract) -> int:

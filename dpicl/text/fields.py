@@ -25,7 +25,7 @@ def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
     """The fields of all records in a file's (unpacked) content.
 
     Args:
-        where: the file's name, whose end tells the format.
+        where: the file's name, whose suffix names the format.
 
     Raises:
         DataError: the format is unknown, the content breaks it, or a column is missing.

@@ -1,6 +1,6 @@
 """Splitting texts into demonstrations (private) and queries (public), and cutting each to its longest.
 
-The files say which are which: one more private text moves no other. The queries asked are chosen with a constant seed, not the run's:
+The files determine which are which: one more private text moves no other. The queries are chosen with a constant seed, not the run's:
 every cell of a table of results answers the same ones.
 """
 
@@ -23,7 +23,7 @@ _SPLIT_SEED = 0
 def split_texts(table: pa.Table, contract: TextContract) -> SplitTable:
     """Private texts, those that may be asked, and the `query_count` of these that are; columns `label` and `text`.
 
-    Texts with something at stake are asked public queries, or none.
+    Protected texts answer public queries, or none.
 
     Args:
         table: as `load_texts` returns it.

@@ -51,7 +51,7 @@ class AdaptiveLimiter:
 
         Args:
             congested: fewer calls at once would have helped.
-            alive: the server answered, and meant it.
+            alive: the server answered, and put the call off.
         """
         self.failures += not alive
         if congested and era == self.era:

@@ -1,7 +1,7 @@
-"""Which addresses a model may be asked at, and which of them may be told a key or private rows.
+"""Which addresses a model may have, and which of them may get a key or private rows.
 
 An address is the user's own choice, so this machine and private networks are fine. What is
-refused is what would show a key or a private row to whoever listens on the way.
+refused is what would show a key or a private row to an eavesdropper on the way.
 """
 
 from __future__ import annotations
@@ -10,22 +10,9 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-FORM = "an endpoint such as http://127.0.0.1:8000/v1#MODEL"
-
-
-def is_endpoint(name: str) -> bool:
-    """Whether a user means an address."""
-    return name.lower().startswith(("http://", "https://"))
-
-
-def split_endpoint(name: str) -> tuple[str, str]:
-    """`URL#MODEL` as the server's address and the name that it gives the model; either may be empty."""
-    url, _, model = name.partition("#")
-    return url.rstrip("/"), model
-
 
 def check_address(url: str, *, key: bool, private: bool) -> None:
-    """Refuse an address that is malformed, or that would be told a secret in the clear.
+    """Refuse an address that is malformed, or that would get a secret in the clear.
 
     Args:
         url: the part that `/completions` is appended to.

@@ -155,9 +155,7 @@ class Client:
         return content
 
     def _gave_up(self, why: str, status: int = 0, *, of_all: bool = False) -> GaveUpError:
-        error = GaveUpError(f"model {self.server.name!r}: {why}; {RESUME}")
-        error.status, error.of_all = status, of_all
-        return error
+        return GaveUpError(f"model {self.server.name!r}: {why}; {RESUME}", status, of_all=of_all)
 
 
 async def _read_json(response: httpx.Response) -> Any:

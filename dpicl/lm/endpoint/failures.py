@@ -16,7 +16,7 @@ from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.endpoint.protocol import Outcome
 
 BACKOFF_SECONDS, BACKOFF_CAP_SECONDS = 0.5, 30.0
-"""First and longest wait between two attempts; the longest also where the server asks for more."""
+"""First and longest wait between two attempts; the longest also where the server requests more."""
 _PASSING = {408, 409, 424, 425, 429}
 """424 is what TGI says when its model fails; the next try may succeed."""
 _CONGESTED = {429, 503, 529}
@@ -29,7 +29,7 @@ class Transient(Exception):
     """A failure that may pass by itself.
 
     `status` is the one that the server answered with, 0 without an answer; `retry_after` the
-    wait that it asks for, in seconds. `congested` says that fewer calls at once would help,
+    wait that it requests, in seconds. `congested` says that fewer calls at once would help,
     `lost` that the request had been sent and may be billed although no whole answer came.
     """
 
@@ -41,7 +41,7 @@ class Transient(Exception):
 
 
 class Unanswered(Exception):
-    """This prompt's content gets no answer, however often it is asked."""
+    """This prompt's content gets no answer, however often it is sent."""
 
     def __init__(self, outcome: Outcome, status: int) -> None:
         super().__init__(outcome)
@@ -51,12 +51,13 @@ class Unanswered(Exception):
 class GaveUpError(ModelError):
     """The server failed too often, or for too long; `status` as in `Transient`, `of_all` where all calls' failures were counted together."""
 
-    status = 0
-    of_all = False
+    def __init__(self, problem: str, status: int = 0, *, of_all: bool = False) -> None:
+        super().__init__(problem)
+        self.status, self.of_all = status, of_all
 
 
 class StopError(ModelError):
-    """The server turns everything away, in whatever manner it is asked."""
+    """The server turns everything away, in every mode."""
 
 
 def check_status(status: int, headers: Mapping[str, str], content: Any, model: str) -> None:
@@ -114,7 +115,7 @@ def retry_after(header: str) -> float | None:
 
 
 def backoff(attempt: int, requested: float | None) -> float:
-    """Seconds to wait after the given attempt (1 is the first): full jitter, or what the server asks for, capped."""
+    """Seconds to wait after the given attempt (1 is the first): full jitter, or what the server requests, capped."""
     if requested is not None:
         return min(requested, BACKOFF_CAP_SECONDS)
     return SystemRandom().uniform(0, min(BACKOFF_CAP_SECONDS, BACKOFF_SECONDS * 2 ** min(attempt - 1, 10)))

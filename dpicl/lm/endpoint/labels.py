@@ -19,9 +19,8 @@ from itertools import accumulate
 from typing import Any
 
 from dpicl.errors import ModelError
-from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, GarbledError, Outcome, Reply, public_prompt
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, GarbledError, Outcome, Reply, Request, public_prompt
 from dpicl.lm.endpoint.requester import Requester, T
-from dpicl.lm.requests import prompt_digest
 
 PARSED_GAP = 1.0
 """Nats between the label that a text starts with and the others: only the order means something."""
@@ -31,16 +30,10 @@ _SILENT = "the reply has no log-probabilities"
 
 
 @dataclass(frozen=True)
-class LabelRequest:
+class LabelRequest(Request):
     """One prompt whose labels are to be scored."""
 
-    prompt: str
     labels: tuple[str, ...]
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """The request's identity, without its prompt."""
-        return prompt_digest(self.prompt), self.labels
 
     @staticmethod
     def public(labels: tuple[str, ...]) -> LabelRequest:
@@ -80,7 +73,11 @@ class LabelRequester(Requester[LabelRequest]):
     async def attempt(self, request: LabelRequest) -> Answer:
         """See `Requester.attempt`."""
         if self.mode.kind == "echo":
-            return Answer("scored", tuple([await self._echoed_score(request, label) for label in request.labels]))
+            scores = []
+            for label in request.labels:
+                text, count = request.prompt + label, self._token_counts[_ending(request.prompt), label]
+                scores.append(await self._send(text, (), lambda reply, text=text, count=count: echoed_score(reply, text, count)))  # type: ignore[misc]
+            return Answer("scored", tuple(scores))
         labels = request.labels if self.mode.api == "completions" else tuple(label.strip() for label in request.labels)
         score = top_answer if self.mode.kind == "top-logprobs" else parsed_answer
         return await self._send(request.prompt, request.labels, lambda reply: score(reply, labels))
@@ -89,21 +86,8 @@ class LabelRequester(Requester[LabelRequest]):
         """See `Requester.fixed`."""
         return equal_scores(outcome, len(request.labels))
 
-    async def _echoed_score(self, request: LabelRequest, label: str) -> float:
-        """Summed log-probability of a label's tokens, in nats."""
-        text, count = request.prompt + label, self._token_counts[_ending(request.prompt), label]
-
-        def score(reply: Reply) -> float:
-            end = echoed_tokens(reply, text)
-            values = [value for value in reply.logprobs[max(end - count, 0) : end] if value is not None]
-            if len(values) != count:
-                raise GarbledError(_SILENT)
-            return math.fsum(values)
-
-        return await self._send(text, request.labels, score)
-
     async def _send(self, text: str, labels: Sequence[str], read: Callable[[Reply], T]) -> T:
-        """One request for scores; a chat is told the labels, because chat models like to explain."""
+        """One request for scores; a chat gets the labels in an instruction, because chat models like to explain."""
         body: dict[str, Any] = {"temperature": 0, "max_tokens": GENERATED_TOKENS if self.mode.kind == "generated" else 1}
         if self.mode.api == "completions":
             body |= {"prompt": text}
@@ -123,6 +107,19 @@ def _ending(prompt: str) -> str:
 def equal_scores(outcome: Outcome, count: int) -> Answer:
     """The fixed answer."""
     return Answer(outcome, (-math.log(count),) * count)
+
+
+def echoed_score(reply: Reply, text: str, label_tokens: int) -> float:
+    """Summed log-probability of the last tokens of the text that was sent, in nats.
+
+    Raises:
+        GarbledError: the reply does not repeat the text with its log-probabilities.
+    """
+    end = echoed_tokens(reply, text)
+    values = [value for value in reply.logprobs[max(end - label_tokens, 0) : end] if value is not None]
+    if len(values) != label_tokens:
+        raise GarbledError(_SILENT)
+    return math.fsum(values)
 
 
 def echoed_tokens(reply: Reply, text: str) -> int:

@@ -5,7 +5,7 @@ likeliest tokens, and, only where the model's entry allows it, text that is pars
 completions, which go on with a prompt as a local model does, then a chat. The first mode
 that does is used for the whole run.
 
-Not covered a server that cuts long prompts silently and does not say its context's length.
+Not covered a server that cuts long prompts silently and does not state its context's length.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WHY: dict[Outcome, str] = {
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a probe found."""
+    """What a probe has established."""
 
     mode: RequestMode
     context: int | None

@@ -1,4 +1,4 @@
-"""How one server is asked, what its replies hold, and what becomes of a prompt; pure, no network.
+"""How one server is asked, what its replies hold, and the outcome of a prompt; pure, no network.
 
 Servers write log-probabilities in two ways: lists of their own (completions of OpenAI, vLLM)
 or one list `content` (every chat, and also completions of llama.cpp). Both are read.
@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from dpicl.lm.requests import prompt_digest
 
 Api = Literal["completions", "chat"]
 PATHS: dict[Api, str] = {"completions": "/completions", "chat": "/chat/completions"}
@@ -25,7 +27,7 @@ Outcome = Literal["scored", "one-label", "no-label", "parsed", "unparsed", "gene
 Where a text was wanted: `generated`: there is one; `empty`: the model wrote nothing.
 
 Fixed answers: `no-label`: none of them was listed; `unparsed`: text that starts with none;
-`filtered`: the server's content filter; `refused`: the model said so; `rejected`: status 4xx.
+`filtered`: the server's content filter; `refused`: by the model; `rejected`: status 4xx.
 """
 
 
@@ -48,6 +50,18 @@ class RequestMode:
     def label(self) -> str:
         """As manifests and messages name it: `completions echo`, `chat top-20 logprobs`."""
         return f"{self.api} top-{self.top} logprobs" if self.kind == "top-logprobs" else f"{self.api} {self.kind}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt with everything that its answer depends on."""
+
+    prompt: str
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The request's identity, without its prompt."""
+        return prompt_digest(self.prompt), *list(vars(self).values())[1:]
 
 
 @dataclass(frozen=True)
@@ -88,7 +102,7 @@ def read_reply(content: Any) -> Reply:
     """The first choice of a reply.
 
     Raises:
-        GarbledError: a part is missing or of another kind than the protocol says.
+        GarbledError: a part is missing or of a kind that the protocol does not allow.
     """
     try:
         choice = content["choices"][0]

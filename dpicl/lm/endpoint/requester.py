@@ -9,33 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.endpoint.client import ATTEMPTS, Client
 from dpicl.lm.endpoint.failures import GaveUpError, Unanswered
-from dpicl.lm.endpoint.protocol import PATHS, Answer, Outcome, Reply, RequestMode
+from dpicl.lm.endpoint.protocol import PATHS, Answer, Outcome, Reply, Request, RequestMode
 
 REJECTED_IN_A_ROW = 50
 """After so many prompts without an answer a public request is sent: perhaps it is no matter of their content."""
 TURNS = 3
-"""So often a prompt is sent again that was given up because of others' failures."""
-
-
-class Request(Protocol):
-    """One prompt with everything that its answer depends on."""
-
-    @property
-    def prompt(self) -> str:
-        """The prompt."""
-        ...
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """The request's identity, without its prompt."""
-        ...
-
-
+"""How often a prompt is sent again that was given up because of others' failures."""
 R = TypeVar("R", bound=Request)
 T = TypeVar("T")
 

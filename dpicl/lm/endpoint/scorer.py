@@ -99,7 +99,7 @@ class EndpointScorer:
         """See `TextGenerator.generate`; a prompt that the server does not answer because of its content gets an empty text.
 
         Samples can be repeated by their seed as far as the server honours it; the description
-        of a model that was opened for texts says if none is sent.
+        of a model that was opened for texts states if none is sent.
 
         Raises:
             ModelError: as `score`, and if prompt and new tokens do not fit the context together.
@@ -178,7 +178,7 @@ class EndpointScorer:
                 try:
                     return await work(client)
                 finally:
-                    self._start = client.limiter.limit  # how many calls the server bears is remembered
+                    self._start = client.limiter.limit  # how many calls at once the server can take is remembered
 
         try:
             asyncio.get_running_loop()

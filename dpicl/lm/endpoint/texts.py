@@ -1,9 +1,9 @@
 """The text that follows a prompt: what is requested, and what a reply says.
 
 What a server cannot do by itself is made up for here: the text is cut at its first stop string
-whether or not the server knows them, and a chat's answer loses the blanks before it.
+whether or not the server supports them, and a chat's answer loses the blanks before it.
 
-Not covered a server that takes a temperature or a seed and does not heed it, as `transformers
+Not covered a server that takes a temperature or a seed and ignores it, as `transformers
 serve` does: its samples are all alike or cannot be repeated.
 """
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpicl.errors import TooLongError
-from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, Api, GarbledError, Outcome, Reply, RequestMode, public_prompt
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, Api, GarbledError, Outcome, Reply, Request, RequestMode, public_prompt
 from dpicl.lm.endpoint.requester import Requester
-from dpicl.lm.requests import CONTINUATIONS, before_stop, prompt_digest
+from dpicl.lm.requests import CONTINUATIONS, before_stop
 
 MOST_STOPS = 4
 """More stop strings than this are refused by some servers."""
@@ -25,23 +25,17 @@ _BROKEN_OFF = {"abort", "error"}
 
 
 @dataclass(frozen=True)
-class TextRequest:
+class TextRequest(Request):
     """One text that is wanted; `seed` is that of this text alone."""
 
-    prompt: str
     new_tokens: int
     stop: tuple[str, ...] = ()
     temperature: float = 0.0
     seed: int | None = None
 
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """The request's identity, without its prompt."""
-        return prompt_digest(self.prompt), self.new_tokens, self.stop, self.temperature, self.seed
-
 
 PUBLIC_TEXT_REQUEST = TextRequest(public_prompt(CONTINUATIONS), GENERATED_TOKENS, stop=("Answer:",), seed=0)
-"""A request of no private content that needs everything a server may be asked for."""
+"""A request without private content, with everything that a text request may have."""
 
 
 @dataclass
@@ -67,7 +61,7 @@ class TextRequester(Requester[TextRequest]):
 
 
 def text_body(mode: RequestMode, request: TextRequest) -> dict[str, Any]:
-    """The JSON of one request; a chat is told the prompt alone."""
+    """The JSON of one request; a chat gets the prompt alone."""
     body: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.new_tokens}
     body |= {"prompt": request.prompt} if mode.api == "completions" else {"messages": [{"role": "user", "content": request.prompt}]}
     if mode.kind == "bare-text":

@@ -28,7 +28,6 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Points of norm 1, zeros for a text without content: float64 of shape (texts, dimensions)."""
-        ...
 
 
 class SentenceEmbedder:

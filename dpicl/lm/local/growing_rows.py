@@ -19,7 +19,7 @@ from dpicl.lm.local.batching import Tokens, pad_left, plan_batches
 from dpicl.lm.local.oom_retry import run_with_oom_retry
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.preallocated_cache import ROOM, PreallocatedCacheLayer
-from dpicl.lm.local.vote_reader import FreshRows, Key, LastLogits, Reader, Rows, count_votes
+from dpicl.lm.local.vote_reader import Key, Reader, Rows, count_votes, read_fresh
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
 
 BUDGETS = 4
@@ -77,7 +77,7 @@ class GrowingRows:
         self._most_columns = CPU_BYTES // token_bytes if reader.device.type == "cpu" else None
 
     def after(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
-        """See `LastLogits.after`; a row that was read before begins with what was read of it.
+        """See `vote_reader.LastLogits`; a row that was read before begins with what was read of it.
 
         Raises:
             ModelError: memory does not suffice; nothing that is kept can be used again.
@@ -115,7 +115,7 @@ class GrowingRows:
             for chunk, logits in run_with_oom_retry(batch, begin):
                 self._chunks.append(chunk)
                 yield chunk.keys, logits
-        yield from FreshRows(self._reader).after({key: rows[key] for key in left})
+        yield from read_fresh(self._reader, {key: rows[key] for key in left})
 
 
 def token_bytes(reader: Reader) -> int | None:
@@ -142,18 +142,14 @@ class CachedSession:
     def __init__(self, reader: Reader, requests: Sequence[VoteRequest], rule: VoteRule) -> None:
         self._reader, self._rule, self._requests = reader, rule, OpenRequests(requests)
         size = token_bytes(reader)
-        self._cached: tuple[LastLogits, LastLogits] | None = (
-            None if size is None else (GrowingRows(reader, size), GrowingRows(reader, size))
-        )
+        self._cached = [] if size is None else [GrowingRows(reader, size).after, GrowingRows(reader, size).after]
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
         """See `VotingSession.vote`."""
         self._requests.append(written)
-        if self._cached is not None:
+        if self._cached:
             try:
-                votes = count_votes(self._reader, self._requests.open, self._rule, *self._cached)
-                return self._requests.in_order(votes)
+                return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule, *self._cached))
             except Exception:  # noqa: BLE001 - of memory, of a model that cannot be read so, or one that comes again below
-                self._cached = None
-        fresh = FreshRows(self._reader)
-        return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule, fresh, fresh))
+                self._cached = []  # and nothing else holds it: its memory is free for what follows
+        return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule))

@@ -28,7 +28,7 @@ from dpicl.lm.local.padded_reader import Places, read_padded
 from dpicl.lm.local.tiny import UNTRAINED_NOTE
 from dpicl.lm.local.tree_attention import NAME, NotShareable
 from dpicl.lm.local.tree_reader import read_shared
-from dpicl.lm.local.vote_reader import FreshRows, Reader, count_votes
+from dpicl.lm.local.vote_reader import Reader, count_votes
 from dpicl.lm.requests import ModelDescription, Progress, Trust
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, VotingSession, check_sums
 
@@ -170,8 +170,7 @@ class TransformersScorer:
     def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         """See `GeneratorModel.vote`; equal prompts are read once."""
         check_sums(requests, rule)
-        reader = self._reader()
-        votes = count_votes(reader, dict(enumerate(requests)), rule, FreshRows(reader), FreshRows(reader))
+        votes = count_votes(self._reader(), dict(enumerate(requests)), rule)
         return [votes[number] for number in range(len(requests))]
 
     def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:

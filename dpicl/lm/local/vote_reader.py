@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import torch
 
@@ -25,6 +26,8 @@ _ROWS_AT_ONCE = 64
 Key = tuple[int, int]
 """A row: the number of its request, and its number among the request's distinct voters."""
 Rows = Mapping[Key, Tokens]
+LastLogits = Callable[[Rows], Iterator[tuple[list[Key], torch.Tensor]]]
+"""Reads every row once, in any order: keys and logits of what follows them, shape (keys, vocabulary), on the device."""
 
 
 @dataclass(frozen=True)
@@ -47,38 +50,28 @@ class Reader:
     read: Callable[[Sequence[Tokens], Sequence[Sequence[int]]], Iterator[tuple[Places, torch.Tensor]]]
 
 
-class LastLogits(Protocol):
-    """Reads rows and gives the logits of what follows them."""
-
-    def after(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
-        """Every row once, in any order: keys and logits of shape (keys, vocabulary), on the device."""
-        ...
-
-
-@dataclass(frozen=True)
-class FreshRows:
-    """Reads every distinct row from its beginning and keeps nothing."""
-
-    reader: Reader
-
-    def after(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
-        """See `LastLogits.after`; what is read together follows from the set of rows alone."""
-        keys: dict[Tokens, list[Key]] = {}
-        for key, row in rows.items():
-            keys.setdefault(row, []).append(key)
-        distinct = sorted(keys)
-        for places, logits in self.reader.read(distinct, [(len(row) - 1,) for row in distinct]):
-            owners = [(line, key) for line, (row, _) in enumerate(places) for key in keys[distinct[row]]]
-            yield [key for _, key in owners], logits[[line for line, _ in owners]]
+def read_fresh(reader: Reader, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    """Every distinct row from its beginning, see `LastLogits`; what is read together follows from the set of rows alone."""
+    keys: dict[Tokens, list[Key]] = {}
+    for key, row in rows.items():
+        keys.setdefault(row, []).append(key)
+    distinct = sorted(keys)
+    for places, logits in reader.read(distinct, [(len(row) - 1,) for row in distinct]):
+        owners = [(line, key) for line, (row, _) in enumerate(places) for key in keys[distinct[row]]]
+        yield [key for _, key in owners], logits[[line for line, _ in owners]]
 
 
 def count_votes(
-    reader: Reader, requests: Mapping[int, VoteRequest], rule: VoteRule, public: LastLogits, voters: LastLogits
+    reader: Reader,
+    requests: Mapping[int, VoteRequest],
+    rule: VoteRule,
+    public: LastLogits | None = None,
+    voters: LastLogits | None = None,
 ) -> dict[int, Votes]:
     """Votes on every request, by its number; see `GeneratorModel.vote`.
 
     Args:
-        public, voters: what reads the public prompts, and what reads the voters'.
+        public, voters: what reads the public prompts, and what reads the voters'; by default `read_fresh`.
     """
     candidates: dict[int, torch.Tensor] = {}
     sums: dict[int, torch.Tensor] = {}
@@ -91,7 +84,8 @@ def count_votes(
 
     prompts = {(number, 0): request.public + request.written for number, request in requests.items()}
     check_public(prompts.values(), name=reader.name, context=reader.context)
-    for keys, logits in public.after(prompts):
+    fresh = partial(read_fresh, reader)
+    for keys, logits in (public or fresh)(prompts):
         for line, (number, _) in enumerate(keys):
             if not bool((logits[line] < float("inf")).all()):
                 raise ModelError(f"model {reader.name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
@@ -107,7 +101,7 @@ def count_votes(
         for index, (prompt, _) in enumerate(distinct)
     }
     readable = {key: row for key, row in rows.items() if fits(row, reader.context) and max(row) < reader.vocabulary}
-    for keys, logits in voters.after(readable):
+    for keys, logits in (voters or fresh)(readable):
         for number in dict.fromkeys(number for number, _ in keys):
             lines = [line for line, key in enumerate(keys) if key[0] == number]
             add(number, logits[lines], [repeats[number][keys[line][1]][1] for line in lines])

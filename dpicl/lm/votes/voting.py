@@ -1,7 +1,7 @@
 """A text that many prompts write together, token by token: the voters, their rule, and the votes. No model needed.
 
 Every voter is a whole prompt that holds some private examples; all of a text are followed by what
-was written so far. `integer_votes` says what a voter's vote is and how far one voter moves the sums, and
+was written so far. `integer_votes` defines a voter's vote and how far one voter moves the sums, and
 `mechanisms.private_token` puts noise on them.
 
 Trust       Sums are private until noise is on them. Candidates follow from the public prompt and
@@ -98,7 +98,6 @@ class VotingSession(Protocol):
             ModelError: a public prompt with what was written is longer than the context.
             ParameterError: not one entry for every text, or tokens for one that was finished.
         """
-        ...
 
 
 class GeneratorModel(Protocol):
@@ -107,42 +106,35 @@ class GeneratorModel(Protocol):
     @property
     def description(self) -> ModelDescription:
         """The model that writes."""
-        ...
 
     @property
     def leading(self) -> Tokens:
         """What stands before every text, such as a start token; the caller puts it into a prompt."""
-        ...
 
     @property
     def ends(self) -> frozenset[int]:
         """Tokens that end a text: the model's own, all that hold a line break, and " END" where it is one token."""
-        ...
 
     @property
     def context(self) -> int | None:
         """Most tokens that the model reads, if it has such a limit."""
-        ...
 
     def encode(self, text: str) -> Tokens:
         """Tokens of a text, without `leading`."""
-        ...
 
     def decode(self, tokens: Tokens) -> str:
         """The text of tokens, without special ones."""
-        ...
 
     def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         """Votes on the next token of every text, in order.
 
         A voter whose prompt with what was written is longer than the context votes 0 for all, and
-        so does one after whom the model answers with numbers that are not finite: errors would tell.
+        so does one after whom the model answers with numbers that are not finite: an error would reveal it.
 
         Raises:
             ModelError: a public prompt with what was written is longer than the context.
             ParameterError: so many voters that their sum may not fit 64 bits.
         """
-        ...
 
     def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
         """The same for voters that stay: what was read is not read again.
@@ -150,7 +142,6 @@ class GeneratorModel(Protocol):
         Raises:
             ParameterError: as `vote`.
         """
-        ...
 
 
 def check_sums(requests: Sequence[VoteRequest], rule: VoteRule) -> None:

@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from dpicl.contract.text import Classification, TextContract
-from dpicl.lm.egress import ask_texts
+from dpicl.lm.egress import generate_texts
 from dpicl.lm.local.embedding import Embedder
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.mechanisms.joint_exponential import joint_top
@@ -118,5 +118,5 @@ def write_candidates(queries: Sequence[str], contract: TextContract, seed: int, 
         return {}
     count, distinct = sizes_of(contract).candidates, list(dict.fromkeys(queries))
     prompts = [asking_prompt(contract, [], asking_query(contract, query)) for query in distinct for _ in range(count)]
-    texts = ask_texts(model, ReleasedPrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP, temperature=1.0, seed=seed)
+    texts = generate_texts(model, ReleasedPrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP, temperature=1.0, seed=seed)
     return {query: [text.strip() for text in texts[place * count : (place + 1) * count]] for place, query in enumerate(distinct)}

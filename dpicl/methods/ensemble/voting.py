@@ -21,7 +21,7 @@ import numpy as np
 
 from dpicl.contract.text import Classification, TextContract
 from dpicl.errors import ModelError
-from dpicl.lm.egress import ask, ask_texts
+from dpicl.lm.egress import generate_texts, score_prompts
 from dpicl.lm.isolation import isolated_answers, public_answer
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
@@ -150,7 +150,7 @@ class Voters:
     def _scores(self, prompts: Sequence[str]) -> list[np.ndarray]:
         """Log-probabilities of the labels after every prompt."""
         labels = continuations(self.contract)
-        scores = np.asarray(ask(self.model, PrivatePrompts(tuple(prompts)), labels), dtype=np.float64)
+        scores = np.asarray(score_prompts(self.model, PrivatePrompts(tuple(prompts)), labels), dtype=np.float64)
         if scores.shape != (len(prompts), len(labels)):
             raise ModelError(
                 f"model {self.model.description.name!r} does not score every label of every prompt; expected one number for each"
@@ -162,7 +162,7 @@ class Voters:
         model, task = self.model, self.contract.task
         if not isinstance(model, TextGenerator) or isinstance(task, Classification):
             raise ModelError(f"model {self.model.description.name!r} writes no text; expected one that does, for {self.contract.name}")
-        texts = ask_texts(model, PrivatePrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP)
+        texts = generate_texts(model, PrivatePrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP)
         if len(texts) != len(prompts):
             raise ModelError(f"model {model.description.name!r} does not write after every prompt; expected one text for each")
         return [plain_text(text) for text in texts]

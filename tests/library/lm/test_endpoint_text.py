@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.errors import ModelError
-from dpicl.lm.egress import ask_texts
+from dpicl.lm.egress import generate_texts
 from dpicl.lm.endpoint import failures
 from dpicl.lm.endpoint.protocol import GarbledError, Outcome, read_reply
 from dpicl.lm.endpoint.scorer import EndpointScorer
@@ -283,4 +283,4 @@ def test_the_fake_and_a_server_are_asked_through_one_door() -> None:
     with serving(Habits(writes=True, leads="")) as server:
         fake, writer = HashScorer(), opened(server)
         assert isinstance(fake, TextGenerator) and isinstance(writer, TextGenerator)
-        assert ask_texts(fake, prompts, **LINE) == ask_texts(writer, prompts, **LINE)
+        assert generate_texts(fake, prompts, **LINE) == generate_texts(writer, prompts, **LINE)

@@ -14,7 +14,7 @@ from dpicl.contract import Contract
 from dpicl.engine.pipelines import Pipeline, units_of
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.lm import HashScorer, ModelSpec
-from dpicl.lm.egress import ask, ask_texts, check_egress, prompts_of
+from dpicl.lm.egress import check_egress, generate_texts, prompts_of, score_prompts
 from dpicl.lm.requests import CONTINUATIONS
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivatePrompts, ReleasedPrompts
@@ -68,12 +68,12 @@ def test_everything_else_may_be_planned() -> None:
 
 def scores_of(model: HashScorer, prompts: ReleasedPrompts | PrivatePrompts) -> np.ndarray:
     """One door."""
-    return ask(model, prompts, CONTINUATIONS)
+    return score_prompts(model, prompts, CONTINUATIONS)
 
 
 def texts_of(model: HashScorer, prompts: ReleasedPrompts | PrivatePrompts) -> list[str]:
     """The other."""
-    return ask_texts(model, prompts, new_tokens=5, stop=("\n",))
+    return generate_texts(model, prompts, new_tokens=5, stop=("\n",))
 
 
 @pytest.mark.parametrize("door", [scores_of, texts_of])
@@ -82,14 +82,14 @@ def test_a_remote_model_is_told_nothing_private(door: Callable[..., object], pro
     with pytest.raises(PrivacyError) as refused:
         door(Silent("far", "remote"), prompts)
     assert str(refused.value) == (
-        f"model 'far' has trust 'remote' and may not be told {type(prompts).__name__}; "
+        f"model 'far' has trust 'remote' and may not be sent {type(prompts).__name__}; "
         f"expected released prompts, or private ones for a local model"
     )
 
 
 @pytest.mark.parametrize("door", [scores_of, texts_of])
 def test_no_model_is_told_texts_that_do_not_say_what_they_hold(door: Callable[..., object]) -> None:
-    with pytest.raises(PrivacyError, match="may not be told tuple"):
+    with pytest.raises(PrivacyError, match="may not be sent tuple"):
         door(Silent(), TEXTS)
 
 
@@ -113,14 +113,14 @@ def test_what_may_be_told_is_answered_as_ever(trust: str, kind: type[ReleasedPro
 )
 def test_a_text_that_cannot_be_written_is_not_asked_for(wrong: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match=f"^{next(iter(wrong))}="):
-        ask_texts(Silent(), ReleasedPrompts(TEXTS), **{"new_tokens": 5, "stop": ()} | wrong)  # type: ignore[arg-type]
+        generate_texts(Silent(), ReleasedPrompts(TEXTS), **{"new_tokens": 5, "stop": ()} | wrong)  # type: ignore[arg-type]
 
 
 def test_the_door_hands_on_how_a_text_is_wanted() -> None:
     model, prompts = HashScorer(), ReleasedPrompts(("a", "a", "b"))
     for wish in ({"temperature": 0.7, "seed": 3}, {"temperature": 0.7, "seed": 4}, {"new_tokens": 2}, {"stop": ("e",)}):
         wanted = {"new_tokens": 5, "stop": (), **wish}
-        assert ask_texts(model, prompts, **wanted) == model.generate(prompts.texts, **wanted)  # type: ignore[arg-type]
+        assert generate_texts(model, prompts, **wanted) == model.generate(prompts.texts, **wanted)  # type: ignore[arg-type]
 
 
 def test_stages_ask_a_model_through_these_doors_only() -> None:
@@ -136,7 +136,7 @@ def test_stages_ask_a_model_through_these_doors_only() -> None:
 WRONG = """
 from dpicl.contract import Contract
 from dpicl.lm import HashScorer
-from dpicl.lm.egress import ask, ask_texts
+from dpicl.lm.egress import score_prompts, generate_texts
 from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_demonstrations, local_queries
 from dpicl.types import LocalReports, PrivateCodes, PrivateTable, QueryTable, ReleasedGroups, ReleasedPrompts, ReleasedRows
 
@@ -144,16 +144,16 @@ def right(c: Contract, q: QueryTable, g: ReleasedGroups, r: ReleasedRows) -> Non
     central_queries(q, c)
     central_demonstrations(g, c)
     local_demonstrations(r, lambda codes: codes, c)
-    ask(HashScorer(), ReleasedPrompts(("a",)), [" No"])
-    ask_texts(HashScorer(), ReleasedPrompts(("a",)), new_tokens=1, stop=())
+    score_prompts(HashScorer(), ReleasedPrompts(("a",)), [" No"])
+    generate_texts(HashScorer(), ReleasedPrompts(("a",)), new_tokens=1, stop=())
 
 def wrong(c: Contract, p: PrivateTable, k: PrivateCodes) -> None:
     central_queries(p, c)
     central_demonstrations(p, c)
     local_demonstrations(k, lambda codes: codes, c)
     local_queries(k, c)
-    ask(HashScorer(), ["a"], [" No"])
-    ask_texts(HashScorer(), ["a"], new_tokens=1, stop=())
+    score_prompts(HashScorer(), ["a"], [" No"])
+    generate_texts(HashScorer(), ["a"], new_tokens=1, stop=())
 """
 
 

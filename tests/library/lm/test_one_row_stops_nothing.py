@@ -109,7 +109,7 @@ def test_a_model_that_is_gone_stops_whatever_the_rows_are() -> None:
 
 
 def test_a_model_that_may_not_see_rows_is_refused_and_no_vote_is_lost() -> None:
-    with pytest.raises(PrivacyError, match="may not be told PrivatePrompts"):
+    with pytest.raises(PrivacyError, match="may not be sent PrivatePrompts"):
         consult(table(ROWS), QUERIES, Marked(trust="remote"), job(contract(), unit(3.0)))
 
 

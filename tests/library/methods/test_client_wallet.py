@@ -20,20 +20,22 @@ COLLECTORS = st.lists(st.tuples(st.floats(0.01, 20), st.one_of(st.none(), st.flo
 class CapOfTheContract(Wallet):
     """The mutant: whoever asks says what may be asked."""
 
-    def join(self, collection: str, epsilon: float, *, wished: float | None, contract_cap: float | None, id_column: str | None) -> None:
+    def join(
+        self, collection: str, epsilon: float, *, requested_cap: float | None, contract_cap: float | None, id_column: str | None
+    ) -> None:
         """As the wallet, with the collector's cap for its own."""
         self._cap = contract_cap if contract_cap is not None else self._cap
-        super().join(collection, epsilon, wished=wished, contract_cap=contract_cap, id_column=id_column)
+        super().join(collection, epsilon, requested_cap=requested_cap, contract_cap=contract_cap, id_column=id_column)
 
 
-def _granted(kind: type[Wallet], collectors: list[Collector], wished: float | None = None) -> float:
+def _granted(kind: type[Wallet], collectors: list[Collector], requested_cap: float | None = None) -> float:
     """What is spent once all of them have asked."""
     file = os.open(os.devnull, os.O_WRONLY)
     try:
         wallet = kind([], file)
         for number, (epsilon, cap) in enumerate(collectors):
             try:
-                wallet.join(f"collection {number}", epsilon, wished=wished, contract_cap=cap, id_column=None)
+                wallet.join(f"collection {number}", epsilon, requested_cap=requested_cap, contract_cap=cap, id_column=None)
             except BudgetError:
                 continue
         return wallet.spent
@@ -42,8 +44,8 @@ def _granted(kind: type[Wallet], collectors: list[Collector], wished: float | No
 
 
 @given(COLLECTORS, st.one_of(st.none(), st.floats(0.1, 50)))
-def test_whatever_contracts_say_the_wallet_s_cap_holds(collectors: list[Collector], wished: float | None) -> None:
-    assert _granted(Wallet, collectors, wished) <= (DEFAULT_CAP if wished is None else wished) * (1 + 1e-9)
+def test_whatever_contracts_say_the_wallet_s_cap_holds(collectors: list[Collector], requested_cap: float | None) -> None:
+    assert _granted(Wallet, collectors, requested_cap) <= (DEFAULT_CAP if requested_cap is None else requested_cap) * (1 + 1e-9)
 
 
 @given(COLLECTORS)
