@@ -91,7 +91,7 @@ def _contract() -> TextContract:
         "privacy": {"budget": {"benchmark": True}},
         "text": "{text}",
         "max_characters": 10,
-        "task": {"kind": "extraction", "field": "label", "rows": 2, "labels": ["any"], "answer_tokens": 1},
+        "task": {"kind": "extraction", "field": "label", "min_rows": 2, "labels": ["any"], "answer_tokens": 1},
         "query_count": 1,
         "prompts": {"generation": words, "answering": {"text": "Text", "answer": "Kind"}},
         "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 1, "delta": "1/1000"},

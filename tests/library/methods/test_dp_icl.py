@@ -47,7 +47,7 @@ def contract(*, free: bool = False, private: bool = False) -> TextContract:
     def change(content: dict[str, Any]) -> None:
         (as_free_text if free else as_ensemble)(content)
         if free:
-            content["task"]["rows"] = 40
+            content["task"]["min_rows"] = 40
         if private:
             content["privacy"] = {"budget": {"epsilon": 1000, "delta": 0.5}}
 
