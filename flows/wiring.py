@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 from distributed import wait
 from distributed.scheduler import KilledWorker
-from prefect import Task
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
@@ -23,13 +22,12 @@ from dpicl.engine.order import Step
 from dpicl.engine.quote import accounts_of, unheeded_caps
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.stage import Stage
 from dpicl.engine.stages import validate as rules
 from dpicl.engine.stages.serialize import serialize
 from dpicl.report.stages import report_steps, write_report
 from flows.gpus import on_gpus, scoring_workers
+from tasks import prepare, validate  # noqa: F401 - in their tasks expectations are evaluated beside our rules
 from tasks.publish import show_budget, show_checks, show_figures, show_release, show_results
-from tasks.validate import validate
 from tasks.wrapper import task_of
 
 log = logging.getLogger("dpicl.flows")
@@ -59,12 +57,12 @@ class OnPrefect(Executor):
 
     def call(self, step: Step) -> None:
         """Do a step in the flow's process."""
-        _: Any = task(step.stage)(*step.references)
+        _: Any = task_of(step.stage)(*step.references)
 
     def submit(self, step: Step) -> Any:
         """A future of Prefect; models are asked where the GPUs are."""
         with on_gpus(self._client) if step.stage.place == "model worker" else nullcontext():
-            return task(step.stage).submit(*step.references)
+            return task_of(step.stage).submit(*step.references)
 
     def wait(self, jobs: Collection[Any]) -> Mapping[Any, Exception | None]:
         """Wait on the cluster."""
@@ -87,11 +85,6 @@ class OnPrefect(Executor):
         """Another unit is done, or failed."""
         if name in self._units:
             self._progress.one_more()
-
-
-def task(stage: Stage) -> Task[..., Any]:
-    """The task of a stage: our rules are checked with Great Expectations beside them."""
-    return validate if stage is rules.validate else task_of(stage)
 
 
 def _failure(job: Any) -> Exception | None:

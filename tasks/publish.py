@@ -98,7 +98,7 @@ def _encoded(figure: str) -> str:
 
 def _show_budget(run: str) -> str:
     """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the schedule."""
-    folder, settings = Path(run), Settings.from_environment()
+    folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
     found = _forecasts(plan, settings)
     rows = []

@@ -29,8 +29,8 @@ from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, text_answers
 from dpicl.methods.dp_icl import DpIcl, answer_text
-from dpicl.methods.ensemble_answers import Answer
-from dpicl.methods.ensemble_voting import STOP
+from dpicl.methods.ensemble.answers import Answer
+from dpicl.methods.ensemble.voting import STOP
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, read_epsilon
 from dpicl.text.prompts import asking_prompt, keywords_query

@@ -7,8 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ENTRIES = {
-    *("dpicl/session.py", "tasks/wrapper.py", "tasks/publish.py", "tasks/expectations.py"),
-    *("dpicl/engine/benchmarks.py",),  # its own program
+    *("dpicl/session.py", "tasks/wrapper.py"),
+    *("dpicl/engine/benchmarks.py", "tasks/expectations.py"),  # programs of their own
 }
 """Besides the command line, flows and the audit, whose worlds are processes of their own: who may ask for `Settings.from_environment`."""
 READERS = {

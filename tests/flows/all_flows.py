@@ -20,7 +20,6 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402
 
 import tasks.warm  # noqa: E402, F401
 from dpicl.engine import order  # noqa: E402
-from flows import wiring  # noqa: E402
 from flows.sweep import sweep, task_runner  # noqa: E402
 from tasks import wrapper  # noqa: E402
 from tests.flows.planted import MUTANTS, OUTSIDE, STAGES, fault  # noqa: E402
@@ -38,10 +37,9 @@ def ended(work: Callable[[], object]) -> str:
 
 def faults() -> dict[str, str]:
     """Private tables that break their contract, stages that quote rows, workers that die."""
-    wiring.validate = wiring.validate.with_options(retry_delay_seconds=0)
     for stage in order.stages():
         wrapper._tasks[stage] = wrapper.task_of(stage).with_options(retry_delay_seconds=0)
-    private = {**GRID, "datasets": ["spoilt", "outside", *map(fault, STAGES)]}
+    private = {**GRID, "datasets": ["spoilt", "outside", "raising", *map(fault, STAGES)]}
     bench = {**GRID, "datasets": ["doomed", fault("baselines")], "methods": ["gdp_tabicl"], "epsilons": [1, "inf"]}
     written = {**GRID, "datasets": [fault("generate")], "methods": ["few_shot_generation"]}
     answered = {**GRID, "datasets": [fault("consult")], "methods": ["dp_icl"]}

@@ -108,13 +108,13 @@ def dask_setup(_worker: Any) -> None:
     """Plant the faults of workers."""
     import dpicl.engine.stages.ingest
     import dpicl.engine.stages.split
-    import tasks.expectations
+    import tasks.validate
     from dpicl.methods import dp_icl, few_shot_generation, ldp_tabicl
     from dpicl.methods.gdp_tabicl import GdpTabicl
 
     places = (
         (dpicl.engine.stages.ingest, "load_source"),
-        (tasks.expectations, "evaluate"),
+        (tasks.validate, "evaluate"),
         (dpicl.engine.stages.split, "split_table"),
         (ldp_tabicl, "collect"),
         (GdpTabicl, "prepare"),

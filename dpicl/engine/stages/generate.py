@@ -15,7 +15,7 @@ from dpicl.engine.stage import stage, timed
 from dpicl.engine.stages.charge import charged, rows_state, teller
 from dpicl.methods import few_shot_generation
 from dpicl.methods.common import draws_for
-from dpicl.methods.few_shot_voting import Job
+from dpicl.methods.few_shot.voting import Job
 
 
 def _generate(run: str, unit_keys: Sequence[str]) -> str:
