@@ -20,23 +20,17 @@ from dpicl.methods.few_shot.voting import Job
 
 def _generate(run: str, unit_keys: Sequence[str]) -> str:
     """Write what is charged and missing, of units on one data set."""
-    folders = [open_unit(run, key) for key in unit_keys]
-    open_folders = [folder for folder in folders if not (folder.private / DRAFTS).exists()]
-    if open_folders:
-        with timed(open_folders[0].run, open_folders[0].unit.key, "generate"):
-            _write(open_folders)
-    return f"{len(open_folders)} of {len(folders)} units now"
-
-
-def _write(folders: Sequence[UnitFolder]) -> None:
-    first = folders[0]
-    contract, writer = first.texts, writer_of(first.run, first.settings)
-    jobs = [_job(folder) for folder in folders]
-    train = read_split(first).train
-    written = few_shot_generation.write(train, contract, writer, jobs, progress=teller(folders, "writing demonstrations, token"))
-    for folder, texts in zip(folders, written, strict=True):
-        write_texts(folder, folder.path / PUBLIC_TEXTS, few_shot_generation.write_public(contract, folder.unit, writer))
-        write_drafts(folder, text_drafts(folder, texts))
+    folders = [folder for folder in (open_unit(run, key) for key in unit_keys) if not (folder.private / DRAFTS).exists()]
+    if folders:
+        first = folders[0]
+        with timed(first.run, first.unit.key, "generate"):
+            contract, writer = first.texts, writer_of(first.run, first.settings)
+            jobs, train = [_job(folder) for folder in folders], read_split(first).train
+            written = few_shot_generation.write(train, contract, writer, jobs, progress=teller(folders, "writing demonstrations, token"))
+            for folder, texts in zip(folders, written, strict=True):
+                write_texts(folder, folder.path / PUBLIC_TEXTS, few_shot_generation.write_public(contract, folder.unit, writer))
+                write_drafts(folder, text_drafts(folder, texts))
+    return f"{len(folders)} of {len(unit_keys)} units now"
 
 
 def _job(folder: UnitFolder) -> Job:
