@@ -19,7 +19,7 @@ from prefect.exceptions import PrefectException
 from dpicl.engine.artefacts import RESULTS
 from dpicl.engine.execute import FAILURES, Executor, WorkerDied, run_units
 from dpicl.engine.order import Step
-from dpicl.engine.quote import accounts_of, unheeded_caps
+from dpicl.engine.quote import accounts_of, differing_caps
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages import validate as rules
@@ -100,7 +100,7 @@ def _failure(job: Any) -> Exception | None:
 def _warn_of_caps(plan: Plan, settings: Settings) -> None:
     """On the run's page, since nobody sees the terminal of a scheduled run."""
     accounts = accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
-    for sentence in unheeded_caps(accounts, settings):
+    for sentence in differing_caps(accounts, settings):
         log.warning("%s", sentence)
 
 

@@ -24,7 +24,7 @@ from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
 
 TRAIN, TEST, ASKED = "private_train.parquet", "queries_test.parquet", "queries_asked.npz"
 ROWS, MARKS = "released_rows.npz", "private_marks.npz"
-TO_WRITE, DRAFTS = "to_write.json", "private_drafts.npz"
+CHARGED, DRAFTS = "to_write.json", "private_drafts.npz"
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
 """What a model writes from the instruction alone; how far every unit is whose rows a model reads, for people who wait."""
 CANDIDATES = "public_candidates.json"

@@ -19,7 +19,7 @@ from dpicl.contract.periods import ONCE
 from dpicl.contract.text import TextContract
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import FileJournal, slots_folder, votes_folder
-from dpicl.engine.receipts import keep
+from dpicl.engine.receipts import write_receipt
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import KeptVotes
@@ -101,7 +101,7 @@ class EnsembleRelease:
         self._settings.private("journals", self.named.release_id, "slots")
         with locked(self._folder / ".lock"), open_ledger(self._settings) as ledger:  # else a twin might see one's mark or charge alone
             is_new = ledger.reserve(self.named).is_new if self.is_open else self._open_first(ledger)
-            keep(ledger, self.named, self._settings)
+            write_receipt(ledger, self.named, self._settings)
             ledger.begin_drawing(self.named.release_id)
         self._is_reserved = True
         return is_new

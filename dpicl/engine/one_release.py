@@ -16,7 +16,7 @@ from pathlib import Path
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import remove_private
-from dpicl.engine.collect import bought
+from dpicl.engine.collect import spending_sentences
 from dpicl.engine.execute import call_all
 from dpicl.engine.files import read_json
 from dpicl.engine.order import released, rows_ready
@@ -106,7 +106,7 @@ def _found(run: Path, key: str, cell: Cell, settings: Settings) -> Protected:
     texts = read_json(run / "units" / key / DEMONSTRATIONS)[cell.key]
     cost = METHODS[unit.method].costs(contract, unit)[cell]
     statement = METHODS[unit.method].statement(contract, unit, cell, cost)
-    spent = bought(run, units, {unit.dataset: contract}, settings)
+    spent = spending_sentences(run, units, {unit.dataset: contract}, settings)
     parted = (text.rpartition(" ") for text in texts)
     demonstrations = tuple((before, answer) for before, _, answer in parted)
     caveats = (*([_SIMULATED] if contract.privacy.budget.benchmark else []), *([_HELD_OUT] if contract.split else []))

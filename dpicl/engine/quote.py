@@ -93,7 +93,7 @@ def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -
     return replace(account_of(contract, method), name=open_account(ledger, contract, method, settings).name)
 
 
-def unheeded_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
+def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
     """A sentence for each cap that a contract has come to state and that does not count, as another was decided in the ledger.
 
     Args:
@@ -105,10 +105,10 @@ def unheeded_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
     with open_ledger(settings) as ledger:
         opened = {account.name for account in ledger.accounts()}
         found = ((asked, ledger.with_other_caps(asked)) for asked in capped if asked.name in opened)
-        return [_unheeded(asked, holding) for asked, holding in found if holding is not None]
+        return [_differing(asked, holding) for asked, holding in found if holding is not None]
 
 
-def _unheeded(asked: Account, holding: Account) -> str:
+def _differing(asked: Account, holding: Account) -> str:
     """Both numbers, and the command that makes the contract's one count."""
     with_delta = asked.delta_cap != holding.delta_cap
     caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (asked, holding)]

@@ -30,11 +30,11 @@ from dpicl.accounting.ledger import Ledger, Release, Reservation, content_versio
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract.declared import Declared
 from dpicl.engine.artefacts import read_content_digest, read_queries
-from dpicl.engine.changed import tell_if_changed
+from dpicl.engine.changed import warn_if_changed
 from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
 from dpicl.engine.models import fingerprint
 from dpicl.engine.names import QUERIES, WRITER, public_facts, releases_of
-from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, keep
+from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, write_receipt
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home
@@ -168,7 +168,7 @@ class UnitReleases:
         if METHODS[self.folder.unit.method].model_reads_rows:
             ledger.take_up(release, differing=[WRITER])
         answer = ledger.reserve(release)
-        keep(ledger, release, settings)
+        write_receipt(ledger, release, settings)
         return answer
 
     def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> None:
@@ -182,7 +182,7 @@ class UnitReleases:
             with suppress(FileNotFoundError):  # a reader has renamed it
                 draft.replace(self._final(release))
             sync_folder(draft.parent)
-        keep(ledger, release, self.folder.settings)
+        write_receipt(ledger, release, self.folder.settings)
         self._forget_losers(release, winner)
 
     def _forget_losers(self, release: Release, winner: str) -> None:
@@ -259,7 +259,7 @@ def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cel
     if not folder.declared.privacy.budget.benchmark:
         version = rows_version(folder.settings, read_content_digest(folder))
         drawn = {releases.named[cell].release_id for cell in missing}
-        tell_if_changed(folder.settings, folder.unit.dataset, {one.release_id for one in releases.named.values()}, drawn, version)
+        warn_if_changed(folder.settings, folder.unit.dataset, {one.release_id for one in releases.named.values()}, drawn, version)
     return published
 
 

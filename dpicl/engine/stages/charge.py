@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from dpicl.engine.artefacts import TO_WRITE, WRITING, gather, read_content_digest, read_drafts
+from dpicl.engine.artefacts import CHARGED, WRITING, gather, read_content_digest, read_drafts
 from dpicl.engine.batches import Batches
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import forget
@@ -38,7 +38,7 @@ def charge(folder: UnitFolder) -> str:
                 ledger.begin_drawing(releases.named[cell].release_id)
     digests = facts_digests(folder)
     charged = {cell.key: {"release": releases.named[cell].release_id, "facts": digests[cell]} for cell in missing}
-    write_json(folder.private / TO_WRITE, charged, mode=PRIVATE_MODE, replace=True)
+    write_json(folder.private / CHARGED, charged, mode=PRIVATE_MODE, replace=True)
     return f"{len(charged)} releases to write"
 
 
@@ -50,7 +50,7 @@ def charged(folder: UnitFolder) -> dict[Cell, str]:
     """
     if (folder.path / folder.method.artefact).exists():
         return {}
-    path = folder.private / TO_WRITE
+    path = folder.private / CHARGED
     if not path.exists():
         raise RunError(f"{folder.unit.key}: its releases are not charged; nothing is written before they are")
     stored = read_json(path)
@@ -79,14 +79,15 @@ def release(folder: UnitFolder) -> str:
     return f"{len(published)} releases"
 
 
-def teller(folders: Sequence[UnitFolder], what: str) -> Callable[[int, int], None]:
-    """Tell people who wait, once a second, how much of what there is."""
-    told = [0.0]
+def progress_writer(folders: Sequence[UnitFolder], what: str) -> Callable[[int, int], None]:
+    """Write, once a second, how much of what there is of these units is done: for people who wait."""
+    written = 0.0
 
-    def tell(done: int, most: int) -> None:
-        if monotonic() - told[0] > 1 or done == most:
-            told[0] = monotonic()
+    def write(done: int, most: int) -> None:
+        nonlocal written
+        if monotonic() - written > 1 or done == most:
+            written = monotonic()
             for folder in folders:
                 write_json(folder.run / WRITING / f"{folder.unit.key}.json", {"what": what, "done": done, "of": most}, replace=True)
 
-    return tell
+    return write

@@ -21,7 +21,7 @@ from dpicl.engine.models import reader_of
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import unit_stage
-from dpicl.engine.stages.charge import charged, rows_state, teller
+from dpicl.engine.stages.charge import charged, progress_writer, rows_state
 from dpicl.lm.local.embedding import open_embedder
 from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import dp_icl
@@ -100,7 +100,7 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
     job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws, rows), _kept(folder, missing, rows))
     numbered = list(enumerate(queries))
     try:
-        votes = dp_icl.consult(split.train, numbered, model, job, teller([folder], "asking ensembles, query"))
+        votes = dp_icl.consult(split.train, numbered, model, job, progress_writer([folder], "asking ensembles, query"))
     finally:
         forget_costs(model, contract)
     path = folder.path / CANDIDATES

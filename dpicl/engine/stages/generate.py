@@ -12,7 +12,7 @@ from dpicl.engine.journal import FileJournal
 from dpicl.engine.models import writer_of
 from dpicl.engine.run_folder import UnitFolder, open_unit
 from dpicl.engine.stage import stage, timed
-from dpicl.engine.stages.charge import charged, rows_state, teller
+from dpicl.engine.stages.charge import charged, progress_writer, rows_state
 from dpicl.methods import few_shot_generation
 from dpicl.methods.common import draws_for
 from dpicl.methods.few_shot.voting import Job
@@ -26,7 +26,9 @@ def _generate(run: str, unit_keys: Sequence[str]) -> str:
         with timed(first.run, first.unit.key, "generate"):
             contract, writer = first.texts, writer_of(first.run, first.settings)
             jobs, train = [_job(folder) for folder in folders], read_split(first).train
-            written = few_shot_generation.write(train, contract, writer, jobs, progress=teller(folders, "writing demonstrations, token"))
+            written = few_shot_generation.write(
+                train, contract, writer, jobs, progress=progress_writer(folders, "writing demonstrations, token")
+            )
             for folder, texts in zip(folders, written, strict=True):
                 write_texts(folder, folder.path / PUBLIC_TEXTS, few_shot_generation.write_public(contract, folder.unit, writer))
                 write_drafts(folder, text_drafts(folder, texts))
