@@ -40,11 +40,6 @@ class PrefixTree:
     segments: tuple[Segment, ...]
     leaves: tuple[int, ...]
 
-    @property
-    def token_count(self) -> int:
-        """How many tokens are read."""
-        return sum(len(segment.tokens) for segment in self.segments)
-
     def path(self, index: int) -> tuple[int, ...]:
         """A segment's ancestors, from the start of the row, and itself."""
         ancestors = []
