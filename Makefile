@@ -7,8 +7,10 @@ export DPICL_DATA ?= $(abspath $(wildcard ../shared/data))
 export PREFECT_SERVER_ANALYTICS_ENABLED = false
 export DO_NOT_TRACK = 1
 
+CHECKS := check-lint check-form check-types check-layers
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all audit chaos drill check format bench schema reference lock clean
+.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench schema reference lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -46,10 +48,15 @@ MINUTES ?= 20
 drill: $(READY) ## kill every part of an installation in turn under scheduled runs: make drill MINUTES=20
 	$(BIN)/python -m benchmarks.installation.drill --runs $(RUNS_A_NIGHT) --minutes $(MINUTES)
 
-check: $(READY) ## lint, types and layers
+check: $(READY) ## lint, types and layers, beside each other
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 $(CHECKS)
+check-lint:
 	$(BIN)/ruff check .
+check-form:
 	$(BIN)/ruff format --check .
+check-types:
 	$(BIN)/mypy
+check-layers:
 	$(BIN)/lint-imports
 
 format: $(READY) ## put the code into its usual form
@@ -60,9 +67,10 @@ TOPIC ?= main
 bench: $(READY) ## measure: make bench TOPIC=main
 	$(BIN)/python -m benchmarks.$(subst -,_,$(TOPIC))
 
-schema: $(READY) ## write the JSON schemas of contracts again
+schema: $(READY) ## write the JSON schemas of contracts and their suites of Great Expectations again
 	$(BIN)/python -m dpicl.contract.schema > data_contracts/schema.json
 	$(BIN)/python -m dpicl.contract.schema text > data_contracts/texts/schema.json
+	DPICL_CONTRACTS=data_contracts $(BIN)/python -m tasks.expectations
 
 reference: $(READY) ## write the pages of docs/reference again
 	$(BIN)/python -m tools.reference

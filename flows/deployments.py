@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from prefect.schedules import Cron
 from rich.console import Console
 
 from dpicl.engine.forecast import forecast
-from dpicl.engine.pipelines import Pipeline, Pipelines, Schedule, load_pipelines
+from dpicl.engine.pipelines import Pipeline, Pipelines, load_pipelines
 from dpicl.engine.plan import draft_plan
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import open_ledger
@@ -33,34 +33,50 @@ MAX_AT_ONCE = 2
 """Scheduled runs that one server process does beside each other; more wait their turn."""
 
 
-def served(pipelines: Pipelines) -> dict[str, Pipeline]:
-    """Pipelines that `dpicl serve` runs: the others name a work pool."""
-    return {name: pipeline for name, pipeline in pipelines.pipelines.items() if not (pipeline.schedule and pipeline.schedule.work_pool)}
+@dataclass(frozen=True)
+class Deployment:
+    """One pipeline as a deployment of the sweep, whoever runs it."""
+
+    name: str
+    pipeline: Pipeline
+
+    @property
+    def own_pool(self) -> str | None:
+        """The work pool that the pipeline's schedule names; `dpicl serve` runs the others."""
+        return self.pipeline.schedule.work_pool if self.pipeline.schedule else None
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        """What a served deployment and a described one are told alike, by the names that Prefect gives it."""
+        schedule = self.pipeline.schedule
+        changes = {"changes": dict(schedule.parameters)} if schedule and schedule.parameters else {}
+        return {
+            "name": self.name,
+            "description": self.pipeline.title,
+            "parameters": {"pipeline": self.name, **changes},
+            "concurrency_limit": schedule.concurrency_limit if schedule else 1,
+        }
+
+    def served(self) -> Any:
+        """For this process to serve; workers know the module, and not a file of that name."""
+        schedule = self.pipeline.schedule
+        cron = Cron(schedule.cron, timezone=schedule.timezone) if schedule else None
+        return sweep.to_deployment(**self._shared, schedule=cron, entrypoint_type=EntrypointType.MODULE_PATH)
+
+    def described(self, pool: str | None) -> dict[str, Any]:
+        """For prefect.yaml: workers of its own pool, or else of this one, run it; `prefect worker` does not prepare its environment."""
+        schedule = self.pipeline.schedule
+        return {
+            **self._shared,
+            "entrypoint": "flows.sweep:sweep",
+            "schedules": [{"cron": schedule.cron, "timezone": schedule.timezone}] if schedule else [],
+            "work_pool": {"name": self.own_pool or pool, "job_variables": {"env": dict(DEFAULTS)}},
+        }
 
 
-def deployments(pipelines: Mapping[str, Pipeline]) -> list[Any]:
-    """One deployment of the sweep per pipeline, scheduled where the file says so."""
-    return [
-        sweep.to_deployment(
-            name=name,
-            parameters=_parameters(name, pipeline),
-            schedule=Cron(pipeline.schedule.cron, timezone=pipeline.schedule.timezone) if pipeline.schedule else None,
-            description=pipeline.title,
-            concurrency_limit=_at_once(pipeline),
-            entrypoint_type=EntrypointType.MODULE_PATH,  # workers know the module, and not a file of that name
-        )
-        for name, pipeline in pipelines.items()
-    ]
-
-
-def _parameters(name: str, pipeline: Pipeline) -> dict[str, Any]:
-    """What the sweep is called with, however a run of the deployment is started."""
-    changes = dict(pipeline.schedule.parameters) if pipeline.schedule else {}
-    return {"pipeline": name, **({"changes": changes} if changes else {})}
-
-
-def _at_once(pipeline: Pipeline) -> int:
-    return pipeline.schedule.concurrency_limit if pipeline.schedule else 1
+def deployments(pipelines: Pipelines) -> list[Deployment]:
+    """One per pipeline, in the file's order."""
+    return [Deployment(name, pipeline) for name, pipeline in pipelines.pipelines.items()]
 
 
 def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> int:
@@ -77,28 +93,12 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
     """
     if file.exists() and not file.read_text("utf-8").startswith(_HEAD):
         raise RunError(f"{file.name}: is there and was not written by `dpicl deploy`; expected another --out, or no such file")
-    kept = served(pipelines) if pool is None else {}
-    described = [_described(name, pipeline, pool) for name, pipeline in pipelines.pipelines.items() if name not in kept]
+    described = [one.described(pool) for one in deployments(pipelines) if one.own_pool or pool]
     if not described:
         raise RunError("no schedule names a work pool; expected --pool, or `work_pool` in a schedule of pipelines.yaml")
     content = {"name": "dpicl", "pull": [], "deployments": described}  # none at all: else Prefect asks, or takes this host's folder
     file.write_text(_HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=140), encoding="utf-8")
     return len(described)
-
-
-def _described(name: str, pipeline: Pipeline, pool: str | None) -> dict[str, Any]:
-    schedule = pipeline.schedule
-    own_pool = schedule.work_pool if schedule else None
-    environment = {"env": dict(DEFAULTS)}  # `prefect worker` does not prepare its own
-    return {
-        "name": name,
-        "description": pipeline.title,
-        "entrypoint": "flows.sweep:sweep",
-        "parameters": _parameters(name, pipeline),
-        "schedules": [{"cron": schedule.cron, "timezone": schedule.timezone}] if schedule else [],
-        "concurrency_limit": _at_once(pipeline),
-        "work_pool": {"name": own_pool or pool, "job_variables": environment},
-    }
 
 
 def serve_pipelines(settings: Settings, console: Console, notify: str | None = None) -> None:
@@ -107,11 +107,11 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
     Raises:
         RunError: no Prefect server is named, it does not answer, or work pools run everything.
     """
-    own = served(prepare_server(settings, console, notify))
+    own = [one for one in deployments(prepare_server(settings, console, notify)) if not one.own_pool]
     if not own:
         raise RunError("every pipeline names a work pool; expected `dpicl deploy` and workers of these pools, or one without")
-    with orphans_looked_after(list(own), settings):  # those of a pool are its workers'
-        serve(*deployments(own), limit=MAX_AT_ONCE)
+    with orphans_looked_after([one.name for one in own], settings):  # those of a pool are its workers'
+        serve(*(one.served() for one in own), limit=MAX_AT_ONCE)
 
 
 def prepare_server(settings: Settings, console: Console, notify: str | None) -> Pipelines:
@@ -127,7 +127,9 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
     check_named()
     pipelines = load_pipelines(settings.pipelines)
     for name, pipeline in pipelines.pipelines.items():
-        console.print(f"{name}: {_when_and_where(pipeline.schedule)}", highlight=False)
+        schedule = pipeline.schedule
+        pool = f", by workers of {schedule.work_pool}" if schedule and schedule.work_pool else ""
+        console.print(f"{name}: {schedule.cron if schedule else 'on demand'}{pool}", highlight=False)
         try:
             for line in forecast(name, pipeline, settings):
                 console.print(f"  {'' if line.is_enough else 'warning: '}{line.sentence}", highlight=False, soft_wrap=True)
@@ -138,24 +140,14 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
     return pipelines
 
 
-def _when_and_where(schedule: Schedule | None) -> str:
-    if schedule is None:
-        return "on demand"
-    return f"{schedule.cron}, by workers of {schedule.work_pool}" if schedule.work_pool else schedule.cron
-
-
 def _limit_accounts(pipelines: Pipelines, settings: Settings) -> None:
     """One run at a time for every account that scheduled pipelines spend from."""
-    found: set[str] = set()
-    for name, pipeline in pipelines.pipelines.items():
-        with suppress(DpiclError):  # told above
-            found |= _accounts(name, pipeline.schedule, settings) if pipeline.schedule else set()
+    accounts: set[str] = set()
+    scheduled = [(name, one.schedule) for name, one in pipelines.pipelines.items() if one.schedule]
+    for name, schedule in scheduled:
+        with suppress(DpiclError), open_ledger(settings) as ledger:  # shown above
+            paying = charges(ledger, draft_plan(name, schedule.parameters, settings), settings)
+            accounts |= {account.name for account, _ in paying if not account.benchmark}
     with get_client(sync_client=True) as client:
-        for account in sorted(found):
+        for account in sorted(accounts):
             client.upsert_global_concurrency_limit_by_name(ACCOUNT_LIMIT + account, limit=1)
-
-
-def _accounts(name: str, schedule: Schedule, settings: Settings) -> set[str]:
-    plan = draft_plan(name, schedule.parameters, settings)
-    with open_ledger(settings) as ledger:
-        return {account.name for account, _ in charges(ledger, plan, settings) if not account.benchmark}

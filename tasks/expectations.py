@@ -1,119 +1,149 @@
-"""A Great Expectations suite generated from the contract's rules.
+"""The suite of Great Expectations that a contract amounts to, and a user's own expectations beside it.
 
-Great Expectations drops expectation types that it does not know and may quote private rows
-in its results; both are guarded against here: the number of evaluated expectations must
-match, and results are asked for as booleans only.
+CONTRACTS/expectations/NAME.json       the contract's rules, by `python -m tasks.expectations`; a run refuses one of an older contract
+CONTRACTS/expectations/NAME.own.json   yours, in the same form: a run stops where one does not hold, before anything is charged
+
+Without the first file a run makes the suite from the contract.
 """
 
 from __future__ import annotations
 
-import os
+import json
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import pandas as pd
-import pyarrow as pa
+from pydantic import BaseModel, Field
 
 from dpicl.checks import Rule
-from dpicl.contract import Contract, Declared, TextContract
+from dpicl.contract import Contract, TextContract
 from dpicl.contract.models import CategoryColumn
-from dpicl.engine.artefacts import table_folder
-from dpicl.engine.batches import Batches
-from dpicl.engine.files import read_json, read_table
+from dpicl.engine.files import write_json
 from dpicl.engine.settings import Settings
-from dpicl.errors import RunError
+from dpicl.errors import DeclarationError
 from dpicl.tabular.reading.checks import rules_of
-from dpicl.tabular.reading.encode import label_codes
-from dpicl.text.checks import short_labels, text_rules
-from dpicl.types import PrivateTable
+from dpicl.text.checks import text_rules
+from dpicl.yaml_file import read_declaration, validate
 
-LABEL_COLUMN, SHORT_COLUMN = "__label__", "__short_labels__"
+FOLDER = "expectations"
+RARER_LABEL, SHORT_LABELS = "__rarer_label__", "__short_labels__"
+"""Columns that are computed for a suite: 1 in rows of the label that is rarer; how many labels have too few texts."""
 
 
-def expectation(rule: Rule, contract: Declared) -> dict[str, Any]:
-    """One rule as an expectation; bounds, categories and labels are the contract's."""
+class Expectation(BaseModel):
+    """One expectation, as Great Expectations writes it; what else stands there decides nothing."""
+
+    type: Annotated[str, Field(pattern="^expect_[a-z_0-9]+$")]
+    arguments: Annotated[dict[str, Any], Field(alias="kwargs")] = {}
+
+    @property
+    def column(self) -> str:
+        """Of what it is about; empty if of the table."""
+        return str(self.arguments.get("column") or "")
+
+
+class OwnSuite(BaseModel):
+    """A user's own expectations."""
+
+    expectations: tuple[Expectation, ...]
+
+
+def suite(contract: Contract | TextContract) -> dict[str, Any]:
+    """Every rule of a contract as an expectation, in the order of the rules."""
     if isinstance(contract, TextContract):
-        return _of_texts(rule, contract)
-    assert isinstance(contract, Contract)
-    return _of_table(rule, contract)
+        rules = [(rule, *_of_texts(rule, contract)) for rule in text_rules(contract)]
+    else:
+        rules = [(rule, *_of_table(rule, contract)) for rule in rules_of(contract)]
+    made = [
+        {
+            "type": kind,
+            "kwargs": kwargs,
+            "severity": "critical" if rule.severity == "fail" else "warning",
+            "meta": {"rule": rule.rule, "notes": rule.description},
+        }
+        for rule, kind, kwargs in rules
+    ]
+    return {"name": contract.name, "expectations": made}
 
 
-def _of_texts(rule: Rule, contract: TextContract) -> dict[str, Any]:
+def _of_texts(rule: Rule, contract: TextContract) -> tuple[str, dict[str, Any]]:
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "row_count": ("expect_table_row_count_to_be_between", {"min_value": rule.at_least}),
-        "label_rows": ("expect_column_max_to_be_between", {"column": SHORT_COLUMN, "max_value": 0}),
+        "label_rows": ("expect_column_max_to_be_between", {"column": SHORT_LABELS, "max_value": 0}),
         "no_empty": ("expect_column_value_lengths_to_be_between", {"column": rule.column, "min_value": 1}),
         "text_length": ("expect_column_value_lengths_to_be_between", {"column": rule.column, "max_value": contract.max_characters}),
         "known_labels": ("expect_column_values_to_be_in_set", {"column": rule.column, "value_set": list(contract.demonstrated)}),
     }
-    kind, kwargs = kinds[rule.rule]
-    return {"type": kind, "kwargs": kwargs}
+    return kinds[rule.rule]
 
 
-def _of_table(rule: Rule, contract: Contract) -> dict[str, Any]:
-    if rule.rule == "row_count":
-        return {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": rule.at_least}}
-    if rule.rule == "both_labels":
-        return {"type": "expect_column_unique_value_count_to_be_between", "kwargs": {"column": LABEL_COLUMN, "min_value": 2}}
-    kwargs: dict[str, Any] = {"column": rule.column}
-    if rule.rule == "no_missing":
-        return {"type": "expect_column_values_to_not_be_null", "kwargs": kwargs}
-    if rule.rule == "unique":
-        return {"type": "expect_column_values_to_be_unique", "kwargs": kwargs}
+def _of_table(rule: Rule, contract: Contract) -> tuple[str, dict[str, Any]]:
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {
+        "row_count": ("expect_table_row_count_to_be_between", {"min_value": rule.at_least}),
+        "both_labels": ("expect_column_sum_to_be_between", {"column": RARER_LABEL, "min_value": rule.at_least}),
+        "no_missing": ("expect_column_values_to_not_be_null", {"column": rule.column}),
+        "unique": ("expect_column_values_to_be_unique", {"column": rule.column}),
+    }
+    if rule.rule == "unique" and rule.column is None:
+        return "expect_compound_columns_to_be_unique", {"column_list": list(contract.columns), "ignore_row_if": "never"}
+    if rule.rule in kinds:
+        return kinds[rule.rule]
     declared = contract.columns[str(rule.column)]
     if isinstance(declared, CategoryColumn):
-        return {"type": "expect_column_values_to_be_in_set", "kwargs": {**kwargs, "value_set": list(declared.categories)}}
+        return "expect_column_values_to_be_in_set", {"column": rule.column, "value_set": list(declared.categories)}
     low, high = declared.bounds
-    return {"type": "expect_column_values_to_be_between", "kwargs": {**kwargs, "min_value": low, "max_value": high}}
+    return "expect_column_values_to_be_between", {"column": rule.column, "min_value": low, "max_value": high}
 
 
-def check_suite(run: str, dataset: str) -> None:
-    """Evaluate the suite on a table that is whole; batches would have to stand in one frame.
+def _file(settings: Settings, name: str, ending: str) -> Path:
+    return settings.contracts / FOLDER / f"{name}{ending}"
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(read_declaration(file))
+    except (ValueError, RecursionError):
+        raise DeclarationError(f"{FOLDER}/{file.name}", "", "is not JSON", "a suite of Great Expectations") from None
+
+
+def checked_suite(contract: Contract | TextContract, settings: Settings) -> tuple[Expectation, ...]:
+    """The contract's suite, from its file if there is one.
 
     Raises:
-        RunError: it does not say of a rule what our own check says.
+        DeclarationError: the file is of another contract than today's.
     """
+    wanted, file = suite(contract), _file(settings, contract.name, ".json")
+    if file.exists() and _read(file) != json.loads(json.dumps(wanted)):
+        expected = "what `python -m tasks.expectations` writes, or no such file"
+        raise DeclarationError(f"{FOLDER}/{file.name}", "", "is not what the contract says now", expected)
+    return tuple(Expectation.model_validate(one) for one in wanted["expectations"])
+
+
+def own_expectations(name: str, settings: Settings) -> tuple[Expectation, ...]:
+    """A user's own expectations of a data set; none without a file.
+
+    Raises:
+        DeclarationError: the file is not of that form, or asks for more than whether an expectation holds.
+    """
+    file = _file(settings, name, ".own.json")
+    if not file.exists():
+        return ()
+    own = validate(OwnSuite, _read(file), f"{FOLDER}/{file.name}").expectations
+    for number, one in enumerate(own):
+        for key in sorted(one.arguments.keys() & {"result_format", "catch_exceptions"}):
+            raise DeclarationError(
+                f"{FOLDER}/{file.name}", f"expectations.{number}.kwargs.{key}", "is not for you to choose", "no such key"
+            )
+    return own
+
+
+def main() -> None:
+    """Write the suite of every contract."""
     settings = Settings.from_environment()
-    if Batches.find(settings, dataset, Path(run)) is not None:
-        return
-    contract = settings.declared(dataset)
-    table = read_table(table_folder(settings, dataset, Path(run)) / "private_table.parquet")
-    rules = text_rules(contract) if isinstance(contract, TextContract) else rules_of(contract)
-    ours = [row["holds"] for row in read_json(Path(run) / "validation" / f"{dataset}.json")]
-    for rule, held, expected in zip(rules, evaluate(table, rules, contract), ours, strict=True):
-        if held != expected:
-            raise RunError(f"validate {contract.name}: Great Expectations and our check of {rule.rule} disagree on column {rule.column!r}")
+    for name in (*settings.contract_names(), *settings.text_names()):
+        write_json(_file(settings, name, ".json"), suite(settings.declared(name)), replace=True)
+    sys.stdout.write(f"{settings.contracts / FOLDER}\n")
 
 
-def evaluate(table: pa.Table, rules: tuple[Rule, ...], contract: Declared) -> list[bool]:
-    """Whether each rule holds, in the order of `rules`.
-
-    Raises:
-        RunError: the suite did not evaluate every rule, so that its silence means nothing.
-    """
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx  # 3.6 s and 250 MB: only where a table is validated
-
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
-    asset = context.data_sources.add_pandas("private").add_dataframe_asset("table")
-    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch(batch_parameters={"dataframe": _frame(table, contract)})
-    wanted = [{**expectation(rule, contract), "meta": {"rule": number}} for number, rule in enumerate(rules)]
-    suite = gx.ExpectationSuite(name=contract.name, expectations=wanted)
-    found = batch.validate(suite, result_format="BOOLEAN_ONLY")
-    holds = {int(result.expectation_config.meta["rule"]): bool(result.success) for result in found.results if result.expectation_config}
-    if len(holds) != len(rules):
-        raise RunError(f"validate {contract.name}: {len(holds)} of {len(rules)} checks were evaluated")
-    return [holds[number] for number in range(len(rules))]
-
-
-def _frame(table: pa.Table, contract: Declared) -> pd.DataFrame:
-    if isinstance(contract, TextContract):
-        return table.to_pandas().assign(**{SHORT_COLUMN: short_labels(table, contract)})
-    assert isinstance(contract, Contract)
-    frame = table.to_pandas(categories=[], strings_to_categorical=False)
-    for name, column in contract.columns.items():
-        if isinstance(column, CategoryColumn):
-            frame[name] = table.column(name).cast(pa.string()).to_pandas()
-    frame[LABEL_COLUMN] = label_codes(PrivateTable(table), contract)
-    return frame
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,17 @@
-"""Stage `prepare` as a retryable task."""
+"""Stage `prepare` as a retryable task: batches are read, checked and split, and Great Expectations is asked of each."""
 
 from __future__ import annotations
 
+from dpicl.engine.stage import stage
 from dpicl.engine.stages import prepare as stages
+from tasks.validate import evaluate_part
 from tasks.wrapper import as_task
 
-prepare_batches = as_task(stages.prepare_batches)
+
+def _prepare(run: str, dataset: str, part: int, parts: int) -> str:
+    counts = stages.prepare_part(run, dataset, part, parts)
+    evaluate_part(run, dataset, part, parts)
+    return counts
+
+
+prepare_batches = as_task(stages.prepare_batches, stage("prepare", "prepare {dataset} {part}", _prepare))

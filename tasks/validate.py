@@ -1,17 +1,105 @@
-"""Stage `validate` as a retryable task: our own rules decide, and Great Expectations must not say otherwise."""
+"""Stage `validate` as a retryable task: our own rules decide, Great Expectations must not say otherwise, and a user's expectations hold."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpicl.contract import Contract, TextContract
+from dpicl.engine.artefacts import table_folder
+from dpicl.engine.batches import Batches, check_open
+from dpicl.engine.files import PRIVATE_MODE, publish, read_json, read_table, write_json
+from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.engine.stages import validate as stages
-from tasks.expectations import check_suite
+from dpicl.errors import DataError, DeclarationError, RunError
+from tasks.evaluation import Verdict, evaluate, implementation, is_row_by_row, page
+from tasks.expectations import FOLDER, Expectation, checked_suite, own_expectations
 from tasks.wrapper import as_task
 
 
 def _validate(run: str, dataset: str) -> str:
     counts = stages.check_rules(run, dataset)
-    check_suite(run, dataset)
+    check_expectations(Path(run), dataset)
     return counts
 
 
-validate = as_task(stage("validate", "validate {dataset}", _validate))
+def check_expectations(run: Path, dataset: str) -> None:
+    """Evaluate the contract's suite and the user's own; write what holds, as Data Docs and as JSON, into the run's folder.
+
+    Of a table in batches every batch is evaluated alone: expectations about single rows, others are left to our own rules.
+
+    Raises:
+        DeclarationError: a suite is out of date, or one of the user's expectations is none that could be evaluated.
+        DataError: one of the user's expectations does not hold; names it and the column.
+        RunError: Great Expectations says of a rule what our own check does not.
+    """
+    settings = Settings.from_environment()
+    contract, batches = settings.declared(dataset), Batches.find(settings, dataset, run)
+    rules, own = _suites(contract, settings, in_batches=batches is not None)
+    ours = [row["holds"] for row in read_json(run / "validation" / f"{dataset}.json")]
+    if batches is None:
+        table = read_table(table_folder(settings, dataset, run) / "private_table.parquet")
+        verdicts = evaluate(table, (*rules, *own), contract)
+    else:
+        ours = [held for held, one in zip(ours, rules, strict=True) if is_row_by_row(one)]
+        rules = tuple(one for one in rules if is_row_by_row(one))
+        found = [batch_verdicts(batches, number, (*rules, *own)) for number in range(batches.count)]
+        verdicts = [None if None in one else all(one) for one in zip(*found, strict=True)]
+    write_json(run / FOLDER / f"{dataset}.json", _shown(rules, own, verdicts), replace=True)
+    html = page(dataset, run.name, (*rules, *own), verdicts)
+    publish(run / FOLDER / f"{dataset}.html", lambda file: file.write(html.encode()), replace=True)
+    for one, held, verdict in zip(rules, ours, verdicts, strict=False):
+        if verdict != held and (batches is None or held):  # of a batch, rows that are held out from all may be gone
+            raise RunError(f"validate {dataset}: Great Expectations and our own check disagree on {one.type}, column {one.column!r}")
+    for one, verdict in zip(own, verdicts[len(rules) :], strict=True):
+        if not verdict:
+            rule = "breaks" if verdict is False else "cannot be evaluated by"
+            raise DataError(dataset, f"{rule} your own {one.type}", column=one.column)
+
+
+def _suites(
+    contract: Contract | TextContract, settings: Settings, *, in_batches: bool
+) -> tuple[tuple[Expectation, ...], tuple[Expectation, ...]]:
+    """The contract's and the user's own, which are checked."""
+    rules, own = checked_suite(contract, settings), own_expectations(contract.name, settings)
+    for number, one in enumerate(own):
+        file, key = f"{FOLDER}/{contract.name}.own.json", f"expectations.{number}"
+        if implementation(one) is None:
+            raise DeclarationError(file, key, f"Great Expectations has no {one.type} with such kwargs", "one of its gallery")
+        if in_batches and not is_row_by_row(one):
+            raise DeclarationError(file, key, f"{one.type} needs all rows at once", "one about single rows: the table is read in batches")
+    return rules, own
+
+
+def _shown(rules: Sequence[Expectation], own: Sequence[Expectation], verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
+    rows = [("contract", one) for one in rules] + [("own", one) for one in own]
+    return [{"of": of, **one.model_dump(by_alias=True), "holds": holds} for (of, one), holds in zip(rows, verdicts, strict=True)]
+
+
+def evaluate_part(run: str, dataset: str, part: int, parts: int) -> None:
+    """The batches of one piece of work, by the worker that has prepared them."""
+    settings = Settings.from_environment()
+    batches = Batches.find(settings, dataset, Path(run))
+    assert batches is not None
+    rules, own = _suites(batches.contract, settings, in_batches=True)
+    wanted = (*filter(is_row_by_row, rules), *own)
+    for number in batches.numbers(part, parts):
+        batch_verdicts(batches, number, wanted)
+
+
+def batch_verdicts(batches: Batches, number: int, expectations: Sequence[Expectation]) -> list[Verdict]:
+    """Of one batch and expectations about single rows; evaluated once, and kept among its private files."""
+    file, asked = batches.place / f"expectations-{number:05}.json", [one.model_dump(by_alias=True) for one in expectations]
+    kept = read_json(file) if file.exists() else {}
+    if kept.get("expectations") != asked:
+        tables = [table for table in (batches.train(number).data, batches.test(number)) if table.num_rows]
+        found = [evaluate(table, expectations, batches.contract) for table in tables]
+        kept = {"expectations": asked, "holds": [None if None in one else all(one) for one in zip(*found, strict=True)]}
+        check_open(batches.place)
+        write_json(file, kept, mode=PRIVATE_MODE, replace=True)
+    verdicts: list[Verdict] = kept["holds"]
+    return verdicts
+
+
+validate = as_task(stages.validate, stage("validate", "validate {dataset}", _validate))

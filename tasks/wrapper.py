@@ -17,14 +17,15 @@ RETRIES = 2
 _tasks: dict[Stage, Task[..., str]] = {}
 
 
-def as_task(stage: Stage) -> Task[..., str]:
-    """The stage with retries; Prefect keeps references and one line of counts of it, no result."""
+def as_task(stage: Stage, work: Stage | None = None) -> Task[..., str]:
+    """The stage with retries, or `work` that does more in its place; Prefect keeps references and one line of counts of it, no result."""
+    done = work or stage
 
-    @functools.wraps(stage.run)
+    @functools.wraps(done.run)
     def run(*references: Any, **options: Any) -> str:
         context = TaskRunContext.get()
         with attempt(None if context is None else context.task_run.run_count):
-            return stage.run(*references, **options)
+            return done.run(*references, **options)
 
     _tasks[stage] = task(
         name=stage.name,

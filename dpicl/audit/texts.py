@@ -18,9 +18,9 @@ from dpicl.lm.local.batching import Tokens
 from dpicl.lm.requests import ModelDescription
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
+from dpicl.methods.few_shot.plan import CellPlan, Drawing, Noise, Pool, Shape
+from dpicl.methods.few_shot.voting import Job
 from dpicl.methods.few_shot_generation import write
-from dpicl.methods.few_shot_plan import CellPlan, Drawing, Noise, Pool, Shape
-from dpicl.methods.few_shot_voting import Job
 from dpicl.methods.memory import MemoryJournal
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
@@ -91,7 +91,7 @@ def _contract() -> TextContract:
         "privacy": {"budget": {"benchmark": True}},
         "text": "{text}",
         "max_characters": 10,
-        "task": {"kind": "extraction", "field": "label", "rows": 2, "labels": ["any"], "answer_tokens": 1},
+        "task": {"kind": "extraction", "field": "label", "min_rows": 2, "labels": ["any"], "answer_tokens": 1},
         "query_count": 1,
         "prompts": {"generation": words, "answering": {"text": "Text", "answer": "Kind"}},
         "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 1, "delta": "1/1000"},

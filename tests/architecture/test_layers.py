@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAMEWORKS = ("prefect", "prefect_dask", "dask", "distributed", "great_expectations", "torch", "transformers")
@@ -37,6 +39,13 @@ def test_commands_that_start_nothing_load_neither_orchestrator_nor_models() -> N
 def test_the_import_contracts_hold() -> None:
     finished = subprocess.run([str(Path(sys.executable).with_name("lint-imports"))], capture_output=True, text=True, cwd=ROOT, check=False)
     assert finished.returncode == 0 and "0 broken" in finished.stdout, finished.stdout
+
+
+def test_a_commit_is_checked_as_make_check_does() -> None:
+    (hooks,) = (repository["hooks"] for repository in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"])
+    makefile = (ROOT / "Makefile").read_text()
+    commands = re.findall(r"^check-\w+:\n\t\$\(BIN\)/(.*)$", makefile, re.MULTILINE)
+    assert [hook["entry"] for hook in hooks] == [f".venv/bin/{command}" for command in commands] and len(commands) == 4
 
 
 def test_a_broken_import_contract_would_be_noticed(tmp_path: Path) -> None:

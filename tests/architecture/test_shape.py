@@ -12,9 +12,11 @@ import jsonschema
 import pytest
 import yaml
 
+from dpicl.contract import load_contract
 from dpicl.contract.schema import json_schema
 from dpicl.engine.pipelines import load_pipelines, units_of
 from dpicl.methods import METHODS
+from tasks.expectations import suite
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("dpicl", "tasks", "flows", "infra")
@@ -105,6 +107,12 @@ def test_one_name_in_four_places(method: str) -> None:
 
 def test_the_stored_schema_is_the_generated_one() -> None:
     assert json.loads((ROOT / "data_contracts" / "schema.json").read_text()) == json_schema()
+
+
+def test_the_stored_suites_are_the_contracts() -> None:
+    made = {path.stem: suite(load_contract(path)) for path in (ROOT / "data_contracts").rglob("*.yaml")}
+    stored = {path.stem: json.loads(path.read_text()) for path in (ROOT / "data_contracts" / "expectations").glob("*.json")}
+    assert stored == json.loads(json.dumps(made))
 
 
 def test_every_shipped_contract_fits_the_schema() -> None:

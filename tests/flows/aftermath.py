@@ -77,6 +77,13 @@ def _install(world: World) -> None:
     (world.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
     for name in ("canaries", *map(fault, STAGES)):
         install(world, contract(name, private=True), table())
+    folder = world.root / "contracts" / "expectations"
+    own = [{"type": "expect_column_max_to_be_between", "kwargs": {"column": name, "min_value": 0}} for name in ("age", "colour")]
+    (folder / "canaries.own.json").write_text(json.dumps({"expectations": own[:1]}))
+    lengths = {"type": "expect_column_value_lengths_to_be_between", "kwargs": {"column": "text", "min_value": 1}}
+    (folder / "letters.own.json").write_text(json.dumps({"expectations": [lengths]}))
+    install(world, contract("raising", private=True), table())
+    (folder / "raising.own.json").write_text(json.dumps({"expectations": own}))
     for name in ("doomed", fault("baselines")):
         install(world, contract(name, private=False), table())
     install(world, contract("spoilt", private=True), table(spoilt=SPOILT))

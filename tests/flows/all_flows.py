@@ -21,9 +21,9 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402
 import dpicl.engine.stages.ingest  # noqa: E402
 import dpicl.engine.stages.split  # noqa: E402
 import tasks.aggregate  # noqa: E402
-import tasks.expectations  # noqa: E402
 import tasks.randomise  # noqa: E402
 import tasks.subsample  # noqa: E402
+import tasks.validate  # noqa: E402
 import tasks.warm  # noqa: E402, F401
 from dpicl.methods import ldp_tabicl  # noqa: E402
 from dpicl.methods.gdp_tabicl import GdpTabicl  # noqa: E402
@@ -35,7 +35,7 @@ from tests.flows.planted import MUTANTS, OUTSIDE, STAGES, fault, plant  # noqa: 
 GRID = {"epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"}
 PLACES = (
     (dpicl.engine.stages.ingest, "load_source"),
-    (tasks.expectations, "evaluate"),
+    (tasks.validate, "evaluate"),
     (dpicl.engine.stages.split, "split_table"),
     (ldp_tabicl, "collect"),
     (GdpTabicl, "prepare"),
@@ -59,7 +59,7 @@ def faults() -> dict[str, str]:
         setattr(wiring, stage, getattr(wiring, stage).with_options(retry_delay_seconds=0))
     for stage, one in list(wrapper._tasks.items()):
         wrapper._tasks[stage] = one.with_options(retry_delay_seconds=0)
-    private = {**GRID, "datasets": ["spoilt", "outside", *map(fault, STAGES)]}
+    private = {**GRID, "datasets": ["spoilt", "outside", "raising", *map(fault, STAGES)]}
     bench = {**GRID, "datasets": ["doomed", fault("baselines")], "methods": ["gdp_tabicl"], "epsilons": [1, "inf"]}
     written = {**GRID, "datasets": [fault("generate")], "methods": ["few_shot_generation"]}
     answered = {**GRID, "datasets": [fault("consult")], "methods": ["dp_icl"]}

@@ -73,10 +73,13 @@ def test_every_stage_failed_and_told_no_more_than_where(aftermath: Aftermath) ->
     for stage in (*STAGES, "baselines", "generate", "consult"):
         assert f"{stage}: ValueError at faulty" in states, stage
     assert "outside: column 'age': breaks in_bounds" in states
+    assert "raising: column 'colour': cannot be evaluated by your own expect_column_max_to_be_between" in states
 
 
 def test_no_canary_is_left_anywhere(aftermath: Aftermath) -> None:
     assert {"flow_runs", "artifacts", "logs", "events", "ledger"} <= aftermath.left.keys()
+    pages = [name for name in aftermath.left if "/expectations/" in name and name.endswith(".html")]
+    assert {Path(name).stem for name in pages} >= {"canaries", "letters", "raising"}, "Data Docs"
     assert not hits(aftermath.left, [*CANARIES, SPOILT])
 
 

@@ -55,7 +55,7 @@ def train_tokenizer(preset: Preset, *, seed: int) -> PreTrainedTokenizerFast:
     if split:
         raise ModelError(f"the bundled model's tokenizer splits {split[0]!r}; expected one token")
     options: dict[str, Any] = {"bos_token": START, "eos_token": END, "model_max_length": preset.context}
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options)  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options)
 
 
 def _corpus(count: int, seed: int) -> Iterator[str]:

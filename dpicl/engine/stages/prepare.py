@@ -9,7 +9,8 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
 
 
-def _prepare(run: str, dataset: str, part: int, parts: int) -> str:
+def prepare_part(run: str, dataset: str, part: int, parts: int) -> str:
+    """Prepare the batches of one piece of work."""
     found = Batches.find(Settings.from_environment(), dataset, Path(run))
     assert found is not None
     with timed(Path(run), dataset, "prepare", f"-{part}"):
@@ -18,4 +19,4 @@ def _prepare(run: str, dataset: str, part: int, parts: int) -> str:
     return f"part {part + 1} of {parts}"
 
 
-prepare_batches = stage("prepare", "prepare {dataset} {part}", _prepare)
+prepare_batches = stage("prepare", "prepare {dataset} {part}", prepare_part)

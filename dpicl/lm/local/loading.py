@@ -45,7 +45,7 @@ def load(folder: Path, name: str, dtype: Dtype, attention: str | None) -> tuple[
     Raises:
         ModelError: files are missing, broken or not of a model that can be scored.
     """
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()
     safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     weights: dict[str, Any] = {"dtype": getattr(torch, dtype), "use_safetensors": True, "output_loading_info": True}
     weights |= {"attn_implementation": attention} if attention else {}

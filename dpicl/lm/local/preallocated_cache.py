@@ -11,11 +11,11 @@ ROOM = 32
 """Columns that a cache grows by at once: everything is copied every so many tokens, not at each."""
 
 
-class PreallocatedCacheLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+class PreallocatedCacheLayer(DynamicLayer):
     """One layer of a transformers cache: keys and values of shape (rows, heads, columns, width)."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)  # type: ignore[no-untyped-call]
+        super().__init__(**options)
         self._stores: list[torch.Tensor] = []
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -100,7 +100,7 @@ def _train_tokenizer(corpus: Sequence[str]) -> PreTrainedTokenizerFast:
         if len(tokenizer.encode(answer, add_special_tokens=False).ids) != 1:
             raise ModelError(f"the tiny model's tokenizer splits {answer!r}; expected one token")
     options: dict[str, Any] = {"bos_token": "<s>", "eos_token": "</s>", "model_max_length": _CONTEXT}
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options)  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options)
 
 
 def _write_model(draft: Path, tokenizer: PreTrainedTokenizerFast) -> None:

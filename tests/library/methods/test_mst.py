@@ -17,7 +17,7 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
 from dpicl.mechanisms import noisy_count, noisy_max
-from dpicl.methods import METHODS, Options, mst_tabicl, unit_of
+from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.in_process import run as run_method
 from dpicl.methods.options import MstOptions
@@ -179,8 +179,8 @@ def test_a_benchmark_run_repeats_bit_for_bit_and_has_every_row() -> None:
 
 def test_real_counts_are_drawn_anew_and_a_person_pays_for_every_row() -> None:
     contract = private_contract()
-    table, unit = PrivateTable(random_table(contract, 300, 0)), _unit(contract.name, 2.0)
-    one, other = (mst_tabicl.count(table, contract, unit, draws_for(contract, 0))[Cell("counts", 2.0)] for _ in range(2))
+    table, unit, cell = PrivateTable(random_table(contract, 300, 0)), _unit(contract.name, 2.0), Cell("counts", 2.0)
+    one, other = (tabular("mst_tabicl").draw(table, contract, unit, draws_for(contract, 0), [cell], {})[cell] for _ in range(2))
     assert not np.array_equal(one[0].counts, other[0].counts)
     assert METHODS["mst_tabicl"].costs(contract, unit)[Cell("icl", 2.0, 1)].charged.epsilon == pytest.approx(2.0)
     replaced = contract.model_copy(update={"privacy": contract.privacy.model_copy(update={"neighbours": "replace-one"})})

@@ -1,0 +1,136 @@
+"""Great Expectations, asked for whether expectations hold and for nothing else.
+
+It may quote private rows in results, exceptions and log lines, and stores a digest of them in what
+it calls meta: booleans are all that is taken from it, and its pages are made of those alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from dpicl.contract import Contract, TextContract
+from dpicl.contract.models import CategoryColumn
+from dpicl.tabular.reading.encode import label_codes
+from dpicl.text.checks import short_labels
+from dpicl.types import PrivateTable
+from tasks.expectations import RARER_LABEL, SHORT_LABELS, Expectation
+
+if TYPE_CHECKING:
+    from great_expectations.expectations.expectation import Expectation as Implementation
+
+Verdict = bool | None
+"""Whether an expectation holds; None where it could not be evaluated."""
+_AT_ONCE = ("unique", "increasing", "decreasing")
+"""Words in the names of expectations about single values that compare rows."""
+_LOADS_NOTHING = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">"""
+
+
+def evaluate(table: pa.Table, expectations: Sequence[Expectation], contract: Contract | TextContract) -> list[Verdict]:
+    """Whether each expectation holds of the rows, in their order."""
+    gx = _great_expectations()
+    from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults
+
+    numbered = [{"type": one.type, "kwargs": dict(one.arguments), "meta": {"number": number}} for number, one in enumerate(expectations)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pandas, too, which may quote a value
+        context = gx.get_context(mode="ephemeral", project_config=DataContextConfig(store_backend_defaults=InMemoryStoreBackendDefaults()))
+        context.variables.progress_bars = {"globally": False}
+        asset = context.data_sources.add_pandas("private").add_dataframe_asset("table")
+        batch = asset.add_batch_definition_whole_dataframe("whole").get_batch(batch_parameters={"dataframe": _frame(table, contract)})
+        found = batch.validate(gx.ExpectationSuite(name=contract.name, expectations=numbered), result_format="BOOLEAN_ONLY")
+    verdicts = {one.expectation_config.meta["number"]: None if _raised(one.exception_info) else bool(one.success) for one in found.results}
+    return [verdicts.get(number) for number in range(len(expectations))]  # an unknown one would be dropped
+
+
+def _great_expectations() -> Any:
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations  # 3.6 s and 250 MB: only where a table is validated
+
+    log = logging.getLogger("great_expectations")
+    log.propagate, log.handlers = False, [logging.NullHandler()]
+    return great_expectations
+
+
+def _raised(info: Any) -> bool:
+    """Of one exception, or of several by the metric that raised it."""
+    return bool(info) and any(one["raised_exception"] for one in ([info] if "raised_exception" in info else info.values()))
+
+
+def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:
+    if isinstance(contract, TextContract):
+        return table.to_pandas().assign(**{SHORT_LABELS: short_labels(table, contract)})
+    frame = table.to_pandas(categories=[], strings_to_categorical=False)
+    for name, column in contract.columns.items():
+        if isinstance(column, CategoryColumn):
+            frame[name] = table.column(name).cast(pa.string()).to_pandas()
+    labelled = table.column(contract.label.column).is_valid()
+    codes = label_codes(PrivateTable(table.filter(labelled)), contract)
+    frame[RARER_LABEL] = 0
+    frame.loc[labelled.to_numpy(), RARER_LABEL] = (codes == int(2 * np.count_nonzero(codes) < len(codes))).astype(int)
+    return frame
+
+
+def implementation(expectation: Expectation) -> type[Implementation] | None:
+    """The class of an expectation; None if there is none of this name and these arguments."""
+    _great_expectations()
+    from great_expectations.exceptions import GreatExpectationsError
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    try:
+        kind: type[Implementation] = get_expectation_impl(expectation.type)
+        kind(**expectation.arguments)
+    except (GreatExpectationsError, ValueError, TypeError):
+        return None
+    return kind
+
+
+def is_row_by_row(expectation: Expectation) -> bool:
+    """Whether it holds of a table if and only if it holds of every batch of its rows."""
+    from great_expectations.expectations.expectation import ColumnMapExpectation, ColumnPairMapExpectation, MulticolumnMapExpectation
+
+    kind = implementation(expectation)
+    single = kind is not None and issubclass(kind, ColumnMapExpectation | ColumnPairMapExpectation | MulticolumnMapExpectation)
+    return single and expectation.arguments.get("mostly", 1) == 1 and not any(word in expectation.type for word in _AT_ONCE)
+
+
+def page(name: str, run: str, expectations: Sequence[Expectation], verdicts: Sequence[Verdict]) -> str:
+    """Data Docs of what was evaluated, as a page that loads nothing and runs no script."""
+    gx = _great_expectations()
+    from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+    from great_expectations.render.renderer import ValidationResultsPageRenderer
+    from great_expectations.render.view import DefaultJinjaPageView
+
+    results = [
+        ExpectationValidationResult(
+            success=bool(holds),
+            expectation_config=ExpectationConfiguration(type=one.type, kwargs=dict(one.arguments)),
+            result={},
+            exception_info={"raised_exception": False, "exception_message": None, "exception_traceback": None},
+        )
+        for one, holds in zip(expectations, verdicts, strict=True)
+    ]
+    held = sum(map(bool, verdicts))
+    statistics = {
+        "evaluated_expectations": len(results),
+        "successful_expectations": held,
+        "unsuccessful_expectations": len(results) - held,
+        "success_percent": 100 * held / len(results),
+    }
+    whole = ExpectationSuiteValidationResult(
+        success=held == len(results),
+        results=results,
+        suite_name=name,
+        statistics=statistics,
+        meta={"run_id": {"run_name": run, "run_time": "1970-01-01T00:00:00+00:00"}, "great_expectations_version": gx.__version__},
+    )
+    html: str = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(whole))
+    return html.replace("<head>", f"<head>{_LOADS_NOTHING}", 1)

@@ -1,0 +1,253 @@
+"""Great Expectations says of every rule what our own checks say, holds a user's expectations, and quotes no row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dpicl.contract import Contract
+from dpicl.contract.load import parse_contract
+from dpicl.engine.plan import make_plan
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.engine.stages import prepare
+from dpicl.engine.stages import validate as rules
+from dpicl.errors import DataError, DeclarationError, DpiclError
+from dpicl.tabular.reading.checks import rules_of, violations
+from dpicl.text.checks import text_rules, text_violations
+from tasks.evaluation import evaluate, implementation, is_row_by_row
+from tasks.expectations import FOLDER, Expectation, suite
+from tasks.ingest import ingest
+from tasks.prepare import prepare_batches
+from tasks.validate import validate
+from tests.harness import SMALL, Place, install, new_place, shop, shop_rows
+from tests.leaks import files, hits
+from tests.library.examples import random_table, tree
+from tests.library.text.test_text_split import BROKEN as TEXTS_BROKEN
+from tests.library.text.test_text_split import GOOD
+from tests.library.text.test_text_split import table as text_table
+from tests.library.text_contracts import text_contract
+from tests.tasks.in_batches import install_folder, small_batches
+
+ROWS = 83
+OWN = "expect_column_mean_to_be_between"
+
+
+def expectations_of(contract: Any) -> list[Expectation]:
+    return [Expectation.model_validate(one) for one in suite(contract)["expectations"]]
+
+
+def strict_contract() -> Contract:
+    """The small contract with every rule that a table's contract may name."""
+    content = tree()
+    content["checks"] = [
+        {"rule": "both_labels", "at_least": 3, "severity": "warn"},
+        {"rule": "row_count", "at_least": 40, "severity": "warn"},
+        {"rule": "unique", "severity": "warn"},
+    ]
+    contract = parse_contract(content, "shop.yaml")
+    assert isinstance(contract, Contract)
+    return contract
+
+
+def replaced(table: pa.Table, name: str, change: Callable[[list[Any]], list[Any]]) -> pa.Table:
+    column = table.column(name)
+    values = pa.array(change(column.to_pylist()), pa.string() if pa.types.is_dictionary(column.type) else column.type)
+    place = table.column_names.index(name)
+    return table.set_column(place, name, values.dictionary_encode() if pa.types.is_dictionary(column.type) else values)
+
+
+BROKEN: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "nothing": lambda table: table,
+    "missing number": lambda table: replaced(table, "age", lambda values: [None, *values[1:]]),
+    "missing category": lambda table: replaced(table, "colour", lambda values: [None, *values[1:]]),
+    "unknown category": lambda table: replaced(table, "colour", lambda values: ["mauve", *values[1:]]),
+    "out of bounds": lambda table: replaced(table, "spent", lambda values: [100.5, *values[1:]]),
+    "few rows": lambda table: table.slice(0, 39),
+    "two of a label": lambda table: replaced(table, "bought", lambda values: ["yes", "yes", *["no" for _ in values[2:]]]),
+    "one label": lambda table: replaced(table, "bought", lambda values: ["no" for _ in values]),
+    "a row twice": lambda table: pa.concat_tables([table, table.slice(3, 1)]),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_both_say_the_same_of_a_table(kind: str) -> None:
+    contract = strict_contract()
+    table = BROKEN[kind](random_table(contract, 60, 0))
+    table = pa.table({name: pa.chunked_array([table.column(name).combine_chunks()]) for name in table.column_names})
+    violated = {one.rule for one in violations(table, contract)}
+    assert bool(violated) == (kind != "nothing")
+    assert evaluate(table, expectations_of(contract), contract) == [rule not in violated for rule in rules_of(contract)]
+
+
+@pytest.mark.parametrize("kind", TEXTS_BROKEN)
+def test_both_say_the_same_of_texts(kind: str) -> None:
+    contract, table = text_contract(), text_table(TEXTS_BROKEN[kind][0](GOOD))
+    violated = {one.rule for one in text_violations(table, contract)}
+    assert violated and evaluate(text_table(GOOD), expectations_of(contract), contract) == [True for _ in text_rules(contract)]
+    assert evaluate(table, expectations_of(contract), contract) == [rule not in violated for rule in text_rules(contract)]
+
+
+def test_a_suite_of_every_shipped_contract_is_one_that_great_expectations_knows() -> None:
+    settings = Settings.from_environment()
+    for name in (*settings.contract_names(), *settings.text_names()):
+        assert all(implementation(one) for one in expectations_of(settings.declared(name))), name
+
+
+@pytest.fixture
+def ingested(tmp_path: Path) -> Iterator[tuple[Place, str]]:
+    """A private table that was read, and its run."""
+    place = new_place(tmp_path / "place")
+    install(place, shop(private=True), shop_rows(ROWS))
+    with place.entered():
+        run = str(make_plan("private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"))
+        ingest.fn(run, "shop")
+        yield place, run
+
+
+def own(place: Place, *expectations: dict[str, Any]) -> None:
+    folder = place.root / "contracts" / FOLDER
+    folder.mkdir(exist_ok=True)
+    (folder / "shop.own.json").write_text(json.dumps({"expectations": expectations}))
+
+
+def test_what_holds_is_written_for_machines_and_people(ingested: tuple[Place, str]) -> None:
+    place, run = ingested
+    own(place, {"type": OWN, "kwargs": {"column": "age", "min_value": 0, "max_value": 120}})
+    validate.fn(run, "shop")
+    shown = json.loads((Path(run) / FOLDER / "shop.json").read_text())
+    assert [one["of"] for one in shown] == [*["contract" for _ in shown[1:]], "own"] and all(one["holds"] for one in shown)
+    page = (Path(run) / FOLDER / "shop.html").read_text()
+    assert "default-src 'none'" in page and "100%" in page
+    assert "fingerprint" not in page + json.dumps(shown), "a digest of the rows"
+
+
+def test_an_own_expectation_that_does_not_hold_stops_the_run_and_tells_no_value(ingested: tuple[Place, str]) -> None:
+    place, run = ingested
+    own(place, {"type": OWN, "kwargs": {"column": "age", "min_value": 118}})
+    with open_ledger(Settings.from_environment()) as ledger:
+        records = ledger.verify()
+    with pytest.raises(DataError) as refused:
+        validate.fn(run, "shop")
+    assert str(refused.value) == f"shop: column 'age': breaks your own {OWN}"
+    with open_ledger(Settings.from_environment()) as ledger:
+        assert ledger.verify() == records, "nothing is charged"
+    assert '"holds": false' in (Path(run) / FOLDER / "shop.json").read_text()
+
+
+def test_one_that_raises_quotes_nothing(
+    ingested: tuple[Place, str], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    place, run = ingested
+    own(place, {"type": OWN, "kwargs": {"column": "colour", "min_value": 0}})
+    with pytest.raises(DataError) as refused:
+        validate.fn(run, "shop")
+    assert str(refused.value) == f"shop: column 'colour': cannot be evaluated by your own {OWN}"
+    told = capfd.readouterr()
+    left = {**files([Path(run)]), "told": (told.out + told.err + caplog.text).encode()}
+    assert not hits(left, ["Cannot perform reduction", "Traceback"])
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "unknown": ({"type": "expect_wonders", "kwargs": {}}, "Great Expectations has no expect_wonders with such kwargs"),
+    "kwargs": ({"type": OWN, "kwargs": {"min_value": 1}}, f"Great Expectations has no {OWN} with such kwargs"),
+    "format": ({"type": OWN, "kwargs": {"column": "age", "result_format": "COMPLETE"}}, "kwargs.result_format: is not for you to choose"),
+    "type": ({"type": "age > 3"}, "expectations.0.type: got 'age > 3'"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_an_own_expectation_that_is_none_is_refused(ingested: tuple[Place, str], kind: str) -> None:
+    content, message = REFUSED[kind]
+    own(ingested[0], content)
+    with pytest.raises(DeclarationError, match="expectations/shop.own.json: expectations.0") as refused:
+        validate.fn(ingested[1], "shop")
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[]"])
+def test_a_file_that_is_no_suite_is_one_sentence(ingested: tuple[Place, str], text: str) -> None:
+    own(ingested[0])
+    (ingested[0].root / "contracts" / FOLDER / "shop.own.json").write_text(text)
+    with pytest.raises(DeclarationError, match=r"^expectations/shop\.own\.json: .*; expected "):
+        validate.fn(ingested[1], "shop")
+
+
+def test_a_stored_suite_of_another_contract_is_refused(ingested: tuple[Place, str]) -> None:
+    place, run = ingested
+    file = place.root / "contracts" / FOLDER / "shop.json"
+    own(place)
+    wanted = suite(Settings.from_environment().declared("shop"))
+    file.write_text(json.dumps(wanted))
+    validate.fn(run, "shop")
+    del wanted["expectations"][0]
+    file.write_text(json.dumps(wanted))
+    with pytest.raises(DeclarationError, match="shop.json: is not what the contract says now; expected what"):
+        validate.fn(run, "shop")
+
+
+def test_a_flow_asks_great_expectations_wherever_the_stage_is_named() -> None:
+    import flows.wiring
+    from tasks.wrapper import task_of
+
+    assert flows.wiring
+    assert task_of(rules.validate) is validate and task_of(prepare.prepare_batches) is prepare_batches
+
+
+def test_what_is_about_single_rows_is_told_from_what_needs_all() -> None:
+    kinds = {one.type: is_row_by_row(one) for one in expectations_of(strict_contract())}
+    assert {kind for kind, single in kinds.items() if not single} == {
+        "expect_table_row_count_to_be_between",
+        "expect_column_sum_to_be_between",
+        "expect_compound_columns_to_be_unique",
+    }
+    between = {"column": "age", "min_value": 0}
+    assert not is_row_by_row(Expectation(type="expect_column_values_to_be_between", kwargs={**between, "mostly": 0.9}))
+
+
+@pytest.fixture
+def in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Place, str]]:
+    """A private table in five batches."""
+    import dpicl.tabular.reading.source
+    import dpicl.tabular.reading.survey
+
+    for module in (dpicl.tabular.reading.source, dpicl.tabular.reading.survey):
+        for name in ("BATCH_ROWS", "WHOLE_ROWS"):
+            monkeypatch.setattr(module, name, getattr(module, name))  # put back after the test
+    small_batches()
+    place = new_place(tmp_path / "place")
+    install_folder(place, private=True)
+    with place.entered():
+        run = str(make_plan("private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"))
+        ingest.fn(run, "shop")
+        yield place, run
+
+
+def test_every_batch_is_evaluated_once_by_whoever_has_prepared_it(in_batches: tuple[Place, str]) -> None:
+    place, run = in_batches
+    own(place, {"type": "expect_column_values_to_be_between", "kwargs": {"column": "age", "max_value": 120}})
+    prepare_batches.fn(run, "shop", 0, 2)
+    half = set((place.home / "private").rglob("expectations-*.json"))
+    validate.fn(run, "shop")
+    whole = set((place.home / "private").rglob("expectations-*.json"))
+    assert half < whole and len(whole) == 5
+    assert [one["of"] for one in json.loads((Path(run) / FOLDER / "shop.json").read_text())].count("own") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"type": OWN, "kwargs": {"column": "age", "min_value": 0}}, f"{OWN} needs all rows at once"),
+        ({"type": "expect_column_values_to_be_between", "kwargs": {"column": "age", "max_value": 1}}, "column 'age': breaks your own"),
+    ],
+)
+def test_an_own_expectation_of_batches_holds_of_each_or_is_refused(in_batches: tuple[Place, str], content: Any, message: str) -> None:
+    place, run = in_batches
+    own(place, content)
+    with pytest.raises(DpiclError, match=message):
+        validate.fn(run, "shop")
