@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from benchmarks.figures import Figures
 from dpicl.audit import CASES, run_audits
-from dpicl.lm.local.batching import Tokens
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import VoteRequest, VoteRule
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets

@@ -12,9 +12,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPTNeoXConfig, LlamaConfig, MistralConfig, PreTrainedConfig
 
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 
 INSTRUCTION = "Given a label of news type, generate the chosen type of news accordingly.\n\n"

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpicl.lm.local.batching import Tokens
+from dpicl.lm.requests import Tokens
 
 ROOT = -1
 """Parent of the segments that start a row."""

@@ -16,9 +16,8 @@ from hypothesis.extra import numpy as arrays
 
 from dpicl.errors import DpiclError, ModelError, PrivacyError, TooLongError
 from dpicl.lm.isolation import isolated_answers, isolated_votes
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.embedding import HashEmbedder
-from dpicl.lm.requests import HashScorer
+from dpicl.lm.requests import HashScorer, Tokens
 from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.noisy_embedding import SCALE, whole_vectors
