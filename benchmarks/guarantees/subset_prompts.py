@@ -16,8 +16,8 @@ from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import VoteRequest, VoteRule
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.private_token import UNITS, Kind, TokenNoise
-from dpicl.methods.few_shot_plan import Shape
-from dpicl.methods.few_shot_voting import VOTES, FreshVoting, PrivateRows, Prompts
+from dpicl.methods.few_shot.plan import Shape
+from dpicl.methods.few_shot.voting import VOTES, FreshVoting, PrivateRows, Prompts
 from dpicl.randomness import stream
 from dpicl.types import PrivateTable
 from tests.library.text_contracts import text_contract

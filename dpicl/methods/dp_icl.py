@@ -5,7 +5,7 @@ Unit        One row, or one person: all rows of a person fall into one prompt, n
 Neighbours  ADD_OR_REMOVE_ONE; votes and embeddings with gaussian noise under REPLACE_ONE too.
 Guarantee   (epsilon, delta)-DP for the answers to all queries of a release together, from the
             accountant. There is no answer beyond those queries.
-Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble_plan` and the
+Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble.plan` and the
             mechanisms say about its accounting. Soft votes: Private PoEtry (arXiv 2602.05012).
 
     for every query x of Q:
@@ -44,9 +44,9 @@ from dpicl.lm.requests import Scorer
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
-from dpicl.methods.ensemble_answers import Answer, Public, decide, write_candidates
-from dpicl.methods.ensemble_plan import FEW_SHOT, EnsemblePlan, plans, statement
-from dpicl.methods.ensemble_voting import Placement, Voters, Votes
+from dpicl.methods.ensemble.answers import Answer, Public, decide, write_candidates
+from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, plans, statement
+from dpicl.methods.ensemble.voting import Placement, Voters, Votes
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import EnsembleOptions
 from dpicl.methods.text_method import TextMethod
@@ -206,7 +206,7 @@ class DpIcl(TextMethod):
         return unit.chosen(EnsembleOptions).variant(cell.system).model_dump(mode="json")
 
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
-        """See `ensemble_plan`."""
+        """See `ensemble.plan`."""
         return statement(contract, unit, cell)
 
     def encode(self, drawn: list[Answer]) -> list[Answer]:

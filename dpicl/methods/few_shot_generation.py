@@ -44,8 +44,8 @@ from dpicl.lm.votes.voting import GeneratorModel, Votes
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
-from dpicl.methods.few_shot_plan import RANDOM_ROWS, Shape, labels_of, plans, pool_of, statement
-from dpicl.methods.few_shot_voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
+from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plans, pool_of, statement
+from dpicl.methods.few_shot.voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
 from dpicl.methods.memory import MemoryJournal
 from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import TextMethod
@@ -158,7 +158,7 @@ def _select(contract: TextContract, text: Text, token: int, private_tokens: int,
         sums = votes.sums[LIKELIEST : LIKELIEST + 1]
         if not test.are_below(sums, drawing.threshold, noises, text.stream("test", token)).any():
             return LIKELIEST, False
-    return drawing.noise.token.elect(votes.sums, text.stream("token", token)), True
+    return drawing.noise.token.select(votes.sums, text.stream("token", token)), True
 
 
 def write_public(contract: TextContract, unit: Unit, writer: GeneratorModel) -> Demonstrations:
@@ -243,7 +243,7 @@ class FewShotGeneration(TextMethod):
         return unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json")
 
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
-        """See `few_shot_plan`."""
+        """See `few_shot.plan`."""
         return statement(contract, unit, cell)
 
     def encode(self, drawn: tuple[Demonstration, ...]) -> list[dict[str, str]]:

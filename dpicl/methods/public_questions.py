@@ -13,10 +13,10 @@ from dpicl.lm.isolation import public_answer
 from dpicl.lm.local.embedding import Embedder
 from dpicl.lm.requests import Scorer
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, Votes
-from dpicl.methods.ensemble_answers import write_candidates
-from dpicl.methods.ensemble_voting import Voters
-from dpicl.methods.few_shot_plan import Shape
-from dpicl.methods.few_shot_voting import Prompts, rule_of
+from dpicl.methods.ensemble.answers import write_candidates
+from dpicl.methods.ensemble.voting import Voters
+from dpicl.methods.few_shot.plan import Shape
+from dpicl.methods.few_shot.voting import Prompts, rule_of
 from dpicl.pipeline import Unit
 from dpicl.text.prompts import PUBLIC_TEXT
 

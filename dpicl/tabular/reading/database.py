@@ -55,19 +55,14 @@ def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator
 
 
 def _typed(names: Sequence[str], rows: Sequence[Any], contract: Contract) -> pa.Table:
-    columns = {name: _column(values, name) for name, values in zip(names, zip(*rows, strict=True), strict=True) if _wanted(name, contract)}
+    columns = {}
+    for name, values in zip(names, zip(*rows, strict=True), strict=True):
+        if name in contract.read_columns:
+            try:
+                columns[name] = pa.array(values, from_pandas=False)
+            except (pa.ArrowException, OverflowError, TypeError, ValueError):
+                raise DataError(WHERE, "holds neither numbers nor text", column=name) from None
     return typed_rows(pa.table(columns), contract, WHERE)
-
-
-def _wanted(name: str, contract: Contract) -> bool:
-    return name in contract.read_columns
-
-
-def _column(values: Sequence[Any], name: str) -> pa.Array:
-    try:
-        return pa.array(values, from_pandas=False)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        raise DataError(WHERE, "holds neither numbers nor text", column=name) from None
 
 
 @contextmanager

@@ -26,8 +26,8 @@ from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, few_shot_generation, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import answer, consult
-from dpicl.methods.ensemble_answers import RADIUS, Public, words_of
-from dpicl.methods.ensemble_voting import Placement, Voters, hard_votes, soft_votes
+from dpicl.methods.ensemble.answers import RADIUS, Public, words_of
+from dpicl.methods.ensemble.voting import Placement, Voters, hard_votes, soft_votes
 from dpicl.methods.few_shot_generation import job_of
 from dpicl.methods.memory import MemoryJournal
 from dpicl.methods.options import FewShotOptions

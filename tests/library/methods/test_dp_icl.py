@@ -22,9 +22,9 @@ from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
 from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.methods.dp_icl import DpIcl, Job, answer, consult, real_rows
-from dpicl.methods.ensemble_answers import Public, words_of
-from dpicl.methods.ensemble_plan import Shape, plans
-from dpicl.methods.ensemble_voting import Placement, Voters
+from dpicl.methods.ensemble.answers import Public, words_of
+from dpicl.methods.ensemble.plan import Shape, plans
+from dpicl.methods.ensemble.voting import Placement, Voters
 from dpicl.methods.in_process import run_texts
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant

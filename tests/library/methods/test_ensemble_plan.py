@@ -18,7 +18,7 @@ from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
 from dpicl.methods import Options, unit_of
-from dpicl.methods.ensemble_plan import DELTA_SHARE, EnsemblePlan, plan_cell, statement
+from dpicl.methods.ensemble.plan import DELTA_SHARE, EnsemblePlan, plan_cell, statement
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
 from tests.library.text_contracts import as_ensemble, as_free_text, text_contract

@@ -20,9 +20,9 @@ from dpicl.lm.votes.echo import PUBLIC_TEXT, EchoGenerator
 from dpicl.lm.votes.voting import VoteRule
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
+from dpicl.methods.few_shot.plan import Pool, Shape, labels_of
+from dpicl.methods.few_shot.voting import FixedVoting, PrivateRows, Prompts, Text
 from dpicl.methods.few_shot_generation import FewShotGeneration, job_of, random_rows, write, write_public
-from dpicl.methods.few_shot_plan import Pool, Shape, labels_of
-from dpicl.methods.few_shot_voting import FixedVoting, PrivateRows, Prompts, Text
 from dpicl.methods.in_process import run_texts
 from dpicl.methods.memory import MemoryJournal
 from dpicl.pipeline import Cell, Unit

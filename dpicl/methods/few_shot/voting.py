@@ -22,7 +22,7 @@ from dpicl.lm.local.batching import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.private_token import UNITS, Kind
-from dpicl.methods.few_shot_plan import CellPlan, Pool, Shape, pool_of
+from dpicl.methods.few_shot.plan import CellPlan, Pool, Shape, pool_of
 from dpicl.pipeline import Cell
 from dpicl.randomness import Stream
 from dpicl.text.prompts import example_piece, header_piece, instruction_piece

@@ -27,7 +27,7 @@ from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 from dpicl.mechanisms.keyed_subsets import identities, keyed_subsets, record_marks
 from dpicl.mechanisms.private_token import UNITS
-from dpicl.methods.ensemble_plan import Shape
+from dpicl.methods.ensemble.plan import Shape
 from dpicl.text.parse import PERSON, plain_text
 from dpicl.text.prompts import PUBLIC_TEXT, asking_demonstration, asking_prompt, asking_query, continuations
 from dpicl.types import PrivatePrompts, PrivateTable
