@@ -58,7 +58,7 @@ def _registered() -> Registry:
 METHODS = _registered()
 """Methods by the name that pipelines.yaml gives them."""
 _CHOICES: dict[str, Any] = {
-    name: (method.options, Field(default=method.options(), description=f"Of {method.title}.")) for name, method in METHODS.items()
+    name: (method.options, Field(default=method.options(), description=f"For {method.title}.")) for name, method in METHODS.items()
 }
 if TYPE_CHECKING:
 
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 else:
     Options = create_model(
-        "Options", __base__=CommonOptions, __doc__="Choices by method, and for all of them.", __module__=__name__, **_CHOICES
+        "Options", __base__=CommonOptions, __doc__="Options by method, and for all methods.", __module__=__name__, **_CHOICES
     )
 
 

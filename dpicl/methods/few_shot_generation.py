@@ -158,7 +158,7 @@ def _select(contract: TextContract, text: Text, token: int, private_tokens: int,
         sums = votes.sums[LIKELIEST : LIKELIEST + 1]
         if not test.are_below(sums, drawing.threshold, noises, text.stream("test", token)).any():
             return LIKELIEST, False
-    return drawing.noise.token.elect(votes.sums, text.stream("token", token)), True
+    return drawing.noise.token.select(votes.sums, text.stream("token", token)), True
 
 
 def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> Demonstrations:

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, SourceError
+from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, names_below
-from dpicl.files.place import below
 from dpicl.files.row_groups import Footer, read_footer, read_rows
 from dpicl.tabular.reading.parse import check_columns, refuse_no_rows, typed_rows
 
