@@ -74,7 +74,7 @@ class Draft:
         self._written: dict[Text, Tokens] = {Text(job, cell, shot, label): () for shot, label in enumerate(labels)}
         self._ended: set[Text] = set()
         self._private_tokens: Counter[Text] = Counter()
-        self.steps, self.most, self._writer = 0, prompts.shape.max_tokens, prompts.writer
+        self.steps, self.most, self._model = 0, prompts.shape.max_tokens, prompts.model
         while self.open and (tokens := job.journal.read(cell, self.steps)) is not None:
             self._append(tokens)
 
@@ -96,7 +96,7 @@ class Draft:
         """One number per text: twice the token, and 1 more for a private token."""
         for text, number in zip(self._written, numbers, strict=True):
             token, is_private = divmod(number, 2)
-            if number == ENDED or token in self._writer.ends:
+            if number == ENDED or token in self._model.ends:
                 self._ended.add(text)
             else:
                 self._written[text] += (token,)
@@ -105,7 +105,7 @@ class Draft:
 
     def demonstrations(self) -> tuple[Demonstration, ...]:
         """The finished texts with their labels."""
-        decode = self._writer.decode
+        decode = self._model.decode
         return tuple(Demonstration(text.label, plain_text(decode(tokens))) for text, tokens in self._written.items())
 
 
@@ -116,19 +116,19 @@ def job_of(contract: TextContract, unit: Unit, journal: Journal, cells: Sequence
 
 
 def write(
-    train: PrivateTable, contract: TextContract, writer: GeneratorModel, jobs: Sequence[Job], progress: Progress | None = None
+    train: PrivateTable, contract: TextContract, model: GeneratorModel, jobs: Sequence[Job], progress: Progress | None = None
 ) -> list[Demonstrations]:
     """Steps 0 to 5 for all cells of all jobs, side by side where they are written in one way.
 
     Args:
-        progress: told after every token how many are drawn, and how many there may be.
+        progress: called after every token with how many are drawn, and how many there may be.
 
     Raises:
-        ModelError: the writer's context is too small.
+        ModelError: the model's context is too small.
     """
     drafts: list[Draft] = []
     for shape in dict.fromkeys(plan.shape for job in jobs for plan in job.plans.values()):
-        prompts = Prompts(contract, writer, shape)
+        prompts = Prompts(contract, model, shape)
         alike = [Draft(job, cell, plan.labels, prompts) for job in jobs for cell, plan in job.plans.items() if plan.shape == shape]
         for some in _side_by_side(alike, shape, contract):
             _finish(some, open_voting(train, prompts), partial(_select, contract), progress)
@@ -161,9 +161,9 @@ def _select(contract: TextContract, text: Text, token: int, private_tokens: int,
     return drawing.noise.token.select(votes.sums, text.stream("token", token)), True
 
 
-def write_public(contract: TextContract, unit: Unit, writer: GeneratorModel) -> Demonstrations:
+def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> Demonstrations:
     """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no row and costs nothing."""
-    prompts, draws = Prompts(contract, writer, Shape.of(contract, unit)), draws_for(contract, unit.seed)
+    prompts, draws = Prompts(contract, model, Shape.of(contract, unit)), draws_for(contract, unit.seed)
     job = Job({}, MemoryJournal(draws))
     drafts = [Draft(job, Cell("icl", 0.0, shots), labels_of(contract, unit, shots), prompts) for shots in unit.shots]
 
