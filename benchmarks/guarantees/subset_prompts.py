@@ -79,8 +79,8 @@ def _rule(shape: Shape) -> VoteRule:
 
 def _share(prompts: Prompts, pair: Sequence[tuple[Tokens, ...]]) -> float:
     """Of the movement that the noise is for: the squared l2 norm, or the spread."""
-    requests = [VoteRequest(prompts.public(LABEL), voters, prompts.writer.encode(" ")) for voters in pair]
-    one, other = (votes.sums for votes in prompts.writer.vote(requests, _rule(prompts.shape)))
+    requests = [VoteRequest(prompts.public(LABEL), voters, prompts.model.encode(" ")) for voters in pair]
+    one, other = (votes.sums for votes in prompts.model.vote(requests, _rule(prompts.shape)))
     noise, difference = TokenNoise(prompts.shape.kind, None), (one - other).astype(object)
     if prompts.shape.kind == "gaussian":
         return float(Fraction(int((difference**2).sum()), noise.squared_movement))

@@ -109,7 +109,7 @@ def _leading(rate: Fraction, plus: int, digits: int) -> int:
 
 
 def _exponential(rate: Fraction, precision: int) -> tuple[Fraction, Fraction]:
-    """Numbers on both sides of e^rate, upper first; `decimal` rounds quotients as told and e^x to the nearest."""
+    """Numbers on both sides of e^rate, upper first; `decimal` rounds quotients as given and e^x to the nearest."""
     powers = []
     for rounding in (ROUND_CEILING, ROUND_FLOOR):
         context = Context(prec=precision, rounding=rounding)

@@ -74,14 +74,14 @@ class StableTop:
         """The words of one query in the alphabet's order, or None where too many answers could have been others."""
         return self.choose_all([counts], stream_size, stream_test)[0]
 
-    def choose_all(self, ballots: Sequence[Counts], stream_size: Stream, stream_test: Stream) -> list[tuple[str, ...] | None]:
-        """`choose` for every ballot, each at the full price; equations (2) and (3)."""
-        gaps = [[_gap(counts, size) for size in range(1, self.most + 1)] for counts in map(_falling, ballots)]
+    def choose_all(self, queries: Sequence[Counts], stream_size: Stream, stream_test: Stream) -> list[tuple[str, ...] | None]:
+        """`choose` for every query, each at the full price; equations (2) and (3)."""
+        gaps = [[_gap(counts, size) for size in range(1, self.most + 1)] for counts in map(_falling, queries)]
         sizes = 1 + exponential_maxima(gaps, epsilon=self.size_epsilon, spread=SPREAD, stream=stream_size)
-        noises = [0] * len(ballots) if self.test_epsilon is None else discrete_laplaces(1 / self.test_epsilon, len(ballots), stream_test)
+        noises = [0] * len(queries) if self.test_epsilon is None else discrete_laplaces(1 / self.test_epsilon, len(queries), stream_test)
         return [
-            tuple(sorted(_words(counts)[:size])) if self.stability(counts, size) + noise >= self.threshold else None
-            for counts, size, noise in zip(ballots, sizes.tolist(), noises, strict=True)
+            tuple(sorted(_by_count(counts)[:size])) if self.stability(counts, size) + noise >= self.threshold else None
+            for counts, size, noise in zip(queries, sizes.tolist(), noises, strict=True)
         ]
 
     def stability(self, counts: Counts, size: int) -> int:
@@ -106,11 +106,11 @@ class StableTop:
             ParameterError: without noise there is no price.
         """
         if self.size_epsilon is None or self.test_epsilon is None:
-            raise ParameterError("epsilon", "None", "noise, where a cost is asked for")
+            raise ParameterError("epsilon", "None", "noise, where a cost is stated")
         return approximate(float(self.size_epsilon + self.test_epsilon), float(self.delta))
 
 
-def _words(counts: Counts) -> list[str]:
+def _by_count(counts: Counts) -> list[str]:
     """Those that occur, by falling count."""
     return sorted((word for word, count in counts.items() if count > 0), key=lambda word: (-counts[word], word))
 

@@ -87,7 +87,7 @@ def decide(plan: EnsemblePlan, votes: Votes, query: str, contract: TextContract,
     """Step 3 for one query: all that leaves."""
     noise = plan.noise
     if isinstance(noise, TokenNoise):
-        return contract.demonstrated[noise.elect(cast(list[int], votes), stream)]
+        return contract.demonstrated[noise.select(cast(list[int], votes), stream)]
     texts = cast(list[str], votes)
     if isinstance(noise, EmbeddingNoise):
         candidates = public.candidates(query)

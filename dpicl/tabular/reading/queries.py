@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from dpicl.contract.models import CategoryColumn, Contract
 from dpicl.errors import DataError, SourceError
+from dpicl.files.bounded import below
 from dpicl.files.csv_text import read_csv
-from dpicl.files.place import below
 from dpicl.tabular.reading.parse import check_distinct, typed_table
 from dpicl.tabular.reading.read import read_table
 from dpicl.types import QueryTable

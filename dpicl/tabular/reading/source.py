@@ -21,8 +21,8 @@ import pyarrow.csv as pa_csv
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query, Remote
 from dpicl.errors import DataError, SourceError
+from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, check_store
-from dpicl.files.place import below
 from dpicl.tabular.reading.convert import to_our_form
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.parse import typed_table
