@@ -24,7 +24,7 @@ from dpicl.methods.options import MstOptions
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
 from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, _rest, _Table, added, check_counts, guarantee, measure
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, added, check_counts, guarantee, measure, pair_scores
 from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
 from tests.library.examples import private_contract, random_table, small_contract
@@ -63,11 +63,11 @@ def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(co
     rng = np.random.default_rng(seed)
     rows = np.stack([rng.integers(size, size=count + 1) for size in SIZES], axis=1).astype(np.uint8)
     star = [NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0) for column in range(4)]
-    more, less = (_Table(counts(codes), stream(0, "t", "", "")) for codes in (rows, rows[1:]))
-    with_row, without = more.scores(star, Fraction(1)), less.scores(star, Fraction(1))
+    more, less = counts(rows), counts(rows[1:])
+    with_row, without = pair_scores(more, star, Fraction(1)), pair_scores(less, star, Fraction(1))
     assert all(abs(with_row[pair] - without[pair]) <= 1 for pair in with_row)
-    for one, other in zip(more.star(None), less.star(None), strict=True):
-        assert np.abs(one.counts - other.counts).sum() == 1
+    for columns, table in more.tables.items():
+        assert np.abs(table - less.tables[columns]).sum() == 1
 
 
 @given(st.integers(0, 60), st.integers(0, 999), EPSILONS)
@@ -116,7 +116,7 @@ def test_beside_gaussian_noise_no_path_costs_more_than_is_priced() -> None:
     columns, noise = 12, gaussian(sigma=2.0)
     beside = price(noise, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-6)
     shares = Shares.of(2.0, columns)
-    stops = [*[step(shares.first)] * columns, step(shares.choice), *[step(_rest(shares, columns - 1, columns))] * columns]
+    stops = [*[step(shares.first)] * columns, step(shares.choice), *[step(shares.rest(columns - 1, columns))] * columns]
     goes_on = [*[step(shares.first)] * columns, *[step(shares.choice), step(shares.second)] * (columns - 1)]
     assert priced(guarantee(2.0)) >= max(priced(*stops), priced(*goes_on))
 
