@@ -46,8 +46,12 @@ def check_expectations(run: Path, dataset: str) -> None:
         rules = tuple(one for one in rules if is_row_by_row(one))
         found = [batch_verdicts(batches, number, (*rules, *own)) for number in range(batches.count)]
         verdicts = [None if None in one else all(one) for one in zip(*found, strict=True)]
-    write_json(run / FOLDER / f"{dataset}.json", _shown(rules, own, verdicts), replace=True)
-    html = page(dataset, run.name, (*rules, *own), verdicts)
+    evaluated = (*rules, *own)
+    shown = [
+        {**one.model_dump(by_alias=True), "own": number >= len(rules), "holds": verdicts[number]} for number, one in enumerate(evaluated)
+    ]
+    write_json(run / FOLDER / f"{dataset}.json", shown, replace=True)
+    html = page(dataset, run.name, evaluated, verdicts)
     publish(run / FOLDER / f"{dataset}.html", lambda file: file.write(html.encode()), replace=True)
     for one, held, verdict in zip(rules, ours, verdicts, strict=False):
         if verdict != held and (batches is None or held):  # of a batch, rows that are held out from all may be gone
@@ -70,11 +74,6 @@ def _suites(
         if in_batches and not is_row_by_row(one):
             raise DeclarationError(file, key, f"{one.type} needs all rows at once", "one about single rows: the table is read in batches")
     return rules, own
-
-
-def _shown(rules: Sequence[Expectation], own: Sequence[Expectation], verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
-    rows = [("contract", one) for one in rules] + [("own", one) for one in own]
-    return [{"of": of, **one.model_dump(by_alias=True), "holds": holds} for (of, one), holds in zip(rows, verdicts, strict=True)]
 
 
 def evaluate_part(run: str, dataset: str, part: int, parts: int) -> None:
