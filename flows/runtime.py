@@ -45,7 +45,7 @@ def runtime(workers: int | None = None) -> Iterator[None]:
     with nullcontext() if os.environ.get("PREFECT_API_URL") else embedded_server() as server:
         _start_fork_server()
         importlib.import_module("flows.wiring")  # not `flows.sweep`, which looks for the cluster's address when it is imported
-        with _cluster(workers or os.cpu_count() or 1):
+        with _cluster(workers):
             if server is not None:
                 server.wait()
             yield
@@ -102,7 +102,7 @@ def _check_scheduler(address: str) -> None:
 
 
 @contextmanager
-def _cluster(workers: int) -> Iterator[None]:
+def _cluster(workers: int | None) -> Iterator[None]:
     """The cluster that is named, or a local one, with what a client that knows only its address needs besides."""
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
         yield
@@ -121,14 +121,14 @@ def _cluster(workers: int) -> Iterator[None]:
             yield
 
 
-def local_cluster(workers: int) -> LocalCluster:
-    """Worker processes on this machine, at least one per GPU, behind a certificate of their own."""
+def local_cluster(workers: int | None = None) -> LocalCluster:
+    """Worker processes on this machine, one per core if not said, at least one per GPU, behind a certificate of their own."""
     from distributed import LocalCluster
 
     from flows.gpus import LocalWorker, gpus_here
 
     _start_fork_server()
-    return LocalCluster(n_workers=max(workers, len(gpus_here())), security=True, worker_class=LocalWorker, **LOCAL_CLUSTER)
+    return LocalCluster(n_workers=max(workers or os.cpu_count() or 1, len(gpus_here())), security=True, worker_class=LocalWorker, **LOCAL_CLUSTER)
 
 
 def _start_fork_server() -> None:
