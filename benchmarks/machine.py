@@ -122,7 +122,7 @@ def a_model_that_is_not_there() -> int:
 
 def a_voter_that_fails() -> int:
     """Hole 11: scores of one voter that are not finite count for more than one vote."""
-    from dpicl.methods.ensemble_voting import hard_votes, soft_votes
+    from dpicl.methods.ensemble.voting import hard_votes, soft_votes
 
     wild = np.array([[np.inf, 0.0], [-np.inf, -np.inf], [np.nan, 0.0]])
     votes = [np.abs(np.asarray(count(wild, 1.0))).max() for count in (hard_votes, soft_votes)]

@@ -1,4 +1,4 @@
-"""Which local collection to choose: tried on made-up populations of the contract's shape, before any client is asked.
+"""Which local collection to choose: tried on made-up populations of the contract's shape, before any client reports.
 
 Guarantee   none needed: the contract and a number of clients are public, and no row is read.
 
@@ -29,7 +29,7 @@ from dpicl.tabular.local.estimate import estimated_rows, fits
 from dpicl.tabular.reading.encode import LocalEncoding
 from dpicl.types import EncodedQueries, PrivateCodes
 
-POPULATIONS, ASKED, SHOTS = 8, 500, (1, 2, 4, 8, 16)
+POPULATIONS, QUERIES, SHOTS = 8, 500, (1, 2, 4, 8, 16)
 WAYS = (
     LdpVariant(),
     LdpVariant(estimator="log-linear"),
@@ -80,18 +80,17 @@ def advise(
     ways = [way for way in WAYS if fits(way.estimator, encoding.sizes)]
     judged: dict[int, list[tuple[float, np.ndarray]]] = {place: [] for place in range(len(ways))}
     for number in range(populations):
-        rows = made_up(encoding.sizes, clients + ASKED, stream(number, "advise", contract.name, "").generator())
+        rows = made_up(encoding.sizes, clients + QUERIES, stream(number, "advise", contract.name, "").generator())
         for place, way in enumerate(ways):
             judged[place].append(_judge(way, rows, encoding, epsilon, Draws(number, contract.name, simulated=True)))
             if progress is not None:
                 progress(number * len(ways) + place + 1, populations * len(ways))
-    return sorted((_advice(ways[place], found) for place, found in judged.items()), key=lambda one: -one.gain)
-
-
-def _advice(way: LdpVariant, found: Sequence[tuple[float, np.ndarray]]) -> Advice:
-    votes = np.array([by_shots for _, by_shots in found])
-    best = int(votes.mean(axis=0).argmax())
-    return Advice(way, tuple(gain for gain, _ in found), SHOTS[best], tuple(votes[:, best].tolist()))
+    advice = []
+    for place, judgements in judged.items():
+        votes = np.array([by_shots for _, by_shots in judgements])
+        best = int(votes.mean(axis=0).argmax())
+        advice.append(Advice(ways[place], tuple(gain for gain, _ in judgements), SHOTS[best], tuple(votes[:, best].tolist())))
+    return sorted(advice, key=lambda one: -one.gain)
 
 
 def made_up(sizes: Sequence[int], count: int, rng: np.random.Generator) -> np.ndarray:
@@ -110,18 +109,14 @@ def made_up(sizes: Sequence[int], count: int, rng: np.random.Generator) -> np.nd
 
 
 def _judge(way: LdpVariant, rows: np.ndarray, encoding: LocalEncoding, epsilon: float, draws: Draws) -> tuple[float, np.ndarray]:
-    """Accuracy above majority, and of voting by number of shots."""
-    train, asked = rows[:-ASKED], rows[-ASKED:]
+    """Accuracy above majority; and of the first k of sixteen rows, each of which votes with weight e^(columns in common): shape (shots,)."""
+    train, queries = rows[:-QUERIES], rows[-QUERIES:]
     collected = collect_codes(PrivateCodes(train), encoding, way, epsilon, draws)
     released = estimated_rows(collected, way.estimator, draws.public("rows", ""))
-    fitted = local_baselines(released, encoding, EncodedQueries(asked.astype(np.int64)))["lr"]
-    rate = asked[:, -1].mean()
-    return fitted.accuracy - max(rate, 1 - rate), _votes(released.codes, asked, draws.public("votes", "").generator())
-
-
-def _votes(codes: np.ndarray, asked: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Accuracy of the first k of sixteen rows, each of which votes with weight e^(columns in common): shape (shots,)."""
-    shown = codes[rng.integers(len(codes), size=(len(asked), max(SHOTS)))]
-    alike = (shown[:, :, :-1] == asked[:, np.newaxis, :-1]).sum(axis=2)
+    fitted = local_baselines(released, encoding, EncodedQueries(queries.astype(np.int64)))["lr"]
+    rate, rng = queries[:, -1].mean(), draws.public("votes", "").generator()
+    shown = released.codes[rng.integers(len(released.codes), size=(len(queries), max(SHOTS)))]
+    alike = (shown[:, :, :-1] == queries[:, np.newaxis, :-1]).sum(axis=2)
     weights = np.exp(alike.astype(float)) * (2.0 * shown[:, :, -1] - 1)
-    return np.array([((weights[:, :shots].sum(axis=1) > 0) == asked[:, -1]).mean() for shots in SHOTS])
+    votes = np.array([((weights[:, :shots].sum(axis=1) > 0) == queries[:, -1]).mean() for shots in SHOTS])
+    return fitted.accuracy - max(rate, 1 - rate), votes

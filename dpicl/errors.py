@@ -1,4 +1,4 @@
-"""Errors a user can mend: one sentence each, never a private value.
+"""Errors a user can fix: one sentence each, never a private value.
 
 Every message names the file, key or column, the rule, and the expected shape; for data
 it gives a count. The command line prints the sentence and exits with code 2.
@@ -20,8 +20,8 @@ class DpiclError(Exception):
 
     def __init__(self, message: str = "") -> None:
         super().__init__("".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in message))
-        self.told: str = self.args[0]
-        """What the person at the terminal reads; what is stored of an error may say less."""
+        self.message: str = self.args[0]
+        """What the terminal shows; what is stored of an error may say less."""
 
     def __reduce__(self) -> Any:
         """Errors cross processes; pickle's own way would call the constructor with the message alone."""
@@ -63,9 +63,9 @@ class DataError(DpiclError):
         super().__init__(f"{where}: {column_part}{rule}{count_part}")
 
     def without_counts(self) -> DataError:
-        """The same error for logs and the orchestrator's database: numbers, which may count private rows, are told at the terminal only."""
+        """The same error for logs and the orchestrator's database: numbers, which may count private rows, are for the terminal only."""
         stored = DataError(self.where, re.sub(r"\d+", "…", self.rule), column=self.column)
-        stored.told = self.told
+        stored.message = self.message
         return stored
 
 
@@ -86,7 +86,7 @@ class PrivacyError(DpiclError):
 
 
 class BudgetError(PrivacyError):
-    """A release would exceed its account's cap; the message says what was asked, spent and left."""
+    """A release would exceed its account's cap; the message says what was requested, spent and left."""
 
 
 class LedgerError(DpiclError):

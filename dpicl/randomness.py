@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -61,10 +60,6 @@ class Stream:
             if value < bound:
                 return value
 
-    def bernoulli(self, probability: Fraction) -> bool:
-        """True with exactly this rational probability."""
-        return self.below(probability.denominator) < probability.numerator
-
     def generator(self) -> np.random.Generator:
         """A numpy generator keyed by this stream, for post-processing and public splits only.
 
@@ -74,13 +69,13 @@ class Stream:
 
 
 def stream(run_seed: int, stage: str, dataset: str, replicate: str) -> Stream:
-    """The named stream of one stage; the same four names give the same bits for ever."""
+    """The named stream of one stage; the same four names always give the same bits."""
     name = json.dumps(["dpicl", 1, run_seed, stage, dataset, replicate])
     return Stream(hashlib.sha256(name.encode()).digest(), simulated=True)
 
 
 def system_stream() -> Stream:
-    """A stream keyed by the operating system; nobody can repeat it."""
+    """A stream keyed by the operating system; it cannot be repeated."""
     return Stream(os.urandom(32), simulated=False)
 
 

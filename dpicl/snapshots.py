@@ -1,7 +1,7 @@
-"""Clean intermediate results that must survive a retry: encrypted, with an end to their life, the first written stands.
+"""Intermediate results without noise that must survive a retry: encrypted, with a lifetime, the first written stands.
 
-A lost worker then repeats only what is missing. What is kept here is private and was not
-released: `read` it only to hand it to a mechanism whose release was reserved in the ledger.
+A lost worker then repeats only what is missing. What is stored here is private and was not
+released: `read` it only for a mechanism whose release was reserved in the ledger.
 
     SnapshotPlace(folder, load_key(keys / "snapshots.key"))
 
@@ -20,7 +20,6 @@ import fcntl
 import math
 import os
 import struct
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -31,14 +30,14 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
 from dpicl.errors import ParameterError, PrivacyError
-from dpicl.files.durable import sync_folder
+from dpicl.files.durable import write_new
 
 _MAGIC = b"dpiclsn1"
 _HEAD = struct.Struct(">8sQ")
 _NONCE_BYTES = 12
 _SUFFIX, _LOCK = ".snapshot", ".lock"
 _ABANDONED_SECONDS = 3600
-"""A temporary file this old belongs to no writer that lives."""
+"""A temporary file this old belongs to no running writer."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class SnapshotPlace:
             raise ParameterError("key bytes", len(self.key), f"{KEY_BYTES} secret bytes")
 
     def write(self, name: str, content: bytes, lifetime_seconds: float) -> bool:
-        """Keep `content` under a name for a time; whether it stands, or an earlier one that still lives does.
+        """Store `content` under a name for a time; False where an earlier one that is not over stands.
 
         Raises:
             ParameterError: the lifetime is not positive.
@@ -70,10 +69,10 @@ class SnapshotPlace:
         self._remove_if_over(self._path(name), self.clock())
         head = _HEAD.pack(_MAGIC, math.ceil(self.clock() + lifetime_seconds))
         nonce = os.urandom(_NONCE_BYTES)
-        return self._appear(self._path(name), head + nonce + self._cipher.encrypt(nonce, content, head + name.encode()))
+        return write_new(self._path(name), head + nonce + self._cipher.encrypt(nonce, content, head + name.encode()))
 
     def read(self, name: str) -> bytes | None:
-        """The content under a name; None where there is none, or its life is over: then it is deleted.
+        """The content under a name; None where there is none, or its lifetime is over: then it is deleted.
 
         Raises:
             PrivacyError: the file was changed, renamed, or written with another key.
@@ -94,7 +93,7 @@ class SnapshotPlace:
         return content
 
     def sweep(self, now: float) -> int:
-        """Delete snapshots whose life is over at `now`, and what killed writers left; how many files went."""
+        """Delete snapshots whose lifetime is over at `now`, and what killed writers left; the number of files deleted."""
         if not self.folder.is_dir():
             return 0
         removed = sum(self._remove_if_over(path, now) for path in sorted(self.folder.glob(f"*{_SUFFIX}")))
@@ -111,21 +110,6 @@ class SnapshotPlace:
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{keyed_hash(self.key, 'snapshot', name)}{_SUFFIX}"
-
-    def _appear(self, path: Path, stored: bytes) -> bool:
-        handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=f".{path.name}.")  # mode 0600
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(stored)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(temporary, path)
-            sync_folder(self.folder)
-        except FileExistsError:
-            return False
-        finally:
-            Path(temporary).unlink()
-        return True
 
     def _remove_if_over(self, path: Path, now: float) -> bool:
         """Looked at and removed under a lock: else one process might remove what another has just put in its place."""
@@ -149,7 +133,7 @@ def _end(head: bytes) -> float:
 
 
 def is_free(path: Path) -> bool:
-    """Whether nobody holds the lock of a file; nobody does where there is no file."""
+    """Whether no process holds the lock of a file; none does where there is no file."""
     if not path.exists():
         return True
     with path.open("rb") as file:

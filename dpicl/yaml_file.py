@@ -130,15 +130,10 @@ def parse_yaml(raw: bytes, file: str) -> Any:
     except UnicodeDecodeError:
         raise DeclarationError(file, "", "is not UTF-8", "text in UTF-8") from None
     except yaml.YAMLError as error:
-        raise DeclarationError(file, *_yaml_problem(error)) from None
+        mark, problem = getattr(error, "problem_mark", None), str(getattr(error, "problem", None) or "is not valid YAML")
+        raise DeclarationError(file, f"line {mark.line + 1}" if mark is not None else "", problem) from None
     except (ValueError, OverflowError):
         raise DeclarationError(file, "", "cannot be parsed", "plain, flat YAML") from None
-
-
-def _yaml_problem(error: yaml.YAMLError) -> tuple[str, str]:
-    mark = getattr(error, "problem_mark", None)
-    line = f"line {mark.line + 1}" if mark is not None else ""
-    return line, str(getattr(error, "problem", None) or "is not valid YAML")
 
 
 def validate(model: type[Model], content: Any, file: str) -> Model:
@@ -185,7 +180,7 @@ def _explain(error: Any, total: int) -> tuple[str, str]:
         return f"has no known {error['ctx']['discriminator']}" + more, error["ctx"].get("expected_tags", "this key")
     if error["type"] == "string_type" and not isinstance(error["input"], dict | list):
         return f"got {str(error['input'])[:60]!r} without quotes" + more, "text; put it in quotes"
-    message = _PYDANTIC.sub(lambda found: _PLAIN[found[0]], error["msg"])
+    message = _PYDANTIC.sub(lambda match: _PLAIN[match[0]], error["msg"])
     if error["input"] is None:  # `key:` and nothing after it, or what a first contract leaves open
         return "is not filled in" + more, message.rpartition("; expected ")[2]
     rule, _, expected = message.partition("; expected ")

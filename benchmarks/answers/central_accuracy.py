@@ -13,18 +13,18 @@ from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
 from dpicl.engine.settings import Settings
 from dpicl.evaluation import Metrics, majority
-from dpicl.methods import Options, mst_tabicl, tabular, tabular_answers, unit_of
+from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.central.levels import row_encoding, row_levels
+from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import SplitTable, split_table
 from dpicl.types import EncodedQueries, ReleasedRows
 
 EPSILON = 1.0
-SHOWN = {"rows": "rows", "lr": "dp lr", "gnb": "dp gnb", "levels": "lr levels", "table": "lr table"}
-"""LR on released rows; diffprivlib's; LR on true rows at the contract's levels, and as they are."""
+SHOWN = {"rows": "rows", "lr": "dp lr", "gnb": "dp gnb", "bins": "lr bins", "table": "lr table"}
+"""LR on released rows; diffprivlib's; LR on true rows at the contract's bins, and as they are."""
 LARGE, GOAL = ("adult", "bank", "calhousing", "jungle"), 3
 """Sets with more than ten thousand rows, and how many points released rows may be under the table itself."""
 
@@ -35,15 +35,15 @@ def _unit(method: str, contract: Contract, seed: int, *epsilons: float) -> Unit:
 
 def _measured(contract: Contract, split: SplitTable, seed: int) -> Mapping[str, Metrics]:
     draws, unit = draws_for(contract, seed), _unit("mst_tabicl", contract, seed, EPSILON)
-    drawn = mst_tabicl.model_rows(mst_tabicl.count(split.train, contract, unit, draws), contract, draws)
+    released = tabular("mst_tabicl").in_memory(split.train, contract, unit, draws)
     central_unit = _unit("gdp_tabicl", contract, seed, EPSILON, inf)
     central = tabular("gdp_tabicl").baselines(Released({}), split.train, split.test, contract, central_unit, draws)
-    encoding, truth = row_encoding(contract), ReleasedRows(row_levels(split.train, contract))
+    encoding, truth = row_encoding(contract), ReleasedRows(row_bins(split.train, contract))
     return {
-        "rows": mst_tabicl.baselines(drawn, split.test, contract, unit)[Cell("lr", EPSILON)],
+        "rows": tabular("mst_tabicl").baselines(released, None, split.test, contract, unit, draws)[Cell("lr", EPSILON)],
         "lr": central[Cell("lr", EPSILON)],
         "gnb": central[Cell("gnb", EPSILON)],
-        "levels": local_baselines(truth, encoding, EncodedQueries(row_levels(split.test, contract)))["lr"],
+        "bins": local_baselines(truth, encoding, EncodedQueries(row_bins(split.test, contract)))["lr"],
         "table": central[Cell("lr", inf)],
     }
 

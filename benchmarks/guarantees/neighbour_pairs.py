@@ -63,7 +63,7 @@ def mode(rng: np.random.Generator) -> Fraction:
     for positions in (pair.one, pair.other):
         histogram = np.bincount(codes[positions], minlength=categories).tolist()
         with noised() as sums:
-            noisy_count.noisy_mode(histogram, epsilon=epsilon, stream=Fixed())
+            noisy_count.noisy_modes([histogram], epsilon=epsilon, stream=Fixed())
         seen.append(sums)
     return seen[0].loss(seen[1]) / (epsilon * pair.rows_changed)
 

@@ -39,7 +39,7 @@ def _installed(root: Path, url: str) -> Place:
     place = new_place(root)
     content = letters(privacy={"budget": {"epsilon": EPSILON, "delta": 1e-4}}, ensemble={**ENSEMBLE, "subsets": 10, "delta": "1/10000"})
     for label in content["task"]["labels"].values():
-        label["rows"] = 1_000
+        label["min_rows"] = 1_000
     install_texts(place, content, lines(records(2_000)), lines(records(4)))
     pipelines = yaml.safe_load((root / "pipelines.yaml").read_text())
     server = {

@@ -36,7 +36,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Cost:
-    """What was composed costs (epsilon, delta), found by `method`."""
+    """What was composed costs (epsilon, delta), computed by `method`."""
 
     epsilon: float
     delta: float
@@ -60,8 +60,8 @@ def compose_checked(counts: Mapping[Guarantee, int], *, delta: float) -> Cost:
     """`compose` for guarantees that were checked before, with how often each occurs."""
     relations = {(guarantee.neighbours, guarantee.unit) for guarantee in counts}
     if len(relations) > 1:
-        found = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations))
-        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {found}")
+        stated = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations))
+        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {stated}")
     if all(guarantee.delta == 0 for guarantee in counts):
         return pure_sum((guarantee.epsilon, count) for guarantee, count in counts.items())
     ((neighbours, _),) = relations

@@ -48,13 +48,13 @@ def epsilon_before(amplified: float, sampling_rate: float | Fraction) -> float:
     Raises:
         ParameterError: epsilon is negative or NaN, or the rate is outside (0, 1].
     """
-    amplified_epsilon(amplified, sampling_rate)  # refuses what it takes neither
+    amplified_epsilon(amplified, sampling_rate)  # refuses parameters out of range
     q = float(sampling_rate)
     small = amplified < _LARGEST_EXPONENT
-    found = math.log1p(math.expm1(amplified) / q) if small else amplified - math.log(q) + math.log1p((q - 1) * math.exp(-amplified))
-    while math.isfinite(found) and amplified_epsilon(found, q) > amplified:
-        found = math.nextafter(found, 0)
-    return found
+    before = math.log1p(math.expm1(amplified) / q) if small else amplified - math.log(q) + math.log1p((q - 1) * math.exp(-amplified))
+    while math.isfinite(before) and amplified_epsilon(before, q) > amplified:
+        before = math.nextafter(before, 0)
+    return before
 
 
 def amplify(guarantee: Guarantee, sampling_rate: Fraction) -> Guarantee:

@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import gaussian, leaves, poisson_sampled, repeated
@@ -64,7 +64,10 @@ def calibrate(event_at: Callable[[float], Event], *, epsilon: float, delta: floa
         ParameterError: epsilon is not finite and positive, or delta outside (0, 1).
         PrivacyError: no multiplier from 1/64 to 2^20 costs this much, or the event cannot be priced.
     """
-    _check_target(epsilon, delta)
+    if not 0 < epsilon < math.inf:
+        raise ParameterError("epsilon", epsilon, "a finite number > 0")
+    if not 0 < delta < 1:
+        raise ParameterError("delta", delta, "a number in (0, 1)")
     search = _Search(event_at, epsilon, delta, neighbours)
     place, slope = search.rough()
     for excess in (search.fine, search.priced, search.priced):
@@ -75,19 +78,6 @@ def calibrate(event_at: Callable[[float], Event], *, epsilon: float, delta: floa
     if search.fits(place):
         return _noise(place)
     raise PrivacyError(f"no noise was found that costs between {LEAST_SHARE:g} and 1 times epsilon={epsilon:g} at delta={delta:g}")
-
-
-@lru_cache(maxsize=512)
-def calibrate_gaussian(
-    *, sampling_rate: Fraction | float = 1, count: int = 1, epsilon: float, delta: float, neighbours: Neighbours
-) -> float:
-    """`calibrate` for `subsampled_gaussian`.
-
-    Raises:
-        ParameterError: a parameter is outside its range.
-        PrivacyError: as `calibrate`.
-    """
-    return calibrate(lambda sigma: subsampled_gaussian(sigma, sampling_rate, count), epsilon=epsilon, delta=delta, neighbours=neighbours)
 
 
 def calibrate_pure(epsilon: float, sampling_rate: Fraction | float, count: int) -> float:
@@ -173,7 +163,7 @@ class _Search:
         return _log_ratio(self._price(place), self.epsilon)
 
     def fits(self, place: float) -> bool:
-        """Whether the price of the noise at this place is what was asked for."""
+        """Whether the price of the noise at this place is close enough below the target."""
         return LEAST_SHARE * self.epsilon <= self._price(place) <= self.epsilon
 
     def _price(self, place: float) -> float:
@@ -203,13 +193,6 @@ class _Search:
 def _log_ratio(cost: float, target: float) -> float:
     ratio = cost / (_AIM * target)
     return max(-_STEEPEST, min(_STEEPEST, math.log(ratio))) if ratio > 0 else -_STEEPEST
-
-
-def _check_target(epsilon: float, delta: float) -> None:
-    if not 0 < epsilon < math.inf:
-        raise ParameterError("epsilon", epsilon, "a finite number > 0")
-    if not 0 < delta < 1:
-        raise ParameterError("delta", delta, "a number in (0, 1)")
 
 
 def _check_steps(sampling_rate: Fraction | float, count: int) -> None:

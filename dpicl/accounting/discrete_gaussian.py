@@ -79,10 +79,10 @@ def variance_of(event: Event) -> Fraction:
 
 
 def squared_sensitivity_of(event: Event, neighbours: Neighbours) -> int:
-    """D under the relation asked for.
+    """D under the given relation.
 
     Raises:
-        PrivacyError: D is stated for replace-one and asked for add-or-remove-one, or is no whole number >= 1.
+        PrivacyError: D is stated for replace-one and requested for add-or-remove-one, or is no whole number >= 1.
     """
     squares = number(event, "squared_sensitivity")
     if squares < 1 or squares != int(squares):

@@ -68,7 +68,7 @@ def sequential(events: Iterable[Event]) -> Event:
 
 
 def parallel(events: Iterable[Event]) -> Event:
-    """Events on disjoint rows, parted by a public predicate; add-or-remove-one only."""
+    """Events on disjoint rows, split by a public predicate; add-or-remove-one only."""
     return Event("parallel", parts=tuple(events))
 
 
@@ -77,10 +77,10 @@ def leaves(event: Event, count: int = 1) -> Counter[Event]:
     if event.kind not in ("sequential", "repeated"):
         return Counter({event: count})
     times = int(number(event, "count")) if event.kind == "repeated" else 1
-    found: Counter[Event] = Counter()
+    counts: Counter[Event] = Counter()
     for part in event.parts:
-        found.update(leaves(part, count * times))
-    return found
+        counts.update(leaves(part, count * times))
+    return counts
 
 
 def number(event: Event, name: str) -> float:
@@ -93,6 +93,18 @@ def number(event: Event, name: str) -> float:
     if not (isinstance(value, int | float) and value >= 0):
         raise PrivacyError(f"event {event.kind!r} states {name}={value}; expected a number >= 0")
     return value
+
+
+def gaussian_ratio(event: Event) -> float:
+    """Sensitivity over noise of a `gaussian` event.
+
+    Raises:
+        PrivacyError: it states no such numbers, or no noise.
+    """
+    sigma = number(event, "sigma")
+    if sigma == 0:
+        raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
+    return number(event, "sensitivity") / sigma
 
 
 def sampling_rate(event: Event) -> Fraction:
@@ -112,19 +124,19 @@ def sampling_rate(event: Event) -> Fraction:
 
 
 def event_as_json(event: Event) -> dict[str, Any]:
-    """A dictionary that JSON can hold; `event_from_json` gives the event back."""
+    """A dictionary that JSON can hold."""
     parameters = [[name, _INFINITY if value == math.inf else value] for name, value in event.parameters]
     return {"kind": event.kind, "parameters": parameters, "parts": [event_as_json(part) for part in event.parts]}
 
 
 def event_from_json(content: Mapping[str, Any]) -> Event:
-    """The event of `event_as_json`."""
+    """The inverse of `event_as_json`."""
     parameters = tuple((name, math.inf if value == _INFINITY else value) for name, value in content["parameters"])
     return Event(content["kind"], parameters, tuple(event_from_json(part) for part in content["parts"]))
 
 
 def guarantee_as_json(guarantee: Guarantee) -> dict[str, Any]:
-    """A dictionary that JSON can hold; `guarantee_from_json` gives the guarantee back."""
+    """A dictionary that JSON can hold."""
     return {
         "epsilon": _INFINITY if guarantee.epsilon == math.inf else guarantee.epsilon,
         "delta": guarantee.delta,
@@ -135,7 +147,7 @@ def guarantee_as_json(guarantee: Guarantee) -> dict[str, Any]:
 
 
 def guarantee_from_json(content: Mapping[str, Any]) -> Guarantee:
-    """The guarantee of `guarantee_as_json`."""
+    """The inverse of `guarantee_as_json`."""
     epsilon = float(content["epsilon"])
     return Guarantee(epsilon, content["delta"], Neighbours(content["neighbours"]), content["unit"], event_from_json(content["event"]))
 

@@ -126,13 +126,16 @@ class Spent:
         relation = (guarantee.neighbours, guarantee.unit)
         if self.relation not in (None, relation):
             raise PrivacyError(f"an account protects one relation and one unit, {self.relation}; got a guarantee for {relation}")
-        epsilon = _pure_epsilon(guarantee)
+        is_pure = guarantee.delta == 0 and math.isfinite(guarantee.epsilon)
+        if is_pure:
+            check(guarantee)
         curve = curve_of(guarantee.event, guarantee.neighbours)
+        sums = [spent + _rounded_up(one) for spent, one in zip(self.renyi, curve.renyi, strict=True)]
         return Spent(
             self.count + 1,
-            None if self.epsilon is None or epsilon is None else self.epsilon + epsilon,
+            self.epsilon + Fraction(guarantee.epsilon) if self.epsilon is not None and is_pure else None,
             self.delta + curve.delta,
-            tuple(_capped(spent + _rounded_up(one)) for spent, one in zip(self.renyi, curve.renyi, strict=True)),
+            tuple(bound if bound <= _MOST else math.inf for bound in sums),
             self.sole.and_of(guarantee.event) if self.sole else None if self.count else Alike.of(guarantee.event),
             relation,
         )
@@ -199,21 +202,10 @@ class Spent:
 _INFINITY = "inf"
 
 
-def _pure_epsilon(guarantee: Guarantee) -> Fraction | None:
-    if guarantee.delta > 0 or math.isinf(guarantee.epsilon):
-        return None
-    check(guarantee)
-    return Fraction(guarantee.epsilon)
-
-
 def _rounded_up(bound: float) -> float:
     """To a multiple of the quantum; a margin covers the sums of a few floats that led here."""
     raised = bound * (1 + _QUANTUM)
     return math.ceil(raised / _QUANTUM) * _QUANTUM if raised < _MOST else math.inf
-
-
-def _capped(bound: float) -> float:
-    return bound if bound <= _MOST else math.inf
 
 
 @lru_cache(maxsize=1024)

@@ -17,9 +17,11 @@ Not covered adaptive composition beyond pure sums; Gaussian events (see the acco
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 from dpicl.errors import PrivacyError
@@ -60,6 +62,14 @@ class Guarantee:
             raise PrivacyError(f"a guarantee needs epsilon >= 0 and 0 <= delta < 1, got epsilon={self.epsilon}, delta={self.delta}")
 
 
+def pure_guarantee(
+    kind: str, epsilon: Fraction | None, *parameters: tuple[str, float | int | str], neighbours: Neighbours, unit: str
+) -> Guarantee:
+    """Of one event at delta = 0, with its further parameters; epsilon None is infinite."""
+    cost = math.inf if epsilon is None else float(epsilon)
+    return Guarantee(cost, 0.0, neighbours, unit, Event(kind, (("epsilon", cost), *parameters)))
+
+
 def compose_sequential(guarantees: Sequence[Guarantee]) -> Guarantee:
     """Cost of several releases on the same rows; equation (1).
 
@@ -67,17 +77,14 @@ def compose_sequential(guarantees: Sequence[Guarantee]) -> Guarantee:
         PrivacyError: nothing to compose, or the parts protect different units or relations.
     """
     neighbours, unit = _common(guarantees)
-    return Guarantee(
-        math.fsum(part.epsilon for part in guarantees),
-        math.fsum(part.delta for part in guarantees),
-        neighbours,
-        unit,
-        Event("sequential", parts=_merged(part.event for part in guarantees)),
-    )
+    counts = Counter(part.event for part in guarantees)  # equal events once, so that a manifest stays readable
+    parts = tuple(event if count == 1 else Event("repeated", (("count", count),), (event,)) for event, count in counts.items())
+    epsilon, delta = (math.fsum(ones) for ones in zip(*((part.epsilon, part.delta) for part in guarantees), strict=True))
+    return Guarantee(epsilon, delta, neighbours, unit, Event("sequential", parts=parts))
 
 
 def compose_parallel(guarantees: Sequence[Guarantee]) -> Guarantee:
-    """Cost of releases on disjoint rows, parted by a public predicate; equation (2).
+    """Cost of releases on disjoint rows, split by a public predicate; equation (2).
 
     Equal parts are written once: on disjoint rows their number costs nothing.
 
@@ -124,14 +131,6 @@ def to_person(guarantee: Guarantee, max_rows: int) -> Guarantee:
 def _common(guarantees: Sequence[Guarantee]) -> tuple[Neighbours, str]:
     relations = {(part.neighbours, part.unit) for part in guarantees}
     if len(relations) != 1:
-        found = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations)) or "nothing"
-        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {found}")
+        stated = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations)) or "nothing"
+        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {stated}")
     return relations.pop()
-
-
-def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Equal events once, with their count, so that a manifest stays readable."""
-    counts: dict[Event, int] = {}
-    for event in events:
-        counts[event] = counts.get(event, 0) + 1
-    return tuple(event if n == 1 else Event("repeated", (("count", n),), (event,)) for event, n in counts.items())

@@ -33,7 +33,7 @@ from dp_accounting.pld import privacy_loss_distribution as distributions
 
 from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.accounting.discrete_gaussian import KIND, as_gaussian, has_own_price, squared_sensitivity_of, sums_of_squares, variance_of
-from dpicl.accounting.events import leaves, number, sampling_rate
+from dpicl.accounting.events import gaussian_ratio, leaves, number, sampling_rate
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.accounting.pure import ADD, pure_epsilon
 from dpicl.errors import PrivacyError
@@ -97,7 +97,8 @@ def _epsilon(counts: Counter[Event], neighbours: Neighbours, interval: float, de
 
 def _composed(counts: Counter[Event], neighbours: Neighbours, interval: float) -> Any:
     whole = distributions.identity(interval)
-    ratios = {event: _ratio(_continuous(event, neighbours)) for event in counts if _is_gaussian(event, neighbours)}
+    gaussians = [event for event in counts if event.kind == "gaussian" or (event.kind == KIND and not has_own_price(event, neighbours))]
+    ratios = {event: gaussian_ratio(_continuous(event, neighbours)) for event in gaussians}
     if ratios:
         ratio = math.sqrt(math.fsum(counts[event] * one**2 for event, one in ratios.items()))
         whole = whole.compose(_gaussian(ratio, 1.0, neighbours, interval))
@@ -105,10 +106,6 @@ def _composed(counts: Counter[Event], neighbours: Neighbours, interval: float) -
         if event not in ratios:
             whole = whole.compose(_of_leaf(event, neighbours, interval).self_compose(count))
     return whole
-
-
-def _is_gaussian(event: Event, neighbours: Neighbours) -> bool:
-    return event.kind == "gaussian" or (event.kind == KIND and not has_own_price(event, neighbours))
 
 
 def _continuous(event: Event, neighbours: Neighbours) -> Event:
@@ -141,7 +138,7 @@ def _gaussian(ratio: float, rate: float, neighbours: Neighbours, interval: float
 def _sampled(event: Event, neighbours: Neighbours, interval: float) -> Any:
     rate, (part,) = sampling_rate(event), event.parts
     if part.kind in ("gaussian", KIND):
-        return _gaussian(_ratio(_continuous(part, ADD)), float(rate), neighbours, interval)
+        return _gaussian(gaussian_ratio(_continuous(part, ADD)), float(rate), neighbours, interval)
     if part.kind == "approximate" and neighbours is ADD:
         epsilon = amplified_epsilon(number(part, "epsilon"), rate)
         return _two_points(epsilon, float(rate) * number(part, "delta"), interval)
@@ -186,19 +183,12 @@ def _largest(parts: Sequence[Any], interval: float) -> Any:
     return distributions.PrivacyLossDistribution(pmf)
 
 
-def _ratio(event: Event) -> float:
-    sigma = number(event, "sigma")
-    if sigma == 0:
-        raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
-    return number(event, "sensitivity") / sigma
-
-
 def _reach(event: Event, neighbours: Neighbours) -> float:
     """About the largest privacy loss of one event: what the grid's size depends on; infinite without any noise."""
     if event.kind == KIND:
         return _spread(math.sqrt(squared_sensitivity_of(event, neighbours) / variance_of(event)))
     if event.kind == "gaussian":
-        return _spread(_ratio(event) * (1 if neighbours is ADD else 2))
+        return _spread(gaussian_ratio(event) * (1 if neighbours is ADD else 2))
     cost = number(event, "epsilon") if event.kind == "approximate" else pure_epsilon(event, neighbours)
     return max((_reach(part, neighbours) for part in event.parts), default=0.0) if cost is None else cost
 

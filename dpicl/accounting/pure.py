@@ -109,6 +109,6 @@ def _parts(event: Event, neighbours: Neighbours) -> list[float] | None:
     return known if len(known) == len(costs) else None
 
 
-def _check_relation(event: Event, stated: object, asked: Neighbours) -> None:
-    if stated not in (None, asked):
-        raise PrivacyError(f"event {event.kind!r} is priced for {stated} neighbours, not for {asked}")
+def _check_relation(event: Event, stated: object, requested: Neighbours) -> None:
+    if stated not in (None, requested):
+        raise PrivacyError(f"event {event.kind!r} is priced for {stated} neighbours, not for {requested}")

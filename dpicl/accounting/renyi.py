@@ -44,7 +44,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpicl.accounting.discrete_gaussian import KIND, as_gaussian, squared_sensitivity_of, variance_of
-from dpicl.accounting.events import leaves, number, sampling_rate, sequential
+from dpicl.accounting.events import gaussian_ratio, leaves, number, sampling_rate, sequential
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.accounting.pure import ADD, REPLACE, pure_epsilon
 from dpicl.errors import PrivacyError
@@ -54,7 +54,7 @@ ORDERS: tuple[float, ...] = (
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0),
     *(14.0, 16.0, 20.0, 24.0, 28.0, 32.0, 40.0, 48.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0),
 )
-"""Fixed for ever: what a ledger has stored is summed order by order."""
+"""Never change them: what a ledger has stored is summed order by order."""
 _ROUNDING = 2.0**-30
 """Relative; floating-point errors of one curve are below a thousandth of it."""
 _STEP, _MOST_CELLS, _NEGLIGIBLE = 0.05, 4096, 40.0
@@ -104,16 +104,16 @@ def _of_leaf(event: Event, neighbours: Neighbours) -> Curve:
     return _two_points(epsilon, 1.0)
 
 
-def _gaussian(event: Event, neighbours: Neighbours) -> Curve:
-    """Equation (2)."""
-    ratio = _ratio(event) * (2 if neighbours is REPLACE else 1)
-    return _at_orders(lambda order: order * ratio**2 / 2)
-
-
 def _discrete_gaussian(event: Event, neighbours: Neighbours) -> Curve:
     """Equation (2): shifts by whole numbers, coordinates one by one; for every variance, without a grid."""
     squares, variance = squared_sensitivity_of(event, neighbours), variance_of(event)
     return _at_orders(lambda order: order * float(squares / variance) / 2)
+
+
+def _gaussian(event: Event, neighbours: Neighbours) -> Curve:
+    """Equation (2)."""
+    ratio = gaussian_ratio(event) * (2 if neighbours is REPLACE else 1)
+    return _at_orders(lambda order: order * ratio**2 / 2)
 
 
 def _approximate(event: Event, neighbours: Neighbours, rate: float = 1.0) -> Curve:
@@ -127,7 +127,7 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
     if rate == 1:
         return _of_leaf(part, neighbours)
     if part.kind in ("gaussian", KIND):
-        ratio = _ratio(as_gaussian(part, ADD) if part.kind == KIND else part)
+        ratio = gaussian_ratio(as_gaussian(part, ADD) if part.kind == KIND else part)
         pairs = _pairs(ratio, float(rate), neighbours)
         return _at_orders(lambda order: max(log_moment(order, upper, lower) for upper, lower in pairs) / (order - 1))
     if part.kind == "approximate" and neighbours is ADD:
@@ -174,13 +174,6 @@ def _unknown(event: Event, neighbours: Neighbours) -> PrivacyError:
 def _at_orders(bound: Callable[[float], float]) -> Curve:
     bounds = tuple(bound(order) * (1 + _ROUNDING) for order in ORDERS)
     return Curve(tuple(math.inf if math.isnan(one) else one for one in bounds))
-
-
-def _ratio(event: Event) -> float:
-    sigma = number(event, "sigma")
-    if sigma == 0:
-        raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
-    return number(event, "sensitivity") / sigma
 
 
 @lru_cache(maxsize=1024)
@@ -279,11 +272,11 @@ def _log_masses(places: np.ndarray, mixture: _Mixture) -> np.ndarray:
     """The logarithm of the probability of each cell, precise in both tails."""
     from scipy.special import log_ndtr
 
-    found = []
+    parts = []
     for weight, mean in mixture:
         low, high = places[:-1] - mean, places[1:] - mean
         low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
         top = log_ndtr(high)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found.append(math.log(weight) + top + np.log(-np.expm1(log_ndtr(low) - top)))
-    return np.logaddexp.reduce(found)
+            parts.append(math.log(weight) + top + np.log(-np.expm1(log_ndtr(low) - top)))
+    return np.logaddexp.reduce(parts)

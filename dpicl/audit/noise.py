@@ -76,10 +76,6 @@ def _questions(
     return Trial(draw, {"the last": lambda hits: hits})
 
 
-def _exact_threshold(_vector: SparseVector, count: int, _stream: Stream) -> np.ndarray:
-    return np.zeros(count, dtype=np.int64)
-
-
 CASES = (
     AuditCase(
         "discrete-gaussian",
@@ -100,6 +96,10 @@ CASES = (
         "sparse-vector", f"first of {QUESTIONS + 1} sums below a threshold", SPARSE_EPSILON, _questions(Fraction(SPARSE_EPSILON))
     ).with_mutants(
         less_noise(_questions(Fraction(SPARSE_EPSILON) * LESS_NOISE)),
-        Mutant("exact-threshold", "the threshold has no noise", _questions(Fraction(SPARSE_EPSILON), _exact_threshold)),
+        Mutant(
+            "exact-threshold",
+            "the threshold has no noise",
+            _questions(Fraction(SPARSE_EPSILON), lambda _vector, count, _stream: np.zeros(count, dtype=np.int64)),
+        ),
     ),
 )

@@ -107,12 +107,6 @@ def _by_method(contract: Contract, epsilon: float, tables: dict[bool, PrivateTab
     return Trial(draw, {"the last": lambda hits: hits})
 
 
-def _subsampled() -> Trial:
-    """No row at all, and one of the last category in every group."""
-    contract = category(sampling_rate=str(RATE))
-    return _by_method(contract, NOMINAL, {which: in_every_group(contract, {"kind": CATEGORIES[-1]}, int(which)) for which in (False, True)})
-
-
 def _modes(modes: Modes, rate: Fraction) -> Trial:
     """Mutants: the mode of the first group, with a rate and a histogram of one's own."""
 
@@ -142,6 +136,8 @@ def _person(max_rows: int) -> Trial:
     return _by_method(contract, ROW_EPSILON, tables)
 
 
+_ONE_ROW = {which: in_every_group(category(), {"kind": CATEGORIES[-1]}, int(which)) for which in (False, True)}
+"""No row at all, and one of the last category in every group."""
 _A, _B = GRIDS["a"], GRIDS["b"]
 _SHARES = [Fraction(1), Fraction(1)]
 _SHARED = AggregateOptions("shared-count")
@@ -150,7 +146,7 @@ CASES = (
         "gdp-release-subsampled",
         "whole central release of one category from a subsample",
         amplified_epsilon(NOMINAL, RATE),
-        _subsampled(),
+        _by_method(category(sampling_rate=str(RATE)), NOMINAL, _ONE_ROW),
     ).with_mutants(
         Mutant("no-subsample", "every row takes part, yet amplification is claimed", _modes(plain_modes, Fraction(1))),
         Mutant(*PRESENT_ONLY, _modes(present_only, RATE)),

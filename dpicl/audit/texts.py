@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +14,12 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, Trial, less_noise
 from dpicl.contract import TextContract, parse_contract
-from dpicl.lm.local.batching import Tokens
-from dpicl.lm.requests import ModelDescription
-from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
+from dpicl.lm.requests import ModelDescription, Tokens
+from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
+from dpicl.methods.few_shot.plan import CellPlan, Drawing, Noise, Pool, Shape
+from dpicl.methods.few_shot.voting import Job
 from dpicl.methods.few_shot_generation import write
-from dpicl.methods.few_shot_plan import CellPlan, Drawing, Noise, Pool, Shape
-from dpicl.methods.few_shot_voting import Job
 from dpicl.methods.memory import MemoryJournal
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
@@ -58,26 +57,12 @@ class EchoingModel:
 
     def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         """Whole votes for one word each."""
-        return [Votes(np.arange(2), np.array([_count(request, 0), _count(request, 1)]) * UNITS) for request in requests]
+        words = [[(voter or (0,))[0] for voter in request.voters] for request in requests]
+        return [Votes(np.arange(2), np.array([one.count(0), one.count(1)]) * UNITS) for one in words]
 
-    def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> Any:
+    def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
         """The same voters for every token."""
-        return _Session(self, requests, rule)
-
-
-def _count(request: VoteRequest, word: int) -> int:
-    return sum((voter or (0,))[0] == word for voter in request.voters)
-
-
-@dataclass(frozen=True)
-class _Session:
-    model: EchoingModel
-    requests: Sequence[VoteRequest]
-    rule: VoteRule
-
-    def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
-        """One token is all that is written here."""
-        return [*self.model.vote(self.requests, self.rule)]
+        return FreshSession(requests, partial(self.vote, rule=rule))
 
 
 def _contract() -> TextContract:
@@ -91,7 +76,7 @@ def _contract() -> TextContract:
         "privacy": {"budget": {"benchmark": True}},
         "text": "{text}",
         "max_characters": 10,
-        "task": {"kind": "extraction", "field": "label", "rows": 2, "labels": ["any"], "answer_tokens": 1},
+        "task": {"kind": "extraction", "field": "label", "min_rows": 2, "labels": ["any"], "answer_tokens": 1},
         "query_count": 1,
         "prompts": {"generation": words, "answering": {"text": "Text", "answer": "Kind"}},
         "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 1, "delta": "1/1000"},

@@ -35,7 +35,7 @@ from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, read_epsilon
 from dpicl.tabular.prompts.serialize import ANSWERS, central_queries, local_queries
 from dpicl.tabular.reading.encode import encode_queries
-from dpicl.tabular.reading.queries import read_asked
+from dpicl.tabular.reading.queries import read_unlabelled
 from dpicl.text.parse import plain_text
 from dpicl.yaml_file import validate
 
@@ -152,7 +152,7 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings) -> No
         raise DataError(demos.name, f"is of another version of contract {contract.name}; expected demonstrations of the present one")
     spec = _model(model, settings)
     rows, name = (sys.stdin.buffer.read(), "standard input") if queries == "-" else (read_bytes(Path(queries)), Path(queries).name)
-    table = read_asked(rows, contract, name)
+    table = read_unlabelled(rows, contract, name)
     is_local = shown.method == LdpTabicl.name
     texts = local_queries(encode_queries(table, contract), contract) if is_local else central_queries(table, contract)
     prompts = [prompt(shown.texts, text) for text in texts]

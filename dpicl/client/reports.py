@@ -52,7 +52,7 @@ def tally_reports(reports: Iterable[Report], questionnaire: Questionnaire) -> Ta
         if cells is None:
             wrong += 1
             continue
-        tally.asked[one["question"]] += 1
+        tally.clients_of[one["question"]] += 1
         tally.counts[one["question"]][cells] += 1
     if wrong:
         raise DataError("reports", "no answer to a question of this collection; expected its contract, design and epsilon", count=wrong)

@@ -72,9 +72,11 @@ class TextSource(Origin):
 class LabelText(Frozen):
     """A label's wording in prompts, and a public lower bound on its number of private texts."""
 
+    earlier: ClassVar[dict[str, str]] = {"min_rows": "rows"}
+
     text: Line
     """Wording of the label in prompts."""
-    rows: Count
+    min_rows: Count
     """Lower bound on the number of private texts with this label, from public knowledge."""
 
 
@@ -101,11 +103,13 @@ class Extraction(Frozen):
     Several phrases in a field are joined by spaces.
     """
 
+    earlier: ClassVar[dict[str, str]] = {"min_rows": "rows"}
+
     kind: Literal["extraction"]
     """The answer is a phrase of the text."""
     field: FieldPath
     """Field of a record that holds the answer."""
-    rows: Count
+    min_rows: Count
     """Public lower bound on the number of private texts with an answer."""
     labels: Annotated[tuple[Line, ...], Field(min_length=1, max_length=256)]
     """Answers to generate demonstrations for: from general knowledge, not from private texts."""
@@ -123,11 +127,13 @@ class Extraction(Frozen):
 class FreeText(Frozen):
     """The answer is free text, such as a summary; records without one, or without a text, are skipped."""
 
+    earlier: ClassVar[dict[str, str]] = {"min_rows": "rows"}
+
     kind: Literal["generation"]
     """The answer is free text."""
     field: FieldPath
     """Field of a record that holds the answer."""
-    rows: Count
+    min_rows: Count
     """Public lower bound on the number of private texts with an answer."""
     answer_tokens: Annotated[int, Field(ge=1, le=1000)]
     """Maximum number of tokens of an answer."""
@@ -252,8 +258,8 @@ class TextContract(Declared):
     def row_bounds(self) -> Mapping[str, int]:
         """Public lower bound on the private rows of each label; where answers are written, one for all under `""`."""
         if not isinstance(self.task, Classification):
-            return {"": self.task.rows}
-        return {label: words.rows for label, words in self.task.labels.items()}
+            return {"": self.task.min_rows}
+        return {label: words.min_rows for label, words in self.task.labels.items()}
 
     def label_text(self, label: str) -> str:
         """A label's wording in prompts; free text stays as it is.

@@ -61,6 +61,6 @@ def _check_sizes(contract: TextContract, sizes: Generation, file: str) -> None:
     drawn = sizes.subsets * sizes.examples
     for label, rows in contract.row_bounds.items():
         if rows < drawn:
-            key = f"task.labels.{label}.rows" if contract.is_classification else "task.rows"
+            key = f"task.labels.{label}.min_rows" if contract.is_classification else "task.min_rows"
             needed = f"subsets x examples = {sizes.subsets} x {sizes.examples} = {drawn}"
             raise DeclarationError(file, key, f"is {rows}, fewer than {needed}", f"at least {drawn}, or smaller generation sizes")

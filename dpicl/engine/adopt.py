@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpicl.accounting.ledger import Ledger
-from dpicl.accounting.ledger.adopting import Found, Standing
+from dpicl.accounting.ledger.adopting import Remains, Standing
 from dpicl.engine.accounts import addresses_of
 from dpicl.engine.receipts import (
     DRAFT,
@@ -42,14 +42,14 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
         return done
     standing = list(_standing(settings))
     caps = {path.name: cap_of(settings, path.name) for path in sorted(folder.iterdir())}
-    found = Found(
+    remains = Remains(
         standing,
         {one.account: _addresses(settings, one.account) for one in standing},
         {name: read_record(path) for name, path in caps.items() if path.exists()},
         read_record(adopted_of(settings)),
         newest(settings).read().sequence,
     )
-    made = Ledger.adopt(url, key, anchor, found)
+    made = Ledger.adopt(url, key, anchor, remains)
     with Ledger.open(url, key, anchor) as ledger:
         keep_adopted(ledger, settings)
     return len(made.entries), made.exhausted

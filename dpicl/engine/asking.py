@@ -30,8 +30,8 @@ from dpicl.lm.spec import ModelSpec
 from dpicl.methods import Options, dp_icl, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import DpIcl, Job
-from dpicl.methods.ensemble_answers import Answer, Public, write_candidates
-from dpicl.methods.ensemble_plan import EnsemblePlan, plan_cell
+from dpicl.methods.ensemble.answers import Answer, Public, write_candidates
+from dpicl.methods.ensemble.plan import EnsemblePlan, plan_cell
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, Unit
 from dpicl.snapshots import locked

@@ -26,8 +26,8 @@ from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.methods import text_answers
 from dpicl.methods.dp_icl import DpIcl, answer_text
-from dpicl.methods.ensemble_answers import Answer
-from dpicl.methods.ensemble_voting import STOP
+from dpicl.methods.ensemble.answers import Answer
+from dpicl.methods.ensemble.voting import STOP
 from dpicl.text.prompts import asking_prompt, keywords_query
 from dpicl.text.read import load_texts, texts_digest
 from dpicl.text.split import split_texts

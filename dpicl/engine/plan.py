@@ -22,7 +22,7 @@ from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Unit
-from dpicl.tabular.reading.public_queries import find_queries
+from dpicl.tabular.reading.queries import find_queries
 from dpicl.tabular.reading.source import find_rows
 from dpicl.text.read import find_texts
 

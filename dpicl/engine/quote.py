@@ -106,7 +106,7 @@ def unheeded_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
         return []
     with open_ledger(settings) as ledger:
         opened = {account.name for account in ledger.accounts()}
-        found = ((asked, ledger.unheeded(asked)) for asked in capped if asked.name in opened)
+        found = ((asked, ledger.with_other_caps(asked)) for asked in capped if asked.name in opened)
         return [_unheeded(asked, holding) for asked, holding in found if holding is not None]
 
 

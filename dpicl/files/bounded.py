@@ -1,4 +1,4 @@
-"""Opening a file of rows that may be a bomb: what it unpacks to is bounded before it is unpacked.
+"""Opening a file of rows: below the data folder only, and what it unpacks to is bounded before it is unpacked.
 
 A small file may claim or become gigabytes. Small is always allowed; above that, a file may
 grow by a factor that honest rows do not reach.
@@ -16,13 +16,29 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from dpicl.errors import DataError
+from dpicl.errors import DataError, SourceError
 from dpicl.files.objects import Stored, reason
 
 MAX_BYTES = 2 << 30
 ALWAYS_BYTES, GROWTH = 16 << 20, 100
 _ALWAYS_VALUES, _VALUES_PER_BYTE = 1 << 22, 50
 _BATCH_ROWS = 1 << 16
+
+
+def below(folder: Path, file: str, dataset: str) -> Path:
+    """The whole path of `file`, whether it exists or not.
+
+    Raises:
+        SourceError: it leads out of the folder, by itself or by a link.
+    """
+    try:
+        path = (folder / file).resolve()
+        inside = path.is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        inside = False
+    if not inside:
+        raise SourceError(f"{dataset}: file {file} leads out of the data folder; expected a path below it")
+    return path
 
 
 def read_bytes(path: Path | Stored) -> bytes:
@@ -33,7 +49,15 @@ def read_bytes(path: Path | Stored) -> bytes:
         SourceError: the store does not give the object.
     """
     try:
-        data = _of_object(path) if isinstance(path, Stored) else _of_file(path)
+        if isinstance(path, Stored):
+            with path.open() as file:
+                data = _content(file, file.size(), path)
+        else:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise DataError(path.name, f"is {'a folder' if stat.S_ISDIR(status.st_mode) else 'a device or pipe'}; expected a file")
+            with path.open("rb") as file:
+                data = _content(file, status.st_size, path)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(path.name, "is not a complete gzip file") from None
     except OSError as error:
@@ -45,23 +69,17 @@ def read_bytes(path: Path | Stored) -> bytes:
     return data
 
 
-def _of_file(path: Path) -> bytes:
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise DataError(path.name, f"is {'a folder' if stat.S_ISDIR(status.st_mode) else 'a device or pipe'}; expected a file")
-    with path.open("rb") as file:
-        return _content(file, status.st_size, path)
-
-
-def _of_object(stored: Stored) -> bytes:
-    with stored.open() as file:
-        return _content(file, file.size(), stored)
-
-
 def _content(file: IO[bytes], size: int, path: Path | Stored) -> bytes:
     if size > MAX_BYTES:
         raise DataError(path.name, f"has {size} bytes; expected at most {MAX_BYTES}")
-    return _unpacked(file, size, path.name) if path.suffix == ".gz" else file.read()
+    if path.suffix != ".gz":
+        return file.read()
+    limit = most_bytes(size)
+    with gzip.GzipFile(fileobj=file) as unpacked:
+        data = unpacked.read(limit + 1)
+    if len(data) > limit:
+        raise DataError(path.name, f"unpacks to more than {limit} bytes; expected at most {GROWTH} times its size")
+    return data
 
 
 def most_bytes(size: int) -> int:
@@ -74,15 +92,6 @@ def most_values(size: int) -> int:
     return max(_ALWAYS_VALUES, _VALUES_PER_BYTE * size)
 
 
-def _unpacked(packed: IO[bytes], packed_size: int, name: str) -> bytes:
-    limit = most_bytes(packed_size)
-    with gzip.GzipFile(fileobj=packed) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise DataError(name, f"unpacks to more than {limit} bytes; expected at most {GROWTH} times its size")
-    return data
-
-
 def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: str) -> pa.Table:
     """Columns of a Parquet file, texts as dictionaries: shape (rows, columns).
 
@@ -92,7 +101,7 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
     Raises:
         DataError: the file is damaged, or holds more than a file of its size should.
     """
-    # Only what Arrow reads by itself is asked for: its view of a column chunk ends the process where the chunk is damaged.
+    # Only what Arrow reads by itself is requested: its view of a column chunk ends the process where the chunk is damaged.
     try:
         metadata = pa_parquet.read_metadata(pa.BufferReader(data))
         texts = [part.path for part in map(metadata.schema.column, range(metadata.num_columns)) if part.physical_type == "BYTE_ARRAY"]

@@ -1,11 +1,11 @@
 """Objects of an S3 store, read by ranges into memory as files are; nothing of them is copied to a disk.
 
-AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY   who asks; AWS_SESSION_TOKEN beside them where there is one
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY   the account; AWS_SESSION_TOKEN beside them where there is one
 AWS_REGION, or AWS_DEFAULT_REGION          us-east-1 if not set
 AWS_ENDPOINT_URL_S3, or AWS_ENDPOINT_URL   another store than Amazon's: https, or http on this machine
 
-Nobody else is asked for keys: no profile, no metadata service. Whoever runs the program names
-the endpoint, a contract cannot: so it may be at a private address, unlike what is downloaded.
+Keys come from nowhere else: no profile, no metadata service. The environment names the
+endpoint, a contract cannot: so it may be at a private address, unlike what is downloaded.
 
 The client is Arrow's own, which is there wherever Parquet is read and gives files that the same
 code reads. Going by way of fsspec, Arrow would need s3fs and all that comes with it.
@@ -57,18 +57,18 @@ class Stored:
             SourceError: the store is not set, or does not give it.
         """
         store = _store()
-        with _told(self.address), store.open_input_file(self.address.removeprefix(SCHEME)) as file:
+        with _translated(self.address), store.open_input_file(self.address.removeprefix(SCHEME)) as file:
             yield file
 
 
 def version_of(file: pa.NativeFile) -> str:
     """What tells one content of an object from the next: the store's entity tag."""
-    return str({bytes(name).lower(): value for name, value in _pairs(file)}.get(b"etag", b"").decode())
+    metadata = {_text(name).lower(): _text(value) for name, value in (file.metadata() or {}).items()}
+    return metadata.get("etag", "")
 
 
-def _pairs(file: pa.NativeFile) -> Iterator[tuple[bytes, bytes]]:
-    for name, value in (file.metadata() or {}).items():
-        yield (name if isinstance(name, bytes) else str(name).encode()), (value if isinstance(value, bytes) else str(value).encode())
+def _text(part: Any) -> str:
+    return part.decode() if isinstance(part, bytes) else str(part)
 
 
 def names_below(address: str) -> list[str]:
@@ -80,18 +80,18 @@ def names_below(address: str) -> list[str]:
     from pyarrow.fs import FileSelector
 
     store = _store()
-    with _told(address):
-        return [str(found.base_name) for found in store.get_file_info(FileSelector(address.removeprefix(SCHEME).rstrip("/")))]
+    with _translated(address):
+        return [str(info.base_name) for info in store.get_file_info(FileSelector(address.removeprefix(SCHEME).rstrip("/")))]
 
 
 def reason(error: BaseException) -> str:
     """The store's error in a word, or nothing if it is another's: its sentence may name what is in the bucket."""
-    found = _CODE.search(str(error))
-    return f"cannot be read (the store says {found[1]})" if found else ""
+    code = _CODE.search(str(error))
+    return f"cannot be read (the store says {code[1]})" if code else ""
 
 
 @contextmanager
-def _told(address: str) -> Iterator[None]:
+def _translated(address: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
@@ -101,7 +101,7 @@ def _told(address: str) -> Iterator[None]:
 
 
 def check_store() -> None:
-    """Keys are set and the endpoint is one; asks nobody.
+    """Keys are set and the endpoint is valid; sends nothing.
 
     Raises:
         SourceError: they are not.
@@ -122,8 +122,8 @@ def _settings() -> dict[str, Any]:
     access, secret = (os.environ[name] for name in _KEYS)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     waiting = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _ANSWER_SECONDS}
-    who = {"access_key": access, "secret_key": secret, "session_token": os.environ.get("AWS_SESSION_TOKEN") or None}
-    return {**who, **waiting, "region": region, **_endpoint()}
+    keys = {"access_key": access, "secret_key": secret, "session_token": os.environ.get("AWS_SESSION_TOKEN") or None}
+    return {**keys, **waiting, "region": region, **_endpoint()}
 
 
 def _endpoint() -> dict[str, str]:

@@ -26,7 +26,7 @@ _BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Footer:
-    """A file as it was found: its size and time, and the rows of each of its row groups; of an object its version, in place of a time."""
+    """A file as it was first opened: its size and time, and the rows of each of its row groups; of an object its version, in place of a time."""
 
     size: int
     modified_ns: int
@@ -86,16 +86,16 @@ def read_rows(path: Path | Stored, footer: Footer, names: list[str], start: int,
         SourceError: the store does not give the object.
     """
     try:
-        with _opened(path, where) as (source, found):
-            _same(found, footer, where)
+        with _opened(path, where) as (source, state):
+            _same(state, footer, where)
             metadata = pa_parquet.read_metadata(source)
             texts = [part.path for part in map(metadata.schema.column, range(metadata.num_columns)) if part.physical_type == "BYTE_ARRAY"]
             file = pa_parquet.ParquetFile(source, metadata=metadata, read_dictionary=texts)
             table = _rows(file, footer, names, start, stop, where)
             table.validate(full=True)
-        if isinstance(path, Stored):  # its ranges were asked for one by one, by name
-            with _opened(path, where) as (_, found):
-                _same(found, footer, where)
+        if isinstance(path, Stored):  # its ranges were requested one by one, by name
+            with _opened(path, where) as (_, state):
+                _same(state, footer, where)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise DataError(where, reason(error) or "is not a complete Parquet file") from None
     if table.num_rows != stop - start:
@@ -103,16 +103,16 @@ def read_rows(path: Path | Stored, footer: Footer, names: list[str], start: int,
     return table
 
 
-def _same(found: tuple[int, int, str], footer: Footer, where: str) -> None:
-    if found != (footer.size, footer.modified_ns, footer.version):
+def _same(state: tuple[int, int, str], footer: Footer, where: str) -> None:
+    if state != (footer.size, footer.modified_ns, footer.version):
         raise DataError(where, "was changed while it was being read; expected files that stay as they are")
 
 
 def _rows(file: pa_parquet.ParquetFile, footer: Footer, names: list[str], start: int, stop: int, where: str) -> pa.Table:
-    """Of the row groups that the range touches, batch by batch; no batch before the range is kept."""
+    """Of the row groups that the range touches, batch by batch; no batch before the range stays in memory."""
     ends = list(accumulate(footer.groups))
     touched = [number for number, end in enumerate(ends) if end > start and end - footer.groups[number] < stop]
-    kept, at = [file.schema_arrow.empty_table().select(names)], ends[touched[0]] - footer.groups[touched[0]] if touched else 0
+    tables, at = [file.schema_arrow.empty_table().select(names)], ends[touched[0]] - footer.groups[touched[0]] if touched else 0
     allowed = max(ALWAYS_BYTES, GROWTH * footer.size)
     for batch in file.iter_batches(_BATCH_ROWS, row_groups=touched, columns=names):
         inside = batch.slice(max(start - at, 0), max(min(stop - at, batch.num_rows) - max(start - at, 0), 0))
@@ -121,7 +121,7 @@ def _rows(file: pa_parquet.ParquetFile, footer: Footer, names: list[str], start:
         if allowed < 0:
             raise DataError(where, f"unpacks to more than {GROWTH} times its size; expected less")
         if inside.num_rows:
-            kept.append(pa.Table.from_batches([inside]).select(names))
+            tables.append(pa.Table.from_batches([inside]).select(names))
         if at >= stop:
             break
-    return pa.concat_tables(kept[1:] or kept)
+    return pa.concat_tables(tables[1:] or tables)

@@ -1,6 +1,6 @@
 """Disjoint subsets: every row draws on its own whether it takes part, and in which subset.
 
-Trust       Central: the curator draws; who fell where stays secret.
+Trust       Central: the curator draws; which row fell where stays secret.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
 Guarantee   none spent. One row stands in one subset at most, and no other row's place depends on
@@ -38,7 +38,7 @@ def disjoint_subsets(row_count: int, *, sampling_rate: Fraction, subset_count: i
     """
     if subset_count < 1:
         raise ParameterError("subset_count", subset_count, "an integer >= 1")
-    kept = poisson_subsample(row_count, sampling_rate=sampling_rate, stream=stream)
+    sampled = poisson_subsample(row_count, sampling_rate=sampling_rate, stream=stream)
     subsets = np.full(row_count, LEFT_OUT, dtype=np.int64)
-    subsets[kept] = uniforms(subset_count, len(kept), stream)
+    subsets[sampled] = uniforms(subset_count, len(sampled), stream)
     return subsets

@@ -34,7 +34,7 @@ from decimal import MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from itertools import accumulate
 
-from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.errors import ParameterError
 from dpicl.randomness import Stream
 
@@ -68,9 +68,8 @@ def guarantee(epsilon: Fraction | None, *, sensitivity: int, neighbours: Neighbo
         ParameterError: an epsilon not in (0, 10000], or a sensitivity below 1.
     """
     _check(epsilon, sensitivity)
-    cost = math.inf if epsilon is None else float(epsilon)
-    event = Event("joint-exponential", (("epsilon", cost), ("sensitivity", sensitivity), ("neighbours", neighbours.value)))
-    return Guarantee(cost, 0.0, neighbours, unit, event)
+    parameters = ("sensitivity", sensitivity), ("neighbours", neighbours.value)
+    return pure_guarantee("joint-exponential", epsilon, *parameters, neighbours=neighbours, unit=unit)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Keyed subsets: every record falls into a subset by a keyed hash of its own content, for every query anew.
 
-Trust       Central: the curator holds the key; who fell where stays secret.
+Trust       Central: the curator holds the key; which row fell where stays secret.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
 Guarantee   none spent. A record stands in one subset of a query at most, and no other record's place
@@ -45,12 +45,12 @@ _BLOCK_BYTES = 16
 def identities(contents: Sequence[bytes]) -> list[bytes]:
     """What each record is called, equation (1): a digest of its content, and its ordinal among equal ones."""
     seen: Counter[bytes] = Counter()
-    found = []
+    ids = []
     for content in contents:
         digest = hashlib.blake2b(content, digest_size=32).digest()
-        found.append(digest + seen[digest].to_bytes(_ORDINAL_BYTES, "big"))
+        ids.append(digest + seen[digest].to_bytes(_ORDINAL_BYTES, "big"))
         seen[digest] += 1
-    return found
+    return ids
 
 
 def record_marks(ids: Sequence[bytes], *, key: bytes) -> np.ndarray:

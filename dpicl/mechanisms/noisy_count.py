@@ -1,4 +1,4 @@
-"""Counts with discrete Laplace noise, and the category that a noisy histogram elects.
+"""Counts with discrete Laplace noise, and the most frequent category by a noisy histogram.
 
 Trust       Central: the curator reads exact counts; only noisy ones leave.
 Unit        One row.
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import islice
 
-from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.samplers import discrete_laplaces
 from dpicl.randomness import Stream
@@ -47,13 +47,8 @@ def noisy_counts(counts: Sequence[int], *, epsilon: Fraction | None, stream: Str
     return [count + more for count, more in zip(counts, noise, strict=True)]
 
 
-def noisy_mode(counts: Sequence[int], *, epsilon: Fraction | None, stream: Stream) -> int:
-    """Index of the largest noisy count; the first of equals."""
-    return noisy_modes([counts], epsilon=epsilon, stream=stream)[0]
-
-
 def noisy_modes(histograms: Sequence[Sequence[int]], *, epsilon: Fraction | None, stream: Stream) -> list[int]:
-    """`noisy_mode` of every histogram, each at the cost of epsilon."""
+    """Index of the largest noisy count of every histogram, the first of equals; each at the cost of epsilon."""
     noisy = iter(noisy_counts([count for counts in histograms for count in counts], epsilon=epsilon, stream=stream))
     modes = []
     for counts in histograms:
@@ -64,6 +59,4 @@ def noisy_modes(histograms: Sequence[Sequence[int]], *, epsilon: Fraction | None
 
 def guarantee(epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
     """The cost of one histogram (or one count)."""
-    cost = math.inf if epsilon is None else float(epsilon)
-    event = Event("discrete-laplace", (("epsilon", cost), ("sensitivity", 1)))
-    return Guarantee(cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, unit, event)
+    return pure_guarantee("discrete-laplace", epsilon, ("sensitivity", 1), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit=unit)

@@ -1,4 +1,4 @@
-"""The noisy sum of the embeddings of several answers, to which a public candidate is found that is nearest.
+"""The noisy sum of the embeddings of several answers, and the public candidate nearest to it.
 
 Trust       Central: the curator reads exact embeddings; only noisy sums leave.
 Unit        One row.
@@ -102,7 +102,7 @@ class EmbeddingNoise:
             ParameterError: without noise there is no price.
         """
         if self.variance is None:
-            raise ParameterError("sigma", "None", "noise, where a cost is asked for")
+            raise ParameterError("sigma", "None", "noise, where a cost is stated")
         return discrete_gaussian(variance=self.variance, squared_sensitivity=self.squared_movement, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
 
 

@@ -27,14 +27,13 @@ Not covered running time, which in `exponential_max` depends on the votes.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms
@@ -55,16 +54,16 @@ def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: i
     return int(exponential_maxima([votes], epsilon=epsilon, spread=spread, stream=stream)[0])
 
 
-def exponential_maxima(ballots: Iterable[Iterable[int]], *, epsilon: Fraction | None, spread: int, stream: Stream) -> np.ndarray:
-    """`exponential_max` of every ballot, each at the full epsilon.
+def exponential_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Fraction | None, spread: int, stream: Stream) -> np.ndarray:
+    """`exponential_max` of every candidate set, each at the full epsilon.
 
     Args:
-        ballots: shape (ballots, candidates).
+        candidate_sets: votes, shape (sets, candidates).
 
     Returns:
-        Shape (ballots,), int64.
+        Shape (sets,), int64.
     """
-    votes = _whole(ballots)
+    votes = _whole(candidate_sets)
     _check(epsilon, spread)
     if epsilon is None:
         return votes.argmax(axis=1)
@@ -90,9 +89,9 @@ def gaussian_max(votes: Iterable[int], *, variance: Fraction | None, stream: Str
     return int(gaussian_maxima([votes], variance=variance, stream=stream)[0])
 
 
-def gaussian_maxima(ballots: Iterable[Iterable[int]], *, variance: Fraction | None, stream: Stream) -> np.ndarray:
-    """`gaussian_max` of every ballot: shape (ballots, candidates) to (ballots,), int64."""
-    votes = _whole(ballots)
+def gaussian_maxima(candidate_sets: Iterable[Iterable[int]], *, variance: Fraction | None, stream: Stream) -> np.ndarray:
+    """`gaussian_max` of every candidate set: shape (sets, candidates) to (sets,), int64."""
+    votes = _whole(candidate_sets)
     noisy = noisy_sums(votes.ravel(), variance=variance, stream=stream)
     return np.array(noisy, dtype=object).reshape(votes.shape).argmax(axis=1)
 
@@ -104,16 +103,14 @@ def exponential_guarantee(epsilon: Fraction | None, *, spread: int, neighbours: 
         ParameterError: epsilon <= 0, or the spread is no whole number >= 1.
     """
     _check(epsilon, spread)
-    cost = math.inf if epsilon is None else float(epsilon)
-    event = Event("noisy-max", (("epsilon", cost), ("spread", spread), ("neighbours", neighbours.value)))
-    return Guarantee(cost, 0.0, neighbours, unit, event)
+    return pure_guarantee("noisy-max", epsilon, ("spread", spread), ("neighbours", neighbours.value), neighbours=neighbours, unit=unit)
 
 
-def _whole(ballots: Iterable[Iterable[int]]) -> np.ndarray:
-    rows = [[operator.index(vote) for vote in votes] for votes in ballots]
+def _whole(candidate_sets: Iterable[Iterable[int]]) -> np.ndarray:
+    rows = [[operator.index(vote) for vote in votes] for votes in candidate_sets]
     candidates = {len(row) for row in rows} or {0}
     if len(candidates) > 1 or 0 in candidates:
-        raise ParameterError("candidates", sorted(candidates), "at least one, and as many on every ballot")
+        raise ParameterError("candidates", sorted(candidates), "at least one, and as many in every set")
     return np.array(rows, dtype=object)
 
 

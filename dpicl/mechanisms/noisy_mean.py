@@ -28,7 +28,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.noisy_count import noisy_counts
 from dpicl.mechanisms.samplers import discrete_laplaces
@@ -53,7 +53,7 @@ class Grid:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise ParameterError("bounds", [self.low, self.high], "finite numbers with low < high")
         if not (0 < self.step <= self.high - self.low <= self.step * _MAX_STEPS):
-            raise ParameterError("step", self.step, f"a positive number that parts the bounds' width into 1 to {_MAX_STEPS} steps")
+            raise ParameterError("step", self.step, f"a positive number that splits the bounds' width into 1 to {_MAX_STEPS} steps")
 
     @cached_property
     def zero(self) -> float:
@@ -99,8 +99,13 @@ def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stre
 
 def noisy_means(columns: Sequence[np.ndarray], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
     """`noisy_mean` of every column, each at the cost of epsilon; columns may differ in length."""
-    counts = [len(column) for column in columns]
-    return noised_means(_exact_sums(grid.units(np.concatenate(columns)), counts), counts, grid, epsilon=epsilon, stream=stream)
+    units, counts = grid.units(np.concatenate(columns)), [len(column) for column in columns]
+    # in two halves: a sum that wraps round at 2^64 would have no bounded sensitivity
+    upper, lower, owners = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64), np.repeat(np.arange(len(counts)), counts)
+    np.add.at(upper, owners, units >> 32)
+    np.add.at(lower, owners, units & 0xFFFFFFFF)
+    totals = [(high << 32) + low for high, low in zip(upper.tolist(), lower.tolist(), strict=True)]
+    return noised_means(totals, counts, grid, epsilon=epsilon, stream=stream)
 
 
 def noised_means(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
@@ -130,23 +135,12 @@ def _mean(total: int, count: int, grid: Grid) -> float:
     return float(min(max(mean, grid.low), grid.high))
 
 
-def _exact_sums(units: np.ndarray, counts: Sequence[int]) -> list[int]:
-    """Of so many units each, in two halves: a sum that wraps round at 2^64 would have no bounded sensitivity."""
-    upper, lower, owners = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64), np.repeat(np.arange(len(counts)), counts)
-    np.add.at(upper, owners, units >> 32)
-    np.add.at(lower, owners, units & 0xFFFFFFFF)
-    return [(high << 32) + low for high, low in zip(upper.tolist(), lower.tolist(), strict=True)]
-
-
 def sum_guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
     """The cost of one mean of `means_over`: equation (2)."""
-    cost = math.inf if epsilon is None else float(epsilon)
-    event = Event("noisy-sum", (("epsilon", cost), ("sum_sensitivity", grid.sensitivity)))
-    return Guarantee(cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, unit, event)
+    return pure_guarantee("noisy-sum", epsilon, ("sum_sensitivity", grid.sensitivity), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit=unit)
 
 
 def guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
     """The cost of one mean: equations (2) and (3) in sequence."""
-    cost = math.inf if epsilon is None else float(epsilon)
-    event = Event("noisy-mean", (("epsilon", cost), ("sum_sensitivity", grid.sensitivity), ("count_sensitivity", 1)))
-    return Guarantee(cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, unit, event)
+    sensitivities = ("sum_sensitivity", grid.sensitivity), ("count_sensitivity", 1)
+    return pure_guarantee("noisy-mean", epsilon, *sensitivities, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit=unit)

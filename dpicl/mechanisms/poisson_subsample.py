@@ -1,6 +1,6 @@
 """Poisson subsampling: every row enters on its own with a public rational rate.
 
-Trust       Central: the curator draws; who was drawn stays secret.
+Trust       Central: the curator draws; which rows were drawn stays secret.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
 Guarantee   none spent; amplifies what runs on the sample (`accounting.amplification`).
@@ -28,7 +28,7 @@ _ROWS_PER_BLOCK = 1 << 16
 
 
 def poisson_subsample(row_count: int, *, sampling_rate: Fraction, stream: Stream) -> np.ndarray:
-    """Positions of the kept rows, ascending, int64; equation (1).
+    """Positions of the sampled rows, ascending, int64; equation (1).
 
     Raises:
         ParameterError: the rate is outside (0, 1].
@@ -39,5 +39,5 @@ def poisson_subsample(row_count: int, *, sampling_rate: Fraction, stream: Stream
         return np.arange(row_count)
     threshold = np.uint64((sampling_rate.numerator << 64) // sampling_rate.denominator)
     blocks = range(0, row_count, _ROWS_PER_BLOCK)
-    kept = [np.flatnonzero(stream.words(min(_ROWS_PER_BLOCK, row_count - start), np.uint64) < threshold) + start for start in blocks]
-    return np.concatenate(kept) if kept else np.arange(0)
+    sampled = [np.flatnonzero(stream.words(min(_ROWS_PER_BLOCK, row_count - start), np.uint64) < threshold) + start for start in blocks]
+    return np.concatenate(sampled) if sampled else np.arange(0)

@@ -1,6 +1,6 @@
-"""One token, elected by whole-number votes of language-model prompts, each of which holds a few private rows.
+"""One token, selected by whole-number votes of language-model prompts, each of which holds a few private rows.
 
-Trust       Central: the curator reads exact sums of votes; only the elected token leaves.
+Trust       Central: the curator reads exact sums of votes; only the selected token leaves.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
 Guarantee   `gaussian`: that of a Gaussian of multiplier sigma, priced by the accountant at a delta.
@@ -19,7 +19,7 @@ candidates by at most 2 S. A row that is a voter of its own adds its vote: at mo
 
 Symbols     p_i next-token probabilities of voter i, z_i its logits, S `UNITS`, D the squared l2 norm
             and R the spread of what one row moves.
-Not covered what the votes were computed from: they must be what they are said to be.
+Not covered what the votes were computed from: they must be what is stated above.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Kind = Literal["gaussian", "exponential", "clipped-logits"]
 
 @dataclass(frozen=True)
 class TokenNoise:
-    """How one token is elected.
+    """How one token is selected.
 
     Args:
         amount: sigma for `gaussian`, else epsilon of one token; None for no noise at all.
@@ -70,8 +70,8 @@ class TokenNoise:
         """R."""
         return UNITS * (1 if self.row_is_voter else 2)
 
-    def elect(self, sums: Sequence[int] | np.ndarray, stream: Stream) -> int:
-        """Place of the elected candidate; `sums` are exact, shape (candidates,).
+    def select(self, sums: Sequence[int] | np.ndarray, stream: Stream) -> int:
+        """Place of the selected candidate; `sums` are exact, shape (candidates,).
 
         Raises:
             ParameterError: there is no candidate.
@@ -88,7 +88,7 @@ class TokenNoise:
             ParameterError: without noise there is no price.
         """
         if self.amount is None:
-            raise ParameterError("amount", "None", "noise, where a cost is asked for")
+            raise ParameterError("amount", "None", "noise, where a cost is stated")
         if self.kind == "gaussian":
             return discrete_gaussian(
                 variance=self.amount**2 * self.squared_movement,

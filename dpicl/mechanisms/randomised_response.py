@@ -60,7 +60,7 @@ class Response:
 
     @property
     def epsilon(self) -> float:
-        """The exact cost of equation (3), never above the epsilon asked for."""
+        """The exact cost of equation (3), never above the epsilon that was given."""
         if self.categories == 1:
             return 0.0
         return math.log(self.keep / self.lie) if self.lie else math.inf
@@ -142,12 +142,8 @@ def _report(truth: np.ndarray, law: Response, stream: Stream, reports: np.ndarra
     np.minimum(shift, shift - shift.dtype.type(law.categories), out=reports, casting="unsafe")
 
 
-def _shift(words: np.ndarray, law: Response) -> np.ndarray:
-    return np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie)
-
-
 def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
-    """`_shift` as one multiplication of floats; uses up `words`.
+    """The shifts of `_shift_table` as one multiplication of floats; overwrites `words`.
 
     Doubles are right for every word of 32 bits: a quotient is at least 1 / lie below the next whole
     number, and the factor moves one of up to 2^32 / lie by less than 2^-7 / lie. Where floats are right
@@ -157,13 +153,10 @@ def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
     np.maximum(words, first, out=words)  # a float's maximum takes longer than all the rest
     np.subtract(words, first, out=words)
     scaled: np.ndarray = words.astype(np.float32 if law.bits == 16 else np.float64)
-    np.multiply(scaled, _factor(law), out=scaled)
+    # a little more than 1 / lie: what a float loses below a whole number is gained back, and no more
+    factor = np.float32((1 + 2**-20) / law.lie) if law.bits == 16 else np.float64((1 + 2**-40) / law.lie)
+    np.multiply(scaled, factor, out=scaled)
     return scaled.astype(np.uint8 if law.categories <= 128 else np.uint16)
-
-
-def _factor(law: Response) -> np.floating:
-    """A little more than 1 / lie: what a float loses below a whole number is gained back, and no more."""
-    return np.float32((1 + 2**-20) / law.lie) if law.bits == 16 else np.float64((1 + 2**-40) / law.lie)
 
 
 @lru_cache(maxsize=256)
@@ -174,4 +167,5 @@ def _scales(law: Response) -> bool:
 
 @lru_cache(maxsize=64)
 def _shift_table(law: Response) -> np.ndarray:
-    return _shift(np.arange(1 << 16, dtype=np.int64), law).astype(np.uint8 if law.categories <= 128 else np.uint16)
+    words = np.arange(1 << 16, dtype=np.int64)
+    return np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie).astype(np.uint8 if law.categories <= 128 else np.uint16)

@@ -1,4 +1,4 @@
-"""Above threshold: is a sum smaller than a public threshold? Asked again and again, paid for once, until it is.
+"""Above threshold: is a sum smaller than a public threshold? Queried again and again, charged once, until it is.
 
 Trust       Central: the curator reads exact sums; only the answers leave.
 Unit        One row.
@@ -14,7 +14,7 @@ Paper       [DNRRV09] sparse vector; [LSL17] Lyu, Su and Li 2017 (arXiv 1603.016
 A row more: shift rho by R where sums before the "yes" moved, and nu of the last one by at most R.
 
 Symbols     R a whole number, rho and nu whole: both discrete Laplace.
-Not covered asking on after a "yes" with the same rho: that needs a new one, and is paid for again.
+Not covered further queries after a "yes" with the same rho: they need a new one, and are charged again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CITATIONS = ("dwork2009complexity", "lyu2017understanding", "amin2024private")
 
 @dataclass(frozen=True)
 class SparseVector:
-    """One threshold under one budget; epsilon None asks without noise."""
+    """One threshold under one budget; epsilon None is no noise."""
 
     epsilon: Fraction | None
     spread: int
@@ -63,7 +63,7 @@ class SparseVector:
             ParameterError: without noise there is no price.
         """
         if self.epsilon is None:
-            raise ParameterError("epsilon", "None", "noise, where a cost is asked for")
+            raise ParameterError("epsilon", "None", "noise, where a cost is stated")
         stated = (("epsilon", float(self.epsilon)), ("spread", self.spread), ("neighbours", Neighbours.ADD_OR_REMOVE_ONE.value))
         return Event("sparse-vector", stated)
 

@@ -31,7 +31,6 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 
@@ -39,7 +38,7 @@ from dpicl.accounting.events import approximate
 from dpicl.accounting.guarantee import Event
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.noisy_max import exponential_maxima
-from dpicl.mechanisms.samplers import discrete_laplaces
+from dpicl.mechanisms.samplers import discrete_laplaces, exponential_bounds
 from dpicl.randomness import Stream
 
 CITATIONS = ("dwork2009differential", "zhu2022adaptive", "wu2024privacy")
@@ -74,14 +73,14 @@ class StableTop:
         """The words of one query in the alphabet's order, or None where too many answers could have been others."""
         return self.choose_all([counts], stream_size, stream_test)[0]
 
-    def choose_all(self, ballots: Sequence[Counts], stream_size: Stream, stream_test: Stream) -> list[tuple[str, ...] | None]:
-        """`choose` for every ballot, each at the full price; equations (2) and (3)."""
-        gaps = [[_gap(counts, size) for size in range(1, self.most + 1)] for counts in map(_falling, ballots)]
+    def choose_all(self, queries: Sequence[Counts], stream_size: Stream, stream_test: Stream) -> list[tuple[str, ...] | None]:
+        """`choose` for every query, each at the full price; equations (2) and (3)."""
+        gaps = [[_gap(counts, size) for size in range(1, self.most + 1)] for counts in map(_falling, queries)]
         sizes = 1 + exponential_maxima(gaps, epsilon=self.size_epsilon, spread=SPREAD, stream=stream_size)
-        noises = [0] * len(ballots) if self.test_epsilon is None else discrete_laplaces(1 / self.test_epsilon, len(ballots), stream_test)
+        noises = [0] * len(queries) if self.test_epsilon is None else discrete_laplaces(1 / self.test_epsilon, len(queries), stream_test)
         return [
-            tuple(sorted(_words(counts)[:size])) if self.stability(counts, size) + noise >= self.threshold else None
-            for counts, size, noise in zip(ballots, sizes.tolist(), noises, strict=True)
+            tuple(sorted(_by_count(counts)[:size])) if self.stability(counts, size) + noise >= self.threshold else None
+            for counts, size, noise in zip(queries, sizes.tolist(), noises, strict=True)
         ]
 
     def stability(self, counts: Counts, size: int) -> int:
@@ -95,9 +94,11 @@ class StableTop:
             return 0
         epsilon = self.test_epsilon
         enough = math.ceil(math.log(1 / self.delta) / float(epsilon)) + 1
-        return 1 + bisect_left(
-            range(1, enough), True, key=lambda least: self.delta * (_power(epsilon * least) + _power(epsilon * (least - 1))) >= 1
-        )
+
+        def power(least: int) -> Fraction:
+            return exponential_bounds(epsilon * least, _DIGITS)[1]
+
+        return 1 + bisect_left(range(1, enough), True, key=lambda least: self.delta * (power(least) + power(least - 1)) >= 1)
 
     def event(self) -> Event:
         """What one choice costs, before sampling and composition.
@@ -106,11 +107,11 @@ class StableTop:
             ParameterError: without noise there is no price.
         """
         if self.size_epsilon is None or self.test_epsilon is None:
-            raise ParameterError("epsilon", "None", "noise, where a cost is asked for")
+            raise ParameterError("epsilon", "None", "noise, where a cost is stated")
         return approximate(float(self.size_epsilon + self.test_epsilon), float(self.delta))
 
 
-def _words(counts: Counts) -> list[str]:
+def _by_count(counts: Counts) -> list[str]:
     """Those that occur, by falling count."""
     return sorted((word for word, count in counts.items() if count > 0), key=lambda word: (-counts[word], word))
 
@@ -123,10 +124,3 @@ def _gap(falling: Sequence[int], size: int) -> int:
     """Equation (1)."""
     here, behind = (falling[place] if place < len(falling) else 0 for place in (size - 1, size))
     return here - behind
-
-
-def _power(exponent: Fraction) -> Fraction:
-    """A number just below e to the exponent >= 0."""
-    context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
-    quotient = context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
-    return Fraction(context.next_minus(context.exp(quotient)))

@@ -62,7 +62,7 @@ def unary(*, epsilon: float, categories: int) -> Unary:
 
     Raises:
         ParameterError: epsilon is not a finite positive number, or categories outside 1..65,536.
-        PrivacyError: epsilon is so large that no lie would be told, or so small that a bit says nothing.
+        PrivacyError: epsilon is so large that no lie would ever be reported, or so small that a bit says nothing.
     """
     if not 0 < epsilon < math.inf:
         raise ParameterError("epsilon", epsilon, "a finite number > 0")

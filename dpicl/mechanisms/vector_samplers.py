@@ -48,10 +48,10 @@ def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, str
     """
     exact = np.array(numerators, dtype=object)
     wholes, rests = exact // denominator, exact % denominator
-    kept = _bernoulli_exps_below_one(rests, denominator, stream, bits)
-    large = np.flatnonzero(kept & (wholes > 0))
-    kept[large] = _geometrics(len(large), stream, bits) >= wholes[large]
-    return kept
+    outcomes = _bernoulli_exps_below_one(rests, denominator, stream, bits)
+    large = np.flatnonzero(outcomes & (wholes > 0))
+    outcomes[large] = _geometrics(len(large), stream, bits) >= wholes[large]
+    return outcomes
 
 
 def _bernoulli_exps_below_one(rests: np.ndarray, denominator: int, stream: Stream, bits: int) -> np.ndarray:
@@ -98,24 +98,19 @@ def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.nda
     """
     if not 0 < variance <= LARGEST_VARIANCE:
         raise ParameterError("variance", variance, "a positive rational, at most 2^80")
-    found, missing = [np.zeros(0, dtype=np.int64)], count
-    while missing > 0:
-        found.append(_survivors(variance, min(3 * missing + 8, _BLOCK), stream))
-        missing -= len(found[-1])
-    return np.concatenate(found)[:count]
-
-
-def _survivors(variance: Fraction, tries: int, stream: Stream) -> np.ndarray:
-    """The draws of law (3) that come out of so many tries."""
     n, d = variance.numerator, variance.denominator
     t = math.isqrt(n // d) + 1
-    values = _laplaces(t, tries, stream)
-    excess = np.abs(values).astype(object) * (d * t) - n
-    return values[bernoulli_exps(excess * excess, 2 * n * d * t * t, stream)]
+    accepted, missing = [np.zeros(0, dtype=np.int64)], count
+    while missing > 0:
+        values = _laplaces(t, min(3 * missing + 8, _BLOCK), stream)
+        excess = np.abs(values).astype(object) * (d * t) - n
+        accepted.append(values[bernoulli_exps(excess * excess, 2 * n * d * t * t, stream)])
+        missing -= len(accepted[-1])
+    return np.concatenate(accepted)[:count]
 
 
 def _laplaces(scale: int, tries: int, stream: Stream) -> np.ndarray:
-    """Discrete Laplace draws of a whole scale that come out of so many tries: algorithm 2."""
+    """Discrete Laplace draws of a whole scale that are accepted among so many tries: algorithm 2."""
     fine = uniforms(scale, tries, stream)
     fine = fine[bernoulli_exps(fine, scale, stream)]
     magnitudes = fine + scale * _geometrics(len(fine), stream)

@@ -5,7 +5,7 @@ Unit        One row, or one person: all rows of a person fall into one prompt, n
 Neighbours  ADD_OR_REMOVE_ONE; votes and embeddings with gaussian noise under REPLACE_ONE too.
 Guarantee   (epsilon, delta)-DP for the answers to all queries of a release together, from the
             accountant. There is no answer beyond those queries.
-Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble_plan` and the
+Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble.plan` and the
             mechanisms say about its accounting. Soft votes: Private PoEtry (arXiv 2602.05012).
 
     for every query x of Q:
@@ -44,12 +44,12 @@ from dpicl.lm.requests import Scorer
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
-from dpicl.methods.ensemble_answers import Answer, Public, decide, write_candidates
-from dpicl.methods.ensemble_plan import FEW_SHOT, EnsemblePlan, plans, statement
-from dpicl.methods.ensemble_voting import Placement, Voters, Votes
+from dpicl.methods.ensemble.answers import Answer, Public, decide, write_candidates
+from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, plans, statement
+from dpicl.methods.ensemble.voting import Placement, Voters, Votes
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import EnsembleOptions
-from dpicl.methods.text_method import TextMethod
+from dpicl.methods.text_method import Releases, TextMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.text.prompts import asking_demonstration, asking_prompt, keywords_query
@@ -206,7 +206,7 @@ class DpIcl(TextMethod):
         return unit.chosen(EnsembleOptions).variant(cell.system).model_dump(mode="json")
 
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
-        """See `ensemble_plan`."""
+        """See `ensemble.plan`."""
         return statement(contract, unit, cell)
 
     def encode(self, drawn: list[Answer]) -> list[Answer]:
@@ -227,9 +227,7 @@ class DpIcl(TextMethod):
         public = Public(write_candidates(texts, contract, unit.seed, model), embedder)
         return answer(job, consult(train, numbered, model, job), numbered, public), {}
 
-    def examples(
-        self, released: Mapping[Cell, Any], public: Mapping[Cell, Any], queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
+    def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
         """The first answers, with their queries."""
         texts = queries.data.column("text").to_pylist()[:EXAMPLES]
         return {
@@ -238,13 +236,7 @@ class DpIcl(TextMethod):
         }
 
     def prompts(
-        self,
-        released: Mapping[Cell, Any],
-        public: Mapping[Cell, Any],
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
+        self, released: Releases, public: Releases, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit
     ) -> dict[Cell, list[str]]:
         """Step 4 for released keywords, and what the paper compares with: real rows, and no demonstrations."""
         shown = {ZERO_SHOT: (), **real_rows(train, contract, unit)}
@@ -256,7 +248,7 @@ class DpIcl(TextMethod):
                 prompts[cell] = [asking_prompt(contract, [], query) for query in with_keywords]
         return prompts
 
-    def final_answers(self, released: Mapping[Cell, Any], contract: TextContract) -> dict[Cell, np.ndarray]:
+    def final_answers(self, released: Releases, contract: TextContract) -> dict[Cell, np.ndarray]:
         """Of labels, by their number, and of texts; keywords are asked once more."""
         names = list(contract.demonstrated)
         final = {cell: given for cell, given in released.items() if all(isinstance(one, str) for one in given)}
@@ -264,7 +256,7 @@ class DpIcl(TextMethod):
             cell: np.array([names.index(one) for one in given] if contract.is_classification else given) for cell, given in final.items()
         }
 
-    def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
+    def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
         """One row per answer."""
         return [
             {"cell": cell.key, "query": number, "answer": answer_text(contract, one)}

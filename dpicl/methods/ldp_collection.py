@@ -1,6 +1,6 @@
 """Step 1 of LDP-TabICL: what every client reports, by design, and what it costs the client.
 
-Trust       Local: nobody but the client sees a true answer.
+Trust       Local: only the client sees a true answer.
 Unit        One client, who reports once; where the contract protects persons, a client is a person
             and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
@@ -55,10 +55,10 @@ def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -
 
 
 def release_cells(unit: Unit) -> dict[Cell, LdpVariant]:
-    """Every collection of a unit, and the way that it is for."""
+    """Every collection of a unit, and the variant that it is for."""
     options = unit.chosen(LdpOptions)
-    ways = {"reports": options.variant("icl"), **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.variants}}
-    return {Cell(name, epsilon): chosen for name, chosen in ways.items() for epsilon in unit.epsilons}
+    variants = {"reports": options.variant("icl"), **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.variants}}
+    return {Cell(name, epsilon): chosen for name, chosen in variants.items() for epsilon in unit.epsilons}
 
 
 def collect(
@@ -81,12 +81,12 @@ def collect(
     return collections
 
 
-def merged(parts: Sequence[Collected]) -> Collected:
+def merged(batches: Sequence[Collected]) -> Collected:
     """What all clients sent, from what those of every batch sent, in the order of the batches; at least one."""
-    first = parts[0]
+    first = batches[0]
     if isinstance(first, Tally):
-        return sum((part for part in parts[1:] if isinstance(part, Tally)), first)
-    reports = [part.reports.codes for part in parts if isinstance(part, Reported)]
+        return sum((batch for batch in batches[1:] if isinstance(batch, Tally)), first)
+    reports = [batch.reports.codes for batch in batches if isinstance(batch, Reported)]
     return Reported(LocalReports(np.concatenate(reports)), first.laws)
 
 

@@ -14,7 +14,7 @@ Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, 
     3  z  <- k rows of P for each query
     4  E  <- serialise(z);  ask the model with (E, query)
 
-Rows are told apart by the contract's public levels of every column (`levels`).
+Rows differ by the contract's public bins of every column (`bins`).
 
 Symbols     k shots, m the contract's most rows per person.
 Not covered queries, which are sent as they are; every (epsilon, seed) is a release of its own.
@@ -23,7 +23,7 @@ Not covered queries, which are sent as they are; every (epsilon, seed) is a rele
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import Any, ClassVar
@@ -41,8 +41,8 @@ from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
+from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
 from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.tabular.central.levels import row_demonstrations, row_encoding, row_levels
 from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, guarantee, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
@@ -50,68 +50,6 @@ from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
-
-
-def release_cells(unit: Unit) -> list[Cell]:
-    """One release per epsilon, whatever the shots."""
-    return [Cell("counts", epsilon) for epsilon in unit.epsilons]
-
-
-def count(
-    train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
-) -> dict[Cell, list[NoisyMarginal]]:
-    """Steps 0 and 1 for every epsilon (or some): the only ones that see rows."""
-    exact = exact_counts(train, contract, draws)
-    return measured(dict.fromkeys(release_cells(unit) if cells is None else cells, exact), draws)
-
-
-def exact_counts(train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
-    """What step 1 needs to know of the rows; private. Those of all batches of a table add up."""
-    truth = row_levels(train, contract)[contributing_rows(train, contract, draws)]
-    return ExactCounts.of(PrivateCodes(truth), row_encoding(contract).sizes)
-
-
-def measured(exact: Mapping[Cell, ExactCounts], draws: Draws) -> dict[Cell, list[NoisyMarginal]]:
-    """Step 1 from exact counts of the whole table: the only draw of noise."""
-    return {cell: measure(counts, epsilon=epsilon_of(cell), stream=draws.secret("counts", cell.key)) for cell, counts in exact.items()}
-
-
-def model_rows(counted: Mapping[Cell, Sequence[NoisyMarginal]], contract: Contract, draws: Draws) -> dict[Cell, ReleasedRows]:
-    """Step 2 for every epsilon, and rows to draw from."""
-    sizes = row_encoding(contract).sizes
-    return {
-        cell: ReleasedRows(
-            graphical_model(sizes, marginals).rows(LEAST_ROWS, draws.public("rows", cell.key).generator()).astype("uint8"),
-        )
-        for cell, marginals in counted.items()
-    }
-
-
-def serialise(
-    drawn: Mapping[Cell, ReleasedRows], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
-) -> dict[Cell, list[str]]:
-    """Steps 3 and 4 for every cell: one prompt per query."""
-    levels, asked = row_levels(queries, contract), central_queries(queries, contract)
-    return row_prompts(_pools(drawn, contract, unit), levels, asked, _told(contract), draws, alone=contract.evaluation == "charged")
-
-
-def _pools(drawn: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
-    encoding, cells = row_encoding(contract), (cell for cell in unit.evaluated_cells if cell.system != "content-free")
-    return {cell: Pool(drawn[Cell("counts", cell.epsilon)].codes, encoding) for cell in cells}
-
-
-def _told(contract: Contract) -> Callable[[Pool], list[str]]:
-    return lambda pool: row_demonstrations(pool.codes, contract)
-
-
-def baselines(drawn: Mapping[Cell, ReleasedRows], test: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, Metrics]:
-    """Logistic regression and naive Bayes fitted on rows of the model, at no further cost."""
-    encoded, encoding = EncodedQueries(row_levels(test, contract)), row_encoding(contract)
-    return {
-        Cell(name, cell.epsilon): metrics
-        for cell, rows in drawn.items()
-        for name, metrics in local_baselines(rows, encoding, encoded).items()
-    }
 
 
 class MstTabicl(TabularMethod[list[NoisyMarginal]]):
@@ -140,7 +78,9 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
             ParameterError: there is more to count than fits into memory.
         """
         check_counts(row_encoding(contract).sizes, contract.name)
-        return {cell: Cost(for_unit(guarantee(epsilon_of(cell)), contract)) for cell in release_cells(unit)}
+        return {
+            cell: Cost(for_unit(guarantee(epsilon_of(cell)), contract)) for cell in (Cell("counts", epsilon) for epsilon in unit.epsilons)
+        }
 
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """See `Method`."""
@@ -169,40 +109,52 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         prepared: Mapping[Cell, np.ndarray],
     ) -> dict[Cell, list[NoisyMarginal]]:
         """Steps 0 and 1."""
-        return count(train, contract, unit, draws, cells=cells)
+        return _measured(dict.fromkeys(cells, _exact_counts(train, contract, draws)), draws)
 
     def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
         """Exact counts of a batch."""
-        return dict.fromkeys(cells, exact_counts(batch, contract, draws).arrays())
+        return dict.fromkeys(cells, _exact_counts(batch, contract, draws).arrays())
 
     def merge(
         self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
     ) -> dict[Cell, list[NoisyMarginal]]:
         """Step 1 from all batches' counts."""
-        return measured({cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches)) for cell in cells}, draws)
+        return _measured({cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches)) for cell in cells}, draws)
 
     def encode(self, drawn: list[NoisyMarginal]) -> bytes:
         """See `TabularMethod`."""
-        rows = [{"columns": list(one.columns), "counts": one.counts.tolist(), "scale": one.scale} for one in drawn]
-        return json.dumps(rows, allow_nan=False).encode()
+        counts = [{"columns": list(one.columns), "counts": one.counts.tolist(), "scale": one.scale} for one in drawn]
+        return json.dumps(counts, allow_nan=False).encode()
 
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> list[NoisyMarginal]:
         """See `TabularMethod`."""
         return [NoisyMarginal(tuple(one["columns"]), np.array(one["counts"]), one["scale"]) for one in json.loads(content)]
 
     def derive(self, drawn: Mapping[Cell, list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
-        """Step 2."""
-        return model_rows(drawn, contract, draws)
+        """Step 2 for every epsilon, and rows to draw from."""
+        sizes, rows = row_encoding(contract).sizes, {}
+        for cell, marginals in drawn.items():
+            codes = graphical_model(sizes, marginals).rows(LEAST_ROWS, draws.public("rows", cell.key).generator())
+            rows[cell] = ReleasedRows(codes.astype(np.uint8))
+        return rows
 
     def examples(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""
-        return row_examples(_pools(released.rows, contract, unit), _told(contract), draws)
+        return row_examples(_pools(released.rows, contract, unit), lambda pool: row_demonstrations(pool.codes, contract), draws)
 
     def prompts(
         self, released: Released[list[NoisyMarginal]], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, list[str]]:
-        """Steps 3 and 4."""
-        return with_content_free(serialise(released.rows, queries, contract, unit, draws), contract, unit)
+        """Steps 3 and 4: one prompt per query and cell, and the zero-shot ones."""
+        prompts = row_prompts(
+            _pools(released.rows, contract, unit),
+            row_bins(queries, contract),
+            central_queries(queries, contract),
+            lambda pool: row_demonstrations(pool.codes, contract),
+            draws,
+            alone=contract.evaluation == "charged",
+        )
+        return with_content_free(prompts, contract, unit)
 
     def baselines(
         self,
@@ -213,9 +165,30 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         unit: Unit,
         draws: Draws,
     ) -> dict[Cell, Metrics]:
-        """Fitted on rows of the model."""
-        return baselines(released.rows, test, contract, unit)
+        """Logistic regression and naive Bayes fitted on rows of the model, at no further cost."""
+        queries, encoding = EncodedQueries(row_bins(test, contract)), row_encoding(contract)
+        return {
+            Cell(name, cell.epsilon): metrics
+            for cell, rows in released.rows.items()
+            for name, metrics in local_baselines(rows, encoding, queries).items()
+        }
 
     def shown(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
-        """Share of every level among the model's rows."""
+        """Share of every bin among the model's rows."""
         return shares({cell: Pool(rows.codes, row_encoding(contract)) for cell, rows in released.rows.items()})
+
+
+def _exact_counts(train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
+    """What step 1 needs to know of the rows; private. Those of all batches of a table add up."""
+    codes = row_bins(train, contract)[contributing_rows(train, contract, draws)]
+    return ExactCounts.of(PrivateCodes(codes), row_encoding(contract).sizes)
+
+
+def _measured(exact: Mapping[Cell, ExactCounts], draws: Draws) -> dict[Cell, list[NoisyMarginal]]:
+    """Step 1 from exact counts of the whole table: the only draw of noise."""
+    return {cell: measure(counts, epsilon=epsilon_of(cell), stream=draws.secret("counts", cell.key)) for cell, counts in exact.items()}
+
+
+def _pools(rows: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
+    encoding, cells = row_encoding(contract), (cell for cell in unit.evaluated_cells if cell.system != "content-free")
+    return {cell: Pool(rows[Cell("counts", cell.epsilon)].codes, encoding) for cell in cells}

@@ -44,7 +44,7 @@ def _headline(results: pd.DataFrame, metric: str, bar: str) -> Iterator[Block]:
         bars = results[results["system"] == bar].groupby(["method", "dataset"])[metric].mean().rename("bar")
         average = words.number(means.join(bars, on=["method", "dataset"])["bar"].mean())
         sentence += (
-            f" The best of {len(means)} cells flatters: on average over all of them, private in-context answers score "
+            f" Choosing the best of {len(means)} cells is optimistic: averaged over all of them, private in-context answers score "
             f"{words.number(means[metric].mean())} and {'the majority label' if metric == 'accuracy' else 'those without demonstrations'} {average}."
         )
     yield Text(sentence)

@@ -9,10 +9,10 @@ from typing import Any
 from dpicl.report import sentences, words
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
 from dpicl.report.comparisons import comparisons, headlines
-from dpicl.report.costs import Costs, costs
+from dpicl.report.costs import energy_sentence, stage_seconds
 from dpicl.report.figures import Figures
 from dpicl.report.guarantees import guarantee_table, relevant_errata
-from dpicl.report.load import Demonstrations, Energy, Manifest, Run
+from dpicl.report.load import Demonstrations, Manifest, Run
 from dpicl.report.paper import Paper
 from dpicl.report.tables import METRICS, fitted_means, metric_tables, of_texts
 
@@ -52,13 +52,13 @@ def _opening(run: Run) -> Iterator[Block]:
     elif manifest.model and manifest.model.note:
         yield Banner("Not a general model.", f"{manifest.model.name} is {manifest.model.note}.")
     if manifest.simulated and len(results):
-        yield Banner("Seeded noise on public data: not a release.", "Anyone with the seed can take the noise away again.", is_note=True)
+        yield Banner("Seeded noise on public data: not a release.", "Anyone with the seed can remove the noise.", is_note=True)
     stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
     methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
     yield Text(sentences.what_was_run(manifest, methods, _datasets(run) or manifest.grid.datasets, has_answers=len(results) > 0), "lead")
     nothing = "No private in-context answers are among the results."
     if not len(results):
-        nothing = "No model was asked in this run: it states what privacy costs, not what accuracy it leaves."
+        nothing = "No model was queried in this run: it states what privacy costs, not what accuracy it leaves."
     yield from headlines(results) or [Text(nothing)]
     yield from map(Text, sentences.measured(manifest))
 
@@ -113,7 +113,7 @@ def _guarantees(run: Run) -> Iterator[Block]:
         count = sum(cell.mark == "differs" for row in table.rows for cell in row)
         differing = f"; {count} {'cell differs' if count == 1 else 'cells differ'} from the paper's Table V" if count else ""
         yield Text(
-            f"The differential privacy of one release, by nominal ε{differing}. Every ε and seed, and but for LDP-TabICL every k, is a "
+            f"The differential privacy of one release, by nominal ε{differing}. Every ε and seed, and except for LDP-TabICL every k, is a "
             "release of its own: on private data their costs add up. Nothing is guaranteed at ε = ∞."
         )
         yield table
@@ -192,21 +192,18 @@ def _is_private(key: str) -> bool:
 def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     if not len(run.timings):
         return
-    times, energy = costs(run.timings, run.manifest.energy), run.manifest.energy
-    total = f"{words.duration(times.total_seconds)} in all stages together, whether or not they ran side by side."
-    yield Text(total + (_energy(times, energy) if energy else ""))
+    seconds, energy = stage_seconds(run.timings), run.manifest.energy
+    by_stage = seconds.sum(axis=1)
+    total = float(by_stage.sum())
+    summary = f"{words.duration(total)} in all stages together; stages that ran in parallel are added up."
+    yield Text(f"{summary} {energy_sentence(total, energy)}" if energy else summary)
     yield Figure("Wall time by stage", figures.time)
-    head = (*Cell.of_text("stage"), *(Cell(words.method_name(method)) for method in times.methods), Cell("all"), Cell("share"))
-    rows = ((row.stage, *map(words.duration, (*row.by_method, row.total)), f"{words.number(100 * row.share, 1)} %") for row in times.stages)
-    yield Fold("The same as a table", (Table("Wall time by stage", head, tuple(tuple(map(Cell, row)) for row in rows)),))
-
-
-def _energy(times: Costs, energy: Energy) -> str:
-    return (
-        f" At {energy.power_watts:g} W for that time and {energy.kg_co2_per_kwh:g} kg CO₂ per kWh, this is "
-        f"{words.number(times.energy_kwh, 4)} kWh and {words.mass(times.co2_kg or 0.0)} CO₂eq by the paper's equation (2): "
-        "power × hours / 1000 × kg per kWh. The watts and the kg per kWh are assumptions, not measurements."
+    head = (*Cell.of_text("stage"), *(Cell(words.method_name(method)) for method in seconds.columns), Cell("all"), Cell("share"))
+    rows = (
+        (str(stage), *map(words.duration, (*row, spent)), f"{words.number(100 * spent / (total or 1), 1)} %")
+        for (stage, row), spent in zip(seconds.iterrows(), by_stage, strict=True)
     )
+    yield Fold("The same as a table", (Table("Wall time by stage", head, tuple(tuple(map(Cell, row)) for row in rows)),))
 
 
 def _reproduce(run: Run) -> Iterator[Block]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 import pandas as pd
 
+from dpicl.report import words
 from dpicl.report.load import Energy
 
 STAGES = (
@@ -28,47 +26,21 @@ STAGES = (
 )
 
 
-@dataclass(frozen=True)
-class StageTime:
-    """Seconds of one stage, by method (not a number where a method has no such stage) and in all."""
-
-    stage: str
-    by_method: tuple[float, ...]
-    total: float
-    share: float
+def stage_seconds(timings: pd.DataFrame) -> pd.DataFrame:
+    """Seconds by stage (rows, in the order of a run) and method (columns); not a number where a method has no such stage."""
+    seconds = timings.groupby(["stage", "method"], sort=False)["seconds"].sum().unstack("method")
+    known = [stage for stage in STAGES if stage in seconds.index]
+    return seconds.reindex(index=known + sorted(set(seconds.index) - set(known)), columns=timings["method"].unique())
 
 
-@dataclass(frozen=True)
-class Costs:
-    """All stages of all units added up, whether or not they ran side by side."""
-
-    methods: tuple[str, ...]
-    stages: tuple[StageTime, ...]
-    total_seconds: float
-    energy_kwh: float | None
-    co2_kg: float | None
-
-
-def costs(timings: pd.DataFrame, energy: Energy | None) -> Costs:
-    """Add up the timings.
+def energy_sentence(seconds: float, energy: Energy) -> str:
+    """Energy and CO2 of this time.
 
     (2)  kWh = watts x hours / 1000,  kg CO2 = kWh x kg per kWh
     """
-    seconds = timings.groupby(["stage", "method"])["seconds"].sum()
-    methods = tuple(timings["method"].unique())
-    total = float(timings["seconds"].sum())
-    stages = tuple(_stage(name, seconds, methods, total) for name in sorted(timings["stage"].unique(), key=_stage_order))
-    if energy is None:
-        return Costs(methods, stages, total, None, None)
-    kwh = energy.power_watts * total / 3600 / 1000
-    return Costs(methods, stages, total, kwh, kwh * energy.kg_co2_per_kwh)
-
-
-def _stage(name: str, seconds: pd.Series, methods: tuple[str, ...], total: float) -> StageTime:
-    by_method = tuple(float(seconds.get((name, method), math.nan)) for method in methods)
-    spent = float(seconds[name].sum())
-    return StageTime(name, by_method, spent, spent / total if total else 0.0)
-
-
-def _stage_order(name: str) -> tuple[int, str]:
-    return (STAGES.index(name) if name in STAGES else len(STAGES)), name
+    kwh = energy.power_watts * seconds / 3600 / 1000
+    return (
+        f"At {energy.power_watts:g} W for that time and {energy.kg_co2_per_kwh:g} kg CO₂ per kWh, this is {words.number(kwh, 4)} kWh and "
+        f"{words.mass(kwh * energy.kg_co2_per_kwh)} CO₂eq by the paper's equation (2): power × hours / 1000 × kg per kWh. "
+        "The watts and the kg per kWh are assumptions, not measurements."
+    )

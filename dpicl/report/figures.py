@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpicl.report import words
 from dpicl.report.blocks import Figure
-from dpicl.report.costs import Costs, costs
+from dpicl.report.costs import stage_seconds
 from dpicl.report.load import Run
 from dpicl.report.sentences import caption
 from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, new_figure, style, to_svg
@@ -47,7 +47,7 @@ def figures_of(run: Run) -> Figures:
     by_method = tuple(  # one caption below all figures that it belongs to
         (title, Figure(name, svg, "" if text == after else text)) for (title, name, svg, text), after in zip(drawn, following, strict=False)
     )
-    bars = time_figure(costs(run.timings, None)) if len(run.timings) else ""
+    bars = time_figure(run.timings) if len(run.timings) else ""
     return Figures(by_method, fitted_figure(run.results, run.manifest.majority), bars)
 
 
@@ -111,20 +111,21 @@ def rate_figure(part: pd.DataFrame, metric: str) -> str:
     return _panels(part, draw, metric, f"{METRICS[metric]} against the sampling rate, {_method(part)}, one panel per data set")
 
 
-def time_figure(costs: Costs) -> str:
+def time_figure(timings: pd.DataFrame) -> str:
     """Wall time by stage, as bars."""
+    seconds = stage_seconds(timings).sum(axis=1)
+    names, durations = list(seconds.index), [words.duration(value) for value in seconds]
     with style():
-        figure = new_figure(7.2, 0.5 + 0.26 * len(costs.stages))
+        figure = new_figure(7.2, 0.5 + 0.26 * len(names))
         axes = figure.subplots()
-        names = [stage.stage for stage in costs.stages]
-        bars = axes.barh(names, [stage.total for stage in costs.stages], color=SERIES[0], height=0.62)
-        axes.bar_label(bars, [words.duration(stage.total) for stage in costs.stages], padding=4, fontsize=8)
+        bars = axes.barh(names, list(seconds), color=SERIES[0], height=0.62)
+        axes.bar_label(bars, durations, padding=4, fontsize=8)
         axes.invert_yaxis()
         axes.grid(visible=False)
         axes.spines[["bottom", "left"]].set_visible(False)
         axes.tick_params(left=False, bottom=False, labelbottom=False)
         axes.margins(x=0.14)
-        return to_svg(figure, "Wall time by stage: " + ", ".join(f"{stage.stage} {words.duration(stage.total)}" for stage in costs.stages))
+        return to_svg(figure, "Wall time by stage: " + ", ".join(f"{name} {value}" for name, value in zip(names, durations, strict=True)))
 
 
 def epsilon_places(epsilons: Iterable[float]) -> dict[float, float]:

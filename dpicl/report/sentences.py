@@ -77,7 +77,7 @@ def bold_is(*, of_texts: bool) -> str:
 def caption(measure: str, *, by_rate: bool) -> str:
     """The caption of a method's figure."""
     axis = "share of rows sampled" if by_rate else "nominal ε on a logarithmic axis; right of the dotted rule there is no privacy"
-    apart = "" if by_rate else " Points at one ε stand a little apart so that they can be told."
+    apart = "" if by_rate else " Points at the same ε are shifted slightly so that they do not overlap."
     return (
         f"Mean {measure} by {axis}. Bars are one standard deviation over seeds.{apart} Baselines are fitted on all training rows and tested "
         "on the whole test split, the others on the query subset."
@@ -98,7 +98,7 @@ def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
 
 
 def _model(model: Model, answered: str) -> str:
-    known = {"trust: ": model.trust, "revision ": model.revision, "digest ": model.digest, "asked by ": model.mode}
+    known = {"trust: ": model.trust, "revision ": model.revision, "digest ": model.digest, "queried by ": model.mode}
     kind = [model.kind] if model.kind not in ("", model.name) else []
     parts = ", ".join([model.name, *kind, *(f"{what}{value}" for what, value in known.items() if value)])
     return ". ".join(filter(None, (parts, model.note, answered)))

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from dpicl.contract.text import TextContract, TextFile
 from dpicl.errors import SourceError
-from dpicl.files.bounded import read_bytes
-from dpicl.files.place import below
+from dpicl.files.bounded import below, read_bytes
 from dpicl.text.docstrings import first_sentences
 from dpicl.text.parse import labelled_texts, parse_texts
 

@@ -15,7 +15,7 @@ from dpicl.contract import parse_contract
 from dpicl.lm import HashScorer
 from dpicl.lm.requests import CONTINUATIONS, prompt
 from dpicl.tabular.prompts.serialize import central_queries
-from dpicl.tabular.reading.queries import read_asked
+from dpicl.tabular.reading.queries import read_unlabelled
 from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]
@@ -52,7 +52,7 @@ def test_rows_are_answered_by_the_prompt_of_their_values(place: Place, capsys: C
     told = [said(capsys, "ask", "--demos", str(demos), "--queries", str(file), "--model", "fake") for file in (as_csv, as_json)]
     assert told[0] == told[1] and SECRET not in told[0]
     contract = parse_contract(shop(private=True), "shop.yaml")
-    queries = central_queries(read_asked(as_csv.read_bytes(), contract, "rows.csv"), contract)  # type: ignore[arg-type]
+    queries = central_queries(read_unlabelled(as_csv.read_bytes(), contract, "rows.csv"), contract)  # type: ignore[arg-type]
     scores = HashScorer("fake").score([prompt(read_demonstrations(demos).texts, query) for query in queries], CONTINUATIONS)
     answers = [json.loads(line) for line in told[0].splitlines()]
     assert [one["answer"] for one in answers] == ["Yes" if yes >= no else "No" for no, yes in scores]

@@ -37,9 +37,9 @@ def test_texts_cannot_be_fetched(place: Place, capsys: Capture) -> None:
 
 def test_a_broken_contract_of_texts_is_one_sentence(place: Place, capsys: Capture) -> None:
     path = place.root / "contracts" / "texts" / "trec.yaml"
-    path.write_text(path.read_text().replace("rows: 80}", "rows: 79}"))
+    path.write_text(path.read_text().replace("min_rows: 80}", "min_rows: 79}"))
     told = complaint(call_main(["contract", "check", str(path)], capsys))
-    assert "trec.yaml: task.labels.ABBR.rows: is 79, fewer than subsets x examples = 80 x 1 = 80" in told
+    assert "trec.yaml: task.labels.ABBR.min_rows: is 79, fewer than subsets x examples = 80 x 1 = 80" in told
 
 
 SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")

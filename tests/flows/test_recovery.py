@@ -76,7 +76,7 @@ def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts
     with world.entered():
         make_plan("private", {**grid, "seeds": [2, 3]}, "purse-second")
     world.sweep("purse-first", grid, pipeline="private")
-    with pytest.raises(BudgetError, match="2 parts failed, first .*: account 'purse': asked epsilon=2, spent 4 of cap 4") as refused:
+    with pytest.raises(BudgetError, match="2 parts failed, first .*: account 'purse': requested epsilon=2, spent 4 of cap 4") as refused:
         world.sweep("purse-second", {}, pipeline="private", resume=True)
     assert isinstance(refused.value, BROKEN_RULES)
 

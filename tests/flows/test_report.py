@@ -110,7 +110,7 @@ def test_the_headline_compares_the_best_private_cell_with_its_own_neighbours(tmp
         plain = text.replace("\u00a0", " ")
         assert "The best private in-context accuracy is 0.770 ± 0.044 (GDP-TabICL on adult, ε = 5, k = 1)." in plain
         assert "majority label scores 0.750 ± 0.010, and the same shots without privacy 0.900 ± 0.000." in plain
-        assert "The best of 2 cells flatters: on average over all of them, private in-context answers score 0.755" in plain
+        assert "Choosing the best of 2 cells is optimistic: averaged over all of them, private in-context answers score 0.755" in plain
 
 
 def test_t_tests_equal_scipy_on_the_private_pairs(tmp_path):
@@ -134,7 +134,7 @@ def test_without_results_the_guarantees_stand_beside_table_v_and_its_errata(tmp_
     (folder / "results.csv").unlink()
     (folder / "timings.csv").unlink()
     html, markdown = built(folder)
-    assert "This run has no results." in html and "No model was asked" in html
+    assert "This run has no results." in html and "No model was queried" in html
     table = markdown[markdown.index("| method | data set | ε = 1 | ε = 5 |") :]
     assert "| GDP-TabICL | calhousing | 0.295 (paper 0.295) | 3.417 (paper 4.416, differs) | 0 |" in table
     assert "| GDP-TabICL | adult | 0.159 (paper 0.159) | – | 0 |" in table

@@ -64,7 +64,7 @@ def test_an_account_that_no_record_opens_is_an_edit(place: Place) -> None:
     with place.ledger() as ledger:
         place.execute("UPDATE records SET kind = 'reserved' WHERE sequence = 1")
         with pytest.raises(LedgerRefusedError, match="no record opens account 'shop'"):
-            ledger.unheeded(SHOP)
+            ledger.with_other_caps(SHOP)
 
 
 @pytest.mark.parametrize(

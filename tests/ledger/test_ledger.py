@@ -39,7 +39,7 @@ def test_the_cap_is_reached_exactly_and_never_exceeded(place: Place) -> None:
         for number in range(10):
             ledger.reserve(release(f"{number}", cost(0.1)))
         assert ledger.spent("shop").epsilon == 1
-        with pytest.raises(BudgetError, match=r"account 'shop': asked epsilon=1e-09, spent 1 of cap 1, left 0; the total would be 1"):
+        with pytest.raises(BudgetError, match=r"account 'shop': requested epsilon=1e-09, spent 1 of cap 1, left 0; the total would be 1"):
             ledger.reserve(release("tiny", cost(1e-9)))
         assert len(ledger.entries("shop")) == 10
         assert ledger.reserve(release("free", cost(0.0))).is_new
@@ -49,7 +49,7 @@ def test_the_refusal_says_what_was_asked_spent_and_left(place: Place) -> None:
     with place.ledger() as ledger:
         ledger.ensure_account(SHOP)
         ledger.reserve(release("a", cost(3.5)))
-        expected = r"asked epsilon=2 at delta=1e-05, spent 3.5 of cap 5, left 1.5; the total would be 5.5 \(pure sum\)"
+        expected = r"requested epsilon=2 at delta=1e-05, spent 3.5 of cap 5, left 1.5; the total would be 5.5 \(pure sum\)"
         with pytest.raises(BudgetError, match=expected):
             ledger.reserve(release("b", cost(2.0)))
         with pytest.raises(BudgetError, match="the total would be inf"):
@@ -168,11 +168,13 @@ def test_a_contract_whose_cap_is_new_since_one_was_decided_is_told_apart(place: 
         ledger.ensure_account(SHOP)  # nothing was bought: follows the contract
         ledger.reserve(release("a", cost(1.0)))
         ledger.set_cap("shop", 20.0, 1e-5)
-        assert ledger.unheeded(SHOP) is None and ledger.unheeded(raised) is None
+        assert ledger.with_other_caps(SHOP) is None and ledger.with_other_caps(raised) is None
         higher = Account("shop", "row", ADD, 30.0, 1e-5)
-        assert ledger.ensure_account(higher) == raised == ledger.unheeded(higher)
-        assert ledger.unheeded(lower) == raised and ledger.ensure_account(lower) == lower and ledger.unheeded(lower) is None
-        assert ledger.unheeded(raised) == lower and ledger.ensure_account(SHOP) == lower, "what a contract said before raises nothing again"
+        assert ledger.ensure_account(higher) == raised == ledger.with_other_caps(higher)
+        assert ledger.with_other_caps(lower) == raised and ledger.ensure_account(lower) == lower and ledger.with_other_caps(lower) is None
+        assert ledger.with_other_caps(raised) == lower and ledger.ensure_account(SHOP) == lower, (
+            "what a contract said before raises nothing again"
+        )
         ledger.set_cap("shop", 20.0, 1e-5)
         assert ledger.ensure_account(lower) == raised, "decided over a contract that said this"
         ledger.verify()
@@ -206,7 +208,7 @@ def test_the_caps_of_an_account_that_bought_nothing_follow_its_contract(place: P
         ledger.reserve(release("a", cost(1.0, REPLACE, "person")))
         asked = Account("shop", "person", REPLACE, 5.0, 1e-5)
         assert ledger.ensure_account(asked).epsilon_cap == 2
-        assert ledger.unheeded(asked) is None, "the contract has said so before"
+        assert ledger.with_other_caps(asked) is None, "the contract has said so before"
         ledger.verify()
 
 

@@ -32,7 +32,7 @@ def text_tree() -> dict[str, Any]:
         "task": {
             "kind": "classification",
             "field": "class",
-            "labels": {"good": {"text": "Wanted", "rows": 4}, "bad": {"text": "Unwanted", "rows": 4}},
+            "labels": {"good": {"text": "Wanted", "min_rows": 4}, "bad": {"text": "Unwanted", "min_rows": 4}},
         },
         "query_count": 2,
         "prompts": {
@@ -54,7 +54,7 @@ def text_contract(change: Callable[[dict[str, Any]], object] = lambda content: N
 
 def as_extraction(content: dict[str, Any]) -> None:
     """A change: the answer is a phrase below `slots.Name`."""
-    content["task"] = {"kind": "extraction", "field": "slots.Name", "rows": 4, "labels": ["ann", "bob"], "answer_tokens": 5}
+    content["task"] = {"kind": "extraction", "field": "slots.Name", "min_rows": 4, "labels": ["ann", "bob"], "answer_tokens": 5}
     content["text"] = "{body}"
 
 
@@ -65,7 +65,7 @@ def as_ensemble(content: dict[str, Any]) -> None:
 
 def as_free_text(content: dict[str, Any]) -> None:
     """A change: the answer is a text of its own, and only ensembles answer."""
-    content["task"] = {"kind": "generation", "field": "head", "rows": 4, "answer_tokens": 5}
+    content["task"] = {"kind": "generation", "field": "head", "min_rows": 4, "answer_tokens": 5}
     content["text"] = "{body}"
     content["prompts"] = {"answering": {"text": "Letter", "answer": "Head", "keywords": "Use these words"}}
     as_ensemble(content)

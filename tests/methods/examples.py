@@ -39,7 +39,7 @@ def contract_for(name: str, *, private: bool = False) -> Any:
         def changed(content: dict[str, Any]) -> None:
             as_ensemble(content)
             for label in content["task"]["labels"].values():
-                label["rows"] = 40
+                label["min_rows"] = 40
             content["privacy"]["budget"] = {"epsilon": 100, "delta": 1e-5} if private else {"benchmark": True}
 
         return text_contract(changed)

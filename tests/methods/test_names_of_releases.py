@@ -19,7 +19,7 @@ from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract.base import TODAY, Frozen
 from dpicl.engine.names import POST_PROCESSING, parameters_of
 from dpicl.errors import PrivacyError
-from dpicl.methods import METHODS, ensemble_plan, few_shot_plan
+from dpicl.methods import METHODS, ensemble, few_shot
 from dpicl.methods.common import draws_for
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.tabular_method import TabularMethod
@@ -66,7 +66,7 @@ def _drawn(unit: Unit) -> dict[str, object]:
         marks = method.prepare(rows, contract, unit, draws, cells) if method.prepare_stage else {}
         found = {cell: method.encode(one) for cell, one in method.draw(rows, contract, unit, draws, cells, marks).items()}
     else:
-        plans = few_shot_plan.plans if isinstance(method, FewShotGeneration) else ensemble_plan.plans
+        plans = few_shot.plan.plans if isinstance(method, FewShotGeneration) else ensemble.plan.plans
         found = {cell: repr(replace(plan, cell=Cell(""))) for cell, plan in plans(contract, unit).items()}  # type: ignore[attr-defined]
     return {canonical(parameters_of(contract, unit, cell)): one for cell, one in found.items()}
 

@@ -126,7 +126,7 @@ def test_a_release_whose_slots_are_lost_is_not_asked_again(place: Place) -> None
 def test_texts_are_answered_in_every_way(place: Place) -> None:
     content = letters("heads", privacy={"budget": {"epsilon": 50, "delta": 0.05}})
     as_free_text(content)
-    content["task"]["rows"] = 20
+    content["task"]["min_rows"] = 20
     install_texts(place, content, lines(records(40)), lines(records(4)))
     for aggregation in ("embedding", "keywords-ptr", "keywords-joint"):
         (one,) = ask("zebra quick", name="heads", options=EnsembleOptions(aggregation=aggregation))

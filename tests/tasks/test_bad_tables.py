@@ -73,7 +73,7 @@ def prepare(place: Place) -> str:
         with pytest.raises(DpiclError) as refused:
             for stage in (ingest, validate, split):
                 stage.fn(str(run), "shop")
-    return refused.value.told
+    return refused.value.message
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def test_counts_of_a_data_error_are_for_the_terminal_and_cross_processes_beside_
     for error in (failed.value, pickle.loads(pickle.dumps(failed.value))):  # noqa: S301 - our own words
         assert str(error) == "x7.csv: column 'age2': … of … rows are empty; expected none"
         assert "17" not in "".join(traceback.format_exception(error)) and "17" not in repr(error)
-        assert error.told == "x7.csv: column 'age2': 17 of 238 rows are empty; expected none (3 values)"
+        assert error.message == "x7.csv: column 'age2': 17 of 238 rows are empty; expected none (3 values)"
 
 
 def attempt(folder: str, fail_count: int, ours: bool) -> str:

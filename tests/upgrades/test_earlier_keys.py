@@ -28,6 +28,7 @@ EARLIER = {
     "moved_from": "formerly",
     "bins": "levels",
     "answering": "asking",
+    "min_rows": "rows",
     "generator": "writer",
     "variants": "also",
     "shot_selection": "also_sampled",

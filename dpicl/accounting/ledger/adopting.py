@@ -1,4 +1,4 @@
-"""A lost ledger, made anew from the receipts of the releases that stand.
+"""A lost ledger, rebuilt from the receipts of the releases that are left.
 
 A receipt is a record of the lost chain with the hash before it, so that the key tells a true one. The newest receipt of
 an account says its caps, its addresses and all that it had spent by then, releases without a receipt of their own
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError
 
 _RECEIPTS = ("reserved", "taken_up", "published")
+_PUBLISHED = ("artefact_sha256", "published_utc")
 _COLUMNS = tuple(column.name for column in entries.c)
 Newest = dict[str, tuple[int, dict[str, Any]]]
 """By account, what the newest record says of it, and its number."""
@@ -35,7 +37,7 @@ Records = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Standing:
-    """What stands of a release: its account and name by where it lies, its receipt, and the hash of the artefact that was or will be read."""
+    """What is left of a release: its account and name by where it lies, its receipt, and the hash of the artefact that was or will be read."""
 
     account: str
     release_id: str
@@ -44,13 +46,13 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Found:
+class Remains:
     """What is left of an installation whose ledger was lost.
 
     Attributes:
-        standing: Every release that stands in any form.
+        standing: Every release of which anything is left.
         addresses: Where the rows of accounts are, as far as contracts say so: for those that no receipt speaks of.
-        caps: By account, the record of its last cap that somebody decided on.
+        caps: By account, the record of its last cap that was decided by a command.
         adopted: The first record of the lost ledger, if it was itself made anew.
         seen: Number of the newest record that a receipt was written for; where it is not among them, nothing is proved.
     """
@@ -72,7 +74,7 @@ class Rebuilt:
     exhausted: list[str]
 
 
-def rebuilt(key: bytes, found: Found) -> Rebuilt:
+def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
     """What the receipts prove.
 
     Raises:
@@ -80,27 +82,27 @@ def rebuilt(key: bytes, found: Found) -> Rebuilt:
     """
     newest: Newest = {}
     unproved: set[str] = set()
-    last = _take_adopted(key, found.adopted, newest)
+    last = _take_adopted(key, remains.adopted, newest)
     rows: dict[str, dict[str, Any]] = {}
     replaced = set()
-    for one in found.standing:
-        charged = _charged(key, one)
-        if charged is None:
+    for one in remains.standing:
+        proof = _proved(key, one)
+        if proof is None:
             unproved |= {one.account, *_accounts_named(one.receipt)}
             continue
-        sequence, content = charged
+        sequence, content, published = proof
         last = max(last, *(int(record["sequence"]) for record in one.receipt))
         replaced.add(content.get("in_place_of"))
-        rows[one.release_id] = _row(one, content)
+        rows[one.release_id] = {name: content.get(name) for name in _COLUMNS} | published
         if "account_row" in content and newest.get(content["account"], (0, {}))[0] < sequence:
             newest[content["account"]] = (sequence, content)
     if not rows:
         raise LedgerRefusedError(
             "no receipt was written under this installation's key; expected released/ and keys/ of the same installation"
         )
-    last = max(last, _take_caps(key, found.caps, newest, unproved))
+    last = max(last, _take_caps(key, remains.caps, newest, unproved))
     unproved |= {row["account"] for row in rows.values()} - newest.keys()
-    if found.seen > last:
+    if remains.seen > last:
         unproved |= newest.keys()
     state: State = {"accounts": [], "assets": [], "totals": []}
     for name, (_, content) in newest.items():
@@ -108,12 +110,12 @@ def rebuilt(key: bytes, found: Found) -> Rebuilt:
         state["assets"] += [{"address": address, "account": name} for address in content["addresses"]]
         if content["spent"]:
             state["totals"].append({"account": name, "spent": content["spent"]})
-    _exhaust(state, unproved, found.addresses, {row["account"]: row for row in rows.values()})
+    _exhaust(state, unproved, remains.addresses, {row["account"]: row for row in rows.values()})
     return Rebuilt(state, [row for name, row in rows.items() if name not in replaced], last, sorted(unproved))
 
 
 def _take_adopted(key: bytes, record: Mapping[str, Any], newest: Newest) -> int:
-    """What a ledger that was lost before said when it was made anew; gives its number, 0 where there was none or it is no true record."""
+    """What the first record of an earlier rebuilt ledger says; gives its number, 0 where there was none or it is no true record."""
     content = _true_content(key, record)
     if content is None or record["kind"] != "adopted":
         return 0
@@ -125,7 +127,7 @@ def _take_adopted(key: bytes, record: Mapping[str, Any], newest: Newest) -> int:
 
 
 def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], newest: Newest, unproved: set[str]) -> int:
-    """Caps that somebody decided on since an account's newest receipt; gives the last record's number."""
+    """Caps that were decided since an account's newest receipt; gives the last record's number."""
     last = 0
     for name, record in caps.items():
         decided = _true_content(key, record)
@@ -164,37 +166,31 @@ def _true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | Non
     return content if is_true and isinstance(content, dict) else None
 
 
-def _charged(key: bytes, one: Standing) -> tuple[int, dict[str, Any]] | None:
-    """The record that charged a release, if its receipt is of this release and all its records are true ones."""
+def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, Any]] | None:
+    """Number and content of the record that charged a release, and how it was published, if its receipt is of this release and true.
+
+    An artefact without a record that published it is published by this.
+    """
     charged = None
+    published: dict[str, Any] = {"artefact_sha256": one.artefact_sha256, "published_utc": now()} if one.artefact_sha256 else {}
     for record in one.receipt:
         content = _true_content(key, record)
         if content is None or record["kind"] not in _RECEIPTS or content["release_id"] != one.release_id:
             return None
-        if record["kind"] != "published":
-            charged = int(record["sequence"]), content
-    return charged if charged and charged[1]["account"] == one.account else None
-
-
-def _row(one: Standing, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of an entry; what stands without a record that published it is published by this."""
-    row: dict[str, Any] = {name: content.get(name) for name in _COLUMNS}
-    for record in one.receipt:
         if record["kind"] == "published":
-            published = json.loads(record["content"])
-            return row | {"artefact_sha256": published["artefact_sha256"], "published_utc": published["published_utc"]}
-    return row | ({"artefact_sha256": one.artefact_sha256, "published_utc": now()} if one.artefact_sha256 else {})
+            published = {name: content[name] for name in _PUBLISHED}
+        else:
+            charged = int(record["sequence"]), content
+    return (*charged, published) if charged and charged[1]["account"] == one.account else None
 
 
 def _accounts_named(receipt: Records) -> list[str]:
     """Whose budget a receipt that is not true speaks of."""
-    found = []
+    names = []
     for record in receipt:
-        try:
-            found.append(str(json.loads(record["content"])["account"]))
-        except (AttributeError, KeyError, TypeError, ValueError):
-            continue
-    return found
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
+            names.append(str(json.loads(record["content"])["account"]))
+    return names
 
 
 def _exhaust(state: State, names: Iterable[str], addresses: Mapping[str, Sequence[str]], examples: Mapping[str, Mapping[str, Any]]) -> None:

@@ -13,8 +13,6 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,48 +51,26 @@ class Anchor:
     def advance(self, head: Head) -> None:
         """Write a committed head, durably, unless the file is there already or further.
 
-        Whoever may only read the file leaves that to those who write.
+        A process that may only read the file leaves that to those that write.
         """
         if self.read().sequence >= head.sequence:
             return
         try:
-            self._write(head)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = self.path.with_name(f".{self.path.name}.lock")
+            with os.fdopen(os.open(lock, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as locked:
+                fcntl.flock(locked, fcntl.LOCK_EX)
+                if self.read().sequence < head.sequence:
+                    self._replace(head)
         except OSError as error:
             if error.errno != errno.EROFS:
                 raise
 
-    def _write(self, head: Head) -> None:
-        with self._locked():
-            if self.read().sequence >= head.sequence:
-                return
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-            with os.fdopen(handle, "w") as file:
-                json.dump({"sequence": head.sequence, "hash": head.hash}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.path)
-            sync_folder(self.path.parent)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = self.path.with_name(f".{self.path.name}.lock")
-        with os.fdopen(os.open(lock, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-
-def check_seen(seen: Head, end: Head, hash_at: Callable[[int], str | None]) -> None:
-    """Compare what an anchor has seen with the end of a chain, read no earlier than the anchor.
-
-    Raises:
-        LedgerRefusedError: the chain ends before the anchor, or holds another record there.
-    """
-    if seen.sequence > end.sequence:
-        raise LedgerRefusedError(
-            f"the ledger was rolled back: it ends at record {end.sequence}, but this host has seen record "
-            f"{seen.sequence}; expected the newer database"
-        )
-    found = end.hash if seen.sequence == end.sequence else hash_at(seen.sequence)
-    if seen.sequence and found != seen.hash:
-        raise LedgerRefusedError(f"the ledger was rolled back or edited: its record {seen.sequence} is not the one that this host has seen")
+    def _replace(self, head: Head) -> None:
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        with os.fdopen(handle, "w") as file:
+            json.dump({"sequence": head.sequence, "hash": head.hash}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, self.path)
+        sync_folder(self.path.parent)

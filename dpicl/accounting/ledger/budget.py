@@ -27,7 +27,7 @@ from dpicl.errors import BudgetError, PrivacyError
 
 NO_TOTAL = Cost(math.inf, 0.0, "no total under one unit and one relation")
 CLIENT = "client"
-"""Unit of local releases: whoever reports owns the row, or is the person of it."""
+"""Unit of local releases: the client who reports owns the row, or is the person of it."""
 
 
 def as_paid(guarantee: Guarantee, account: Account) -> Guarantee:
@@ -43,7 +43,7 @@ def as_paid(guarantee: Guarantee, account: Account) -> Guarantee:
 
 
 def with_entry(spent: Spent | None, guarantee: Guarantee, account: Account) -> Spent | None:
-    """A total with one entry more; None where there is none under one unit and one relation, as in an exhausted account of before."""
+    """A total with one entry more; None where there is none under one unit and one relation, as in an older account that is exhausted."""
     try:
         return None if spent is None else spent.plus(as_paid(guarantee, account))
     except PrivacyError:
@@ -75,14 +75,10 @@ def total(connection: Connection, account: Account, extra: Sequence[Guarantee] =
     """What the account has spent, and `extra`."""
     if account.benchmark:
         return _of_benchmark(connection, account, extra)
-    return after(spent_of(connection, account.name), extra).cost(account.delta_cap)
-
-
-def after(spent: Spent, extra: Sequence[Guarantee]) -> Spent:
-    """A total with more releases."""
+    spent = spent_of(connection, account.name)
     for guarantee in extra:
         spent = spent.plus(guarantee)
-    return spent
+    return spent.cost(account.delta_cap)
 
 
 def _of_benchmark(connection: Connection, account: Account, extra: Sequence[Guarantee]) -> Cost:
@@ -102,7 +98,7 @@ def check_cap(connection: Connection, account: Account, guarantee: Guarantee) ->
 
     Raises:
         PrivacyError: unit or neighbours differ from the account's.
-        BudgetError: with what was asked, spent, the cap and what is left.
+        BudgetError: with what was requested, spent, the cap and what is left.
     """
     check_relation(account, guarantee)
     cap = account.epsilon_cap
@@ -111,9 +107,9 @@ def check_cap(connection: Connection, account: Account, guarantee: Guarantee) ->
     spent = spent_of(connection, account.name).plus(guarantee)
     if spent.cost(account.delta_cap).epsilon <= cap:
         return spent
-    asked = quote(connection, account, [guarantee])
+    quoted = quote(connection, account, [guarantee])
     delta = f" at delta={account.delta_cap:g}" if account.delta_cap else ""
     raise BudgetError(
-        f"account {account.name!r}: asked epsilon={asked.cost.epsilon:.6g}{delta}, spent {asked.before.epsilon:.6g} of cap {cap:.6g}, "
-        f"left {max(0.0, cap - asked.before.epsilon):.6g}; the total would be {asked.after.epsilon:.6g} ({asked.after.method})"
+        f"account {account.name!r}: requested epsilon={quoted.cost.epsilon:.6g}{delta}, spent {quoted.before.epsilon:.6g} of cap {cap:.6g}, "
+        f"left {max(0.0, cap - quoted.before.epsilon):.6g}; the total would be {quoted.after.epsilon:.6g} ({quoted.after.method})"
     )

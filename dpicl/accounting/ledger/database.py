@@ -52,7 +52,9 @@ class Database:
             )
         else:
             raise LedgerRefusedError(f"{self.name}: a ledger does not live there; expected sqlite:///FILE or postgresql://…")
-        self._migrate()
+        if self.schema != SCHEMA:
+            with self.migrating() as connection:
+                upgrade(connection, self.name)
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -66,7 +68,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """The same, and all its questions see one state; nobody waits for it."""
+        """The same, and all its queries see one state; it blocks no writer."""
         options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self.reading() as connection:
             yield connection.execution_options(**options) if connection.dialect.name == "postgresql" else connection
@@ -93,15 +95,9 @@ class Database:
         with self.reading() as connection:
             return schema_of(connection)
 
-    def _migrate(self) -> None:
-        if self.schema == SCHEMA:
-            return
-        with self.migrating() as connection:
-            upgrade(connection, self.name)
-
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
-        """A transaction that may change the form of the tables; others who would wait for its end."""
+        """A transaction that may change the schema; others that would wait for its end."""
         with self.writing() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
@@ -122,29 +118,24 @@ def _sqlite(path: Path) -> Engine:
         raise LedgerError(f"{path}: {error.strerror}; expected a file that the ledger can own") from None
     engine = create_engine(URL.create("sqlite", database=str(path)), pool_timeout=_WAIT_SECONDS, connect_args={"timeout": _WAIT_SECONDS})
     event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
+    event.listen(
+        engine,
+        "begin",
+        lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN"),
+    )
     return engine
 
 
 def _prepare(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # sqlite3 would begin transactions by its own rules
-    _into_wal(connection)
-    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _into_wal(connection: Any) -> None:
-    """Where several turn a new ledger over at once, SQLite refuses some without making them wait."""
     until = time.monotonic() + _WAIT_SECONDS
-    while True:
+    while True:  # where several processes switch a new ledger to WAL at once, SQLite refuses some without making them wait
         try:
             connection.execute("PRAGMA journal_mode=WAL").close()
-            return
+            break
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
         time.sleep(0.01)
-
-
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN")
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}").close()

@@ -11,15 +11,13 @@ import hashlib
 import hmac
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import LedgerRefusedError, ParameterError
-from dpicl.files.durable import sync_folder
+from dpicl.files.durable import write_new
 from dpicl.randomness import system_stream
 
 KEY_BYTES = 32
@@ -33,29 +31,14 @@ def load_key(path: Path) -> bytes:
         LedgerRefusedError: the file is not a key, or others than its owner may use it.
     """
     if not path.exists():
-        _make_key(path)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_new(path, system_stream().bytes(KEY_BYTES))
     key, mode = path.read_bytes(), path.stat().st_mode & 0o777
     if mode & 0o077:
         raise LedgerRefusedError(f"{path}: mode {mode:04o} lets others use the secret key; expected 0600")
     if len(key) != KEY_BYTES:
         raise LedgerRefusedError(f"{path}: {len(key)} bytes are no secret key; expected {KEY_BYTES}")
     return key
-
-
-def _make_key(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(system_stream().bytes(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(name, path)
-        sync_folder(path.parent)
-    except FileExistsError:
-        pass
-    finally:
-        Path(name).unlink()
 
 
 def canonical(content: Any) -> str:
@@ -87,15 +70,12 @@ def keyed_hash(key: bytes, *parts: str | bytes | int) -> str:
     """HMAC-SHA256 of a list of parts, 64 hexadecimal digits."""
     message = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:
-        kind, content = _tagged(part)
+        if isinstance(part, bytes):
+            kind, content = b"b", part
+        else:
+            kind, content = (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())
         message.update(kind + len(content).to_bytes(8, "big") + content)
     return message.hexdigest()
-
-
-def _tagged(part: str | bytes | int) -> tuple[bytes, bytes]:
-    if isinstance(part, bytes):
-        return b"b", part
-    return (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())
 
 
 def content_version(key: bytes, digest: bytes) -> str:
@@ -114,7 +94,7 @@ def release_id(
     neighbours: Neighbours,
     period: str,
 ) -> str:
-    """The name of a release: the same for ever, whoever asks and whatever the rows; a new `period` is a new release."""
+    """The name of a release: always the same, whatever the rows; a new `period` is a new release."""
     described = canonical(parameters)
     version = str(mechanism_version)
     return keyed_hash(key, "release by period", account, mechanism, version, described, contract_digest, neighbours.value, period)
@@ -131,7 +111,7 @@ def earlier_release_id(
     contract_digest: str,
     neighbours: Neighbours,
 ) -> str:
-    """What a release was called when its name held a version of the rows: those that were made then are found by it."""
+    """What a release was called when its name held a version of the rows: earlier releases are looked up by it."""
     described = canonical(parameters)
     version = str(mechanism_version)
     return keyed_hash(key, "release", account, content_version, mechanism, version, described, contract_digest, neighbours.value, "")

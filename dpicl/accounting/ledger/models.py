@@ -48,7 +48,7 @@ assets = Table(
     Column("address", String(1000), primary_key=True),
     Column("account", String(200), ForeignKey("accounts.name"), nullable=False),
 )
-"""Which account pays for the rows at a public address; `account:NAME` is an account of before that another one has taken in."""
+"""Which account pays for the rows at a public address; `account:NAME` is an older account that was merged into another one."""
 
 totals = Table(
     "totals",

@@ -1,132 +1,116 @@
-"""Opening accounts: which one pays for the rows at an address, and what a contract may say of it.
+"""Accounts: which one pays for the rows at an address, what a contract may say of it, and who decided on its caps.
 
 Unit        one per account, set at its first charge; an account of clients only takes its contract's.
 Neighbours  one relation per account, set at its first charge.
-Guarantee   one account per data asset: an address that is bound to an account pays there, whoever names it
-            otherwise. A contract lowers a cap and never raises one.
+Guarantee   one account per data asset: an address that is bound to an account pays there, under whatever name
+            a contract knows it. A contract lowers a cap and never raises one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import caps, chain, rows
+from dpicl.accounting.ledger import chain, rows
 from dpicl.accounting.ledger.budget import CLIENT
-from dpicl.accounting.ledger.change import Change
-from dpicl.accounting.ledger.models import accounts, assets
+from dpicl.accounting.ledger.chain import Change
+from dpicl.accounting.ledger.models import accounts, assets, entries, records, totals
 from dpicl.accounting.ledger.state import members_of, payer_of, payers_at, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
-from dpicl.errors import PrivacyError
+from dpicl.accounting.ledger.verify import Replay, verify
+from dpicl.errors import LedgerRefusedError, PrivacyError
 
+CONTRACT = "contract"
+"""Who changed a cap, where no command did."""
+Caps = tuple[float | None, float]
 _CAPS = ("epsilon_cap", "delta_cap")
 
 
-def find(connection: Connection, asked: Account, addresses: Sequence[str], *, named: bool) -> tuple[Account | None, list[str]]:
+def find(connection: Connection, declared: Account, addresses: Sequence[str], *, named: bool) -> tuple[Account | None, list[str]]:
     """The account that is open for these rows, None where none is; and the addresses that are not bound to it yet.
 
     Raises:
         PrivacyError: the rows belong to several accounts, to another than the one that is named, or to one that a benchmark cannot have.
     """
     payers = payers_at(connection, addresses)
-    if asked.benchmark:
-        _check_never_charged(connection, asked, payers)
-        return _stored(connection, asked.name), []
-    own = payer_of(connection, asked.name)
+    if declared.benchmark:
+        charged = sorted(name for name in payers if not is_unused(connection, members_of(connection, name)))
+        if charged:
+            raise PrivacyError(
+                f"{declared.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
+                f"expected `budget: {{epsilon: CAP}}` in place of `benchmark: true`"
+            )
+        return rows.stored_account(connection, declared.name), []
+    own = payer_of(connection, declared.name)
     if named and payers - {own}:
         raise PrivacyError(
             f"account {own!r}: its rows belong to account {min(payers - {own})!r}; expected `account: {min(payers - {own})}`"
         )
-    if not named and own not in payers and payers and _is_charged(connection, own):
-        payers |= {own}  # an account of before, whose rows another contract has named first
+    if not named and own not in payers and payers:
+        stored = rows.stored_account(connection, own)
+        if stored is not None and not stored.benchmark and not is_unused(connection, members_of(connection, own)):
+            payers |= {own}  # an older account, whose rows another contract has named first
     if len(payers) > 1:
-        found = ", ".join(sorted(payers))
-        raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {found}; expected the rows of one")
+        names = ", ".join(sorted(payers))
+        raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {names}; expected the rows of one")
     name = next(iter(payers), own)
-    stored = _stored(connection, name)
+    stored = rows.stored_account(connection, name)
     known = set(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
     return stored, [address for address in dict.fromkeys(addresses) if address not in known]
 
 
-def _is_charged(connection: Connection, name: str) -> bool:
-    """Whether there is such an account with a cap, and something was charged to it."""
-    stored = _stored(connection, name)
-    return stored is not None and not stored.benchmark and not caps.is_unused(connection, members_of(connection, name))
-
-
-def _stored(connection: Connection, name: str) -> Account | None:
-    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
-    return None if row is None else rows.account_value(row)
-
-
-def _check_never_charged(connection: Connection, asked: Account, payers: set[str]) -> None:
-    charged = sorted(name for name in payers if not caps.is_unused(connection, members_of(connection, name)))
-    if charged:
-        raise PrivacyError(
-            f"{asked.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
-            f"expected `budget: {{epsilon: CAP}}` in place of `benchmark: true`"
-        )
-
-
-def agrees(connection: Connection, key: bytes, stored: Account, asked: Account) -> bool:
-    """Whether nothing is to be changed; refuses what cannot be.
+def agrees(connection: Connection, key: bytes, stored: Account, declared: Account) -> bool:
+    """Whether the contract changes nothing; refuses what cannot be changed.
 
     Raises:
         PrivacyError: the account protects something else.
     """
-    return _wanted(connection, key, stored, asked) == stored
+    return _wanted(connection, key, stored, declared) == stored
 
 
-def agreed(change: Change, stored: Account, asked: Account) -> Account:
+def agreed(change: Change, stored: Account, declared: Account) -> Account:
     """The account as a contract may have it; the chain is locked."""
-    wanted = _wanted(change.connection, change.key, stored, asked)
+    wanted = _wanted(change.connection, change.key, stored, declared)
     if wanted != stored:
-        chain.verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
+        verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
         changed = {name: value for name, value in asdict(wanted).items() if value != getattr(stored, name)}
-        note = {"by": caps.CONTRACT}
-        if "unit" in changed and not caps.is_unused(change.connection, members_of(change.connection, stored.name)):
+        note = {"by": CONTRACT}
+        if "unit" in changed and not is_unused(change.connection, members_of(change.connection, stored.name)):
             spent = replace(spent_of(change.connection, stored.name), relation=(wanted.neighbours, wanted.unit))
             note["spent"] = write_spent(change.connection, stored.name, spent)
         put(change, stored.name, changed, note)
     return wanted
 
 
-def _wanted(connection: Connection, key: bytes, stored: Account, asked: Account) -> Account:
-    asked = replace(asked, name=stored.name)
-    if asked.benchmark != stored.benchmark:
-        rows.check_same(stored, asked, but=_CAPS)
-    if caps.is_unused(connection, members_of(connection, stored.name)):
-        if not caps.is_decided(connection, key, stored.name):
-            return asked
-        return replace(asked, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
-    if stored.unit == CLIENT and asked.unit != CLIENT and asked.neighbours is Neighbours.REPLACE_ONE:
-        stored = replace(stored, unit=asked.unit)
-    rows.check_same(stored, asked, but=_CAPS)
+def _wanted(connection: Connection, key: bytes, stored: Account, declared: Account) -> Account:
+    declared = replace(declared, name=stored.name)
+    if declared.benchmark != stored.benchmark:
+        rows.check_same(stored, declared, but=_CAPS)
+    if is_unused(connection, members_of(connection, stored.name)):
+        if not is_decided(connection, key, stored.name):
+            return declared
+        return replace(declared, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
+    if stored.unit == CLIENT and declared.unit != CLIENT and declared.neighbours is Neighbours.REPLACE_ONE:
+        stored = replace(stored, unit=declared.unit)
+    rows.check_same(stored, declared, but=_CAPS)
     if stored.benchmark:
-        rows.check_same(stored, asked)
+        rows.check_same(stored, declared)
         return stored
-    if caps.is_known(connection, key, stored.name, (asked.epsilon_cap, asked.delta_cap)):
+    if is_known(connection, key, stored.name, (declared.epsilon_cap, declared.delta_cap)):
         return stored
-    return _lowered(stored, asked)
-
-
-def _lowered(stored: Account, asked: Account) -> Account:
-    """The smaller of both caps; a delta of 0 in a contract says nothing of it."""
-    assert stored.epsilon_cap is not None and asked.epsilon_cap is not None
-    deltas = [delta for delta in (stored.delta_cap, asked.delta_cap) if delta]
-    return replace(
-        stored,
-        epsilon_cap=min(stored.epsilon_cap, asked.epsilon_cap),
-        delta_cap=min(deltas) if stored.delta_cap else 0.0,
-    )
+    assert stored.epsilon_cap is not None and declared.epsilon_cap is not None
+    deltas = [delta for delta in (stored.delta_cap, declared.delta_cap) if delta]  # 0 in a contract says nothing of delta
+    lowest_delta = min(deltas) if stored.delta_cap else 0.0
+    return replace(stored, epsilon_cap=min(stored.epsilon_cap, declared.epsilon_cap), delta_cap=lowest_delta)
 
 
 def check_pays(connection: Connection, name: str) -> None:
-    """Refuse to charge an account that another one has taken in.
+    """Refuse to charge an account that was merged into another one.
 
     Raises:
         PrivacyError: naming the one that pays.
@@ -135,12 +119,12 @@ def check_pays(connection: Connection, name: str) -> None:
         raise PrivacyError(f"account {name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
 
 
-def opened(change: Change, asked: Account) -> Account:
+def opened(change: Change, declared: Account) -> Account:
     """A new account; the chain is locked."""
-    row = rows.account_row(asked)
+    row = rows.account_row(declared)
     change.connection.execute(insert(accounts).values(row))
     change.append("opened", row)
-    return asked
+    return declared
 
 
 def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
@@ -167,3 +151,66 @@ def terms(connection: Connection, name: str) -> dict[str, Any]:
     """What a receipt says of its account: the row, and the addresses."""
     row = connection.execute(select(accounts).where(accounts.c.name == name)).one()
     return {"account_row": dict(row._mapping), "addresses": addresses(connection, name)}
+
+
+def _stated(connection: Connection, name: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Every statement on an account's caps: number and kind of its record, and the caps."""
+    statements = select(records).where(records.c.kind.in_(("opened", "cap", "settled", "adopted"))).order_by(records.c.sequence)
+    for row in connection.execute(statements):
+        content = json.loads(row.content)
+        for stated in content.get("accounts", [content]):
+            if stated.get("name", stated.get("account")) == name:
+                yield row.sequence, row.kind, stated
+
+
+def is_known(connection: Connection, key: bytes, name: str, caps: Caps) -> bool:
+    """Whether the account ever took these caps from a contract: a later decision on others was made knowing these.
+
+    Raises:
+        LedgerRefusedError: no record says that the account was opened, or the one that says so was edited.
+    """
+    opened = False
+    for sequence, kind, stated in _stated(connection, name):
+        opened = opened or kind != "cap"
+        by_contract = kind != "cap" or stated.get("unused") or stated.get("by") == CONTRACT
+        if by_contract and (stated["epsilon_cap"], stated["delta_cap"]) == caps:
+            chain.check_record(connection, key, sequence)
+            return True
+    if not opened:
+        raise LedgerRefusedError(f"the ledger was edited: no record opens account {name!r}")
+    return False
+
+
+def is_decided(connection: Connection, key: bytes, name: str) -> bool:
+    """Whether the ledger decides what the caps are, and no contract: a command changed them, or nothing may be spent.
+
+    Raises:
+        LedgerRefusedError: the record that says so was edited.
+    """
+    for sequence, kind, stated in _stated(connection, name):
+        by_command = kind == "cap" and not (stated.get("unused") or stated.get("by"))
+        if by_command or stated["epsilon_cap"] == 0:
+            chain.check_record(connection, key, sequence)
+            return True
+    return False
+
+
+def before_settling(connection: Connection) -> dict[str, Account]:
+    """Accounts with a cap as they were when accounts were joined."""
+    settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
+    replay = Replay()
+    earlier = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0)).order_by(records.c.sequence)
+    for row in connection.execute(earlier):
+        replay.record(row.kind, json.loads(row.content))
+    return {
+        name: Account(name, row["unit"], Neighbours(row["neighbours"]), row["epsilon_cap"], row["delta_cap"])
+        for name, row in replay.rows["account"].items()
+        if not row["benchmark"]
+    }
+
+
+def is_unused(connection: Connection, names: Sequence[str]) -> bool:
+    """Whether nothing was ever charged to these accounts: by their entries, and by what they have spent."""
+    if connection.execute(select(entries.c.number).where(entries.c.account.in_(names)).limit(1)).first() is not None:
+        return False
+    return connection.execute(select(totals.c.account).where(totals.c.account.in_(names)).limit(1)).first() is None

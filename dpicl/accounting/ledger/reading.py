@@ -15,11 +15,12 @@ from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import budget, caps, chain, opening, rows, state
-from dpicl.accounting.ledger.anchor import Anchor, Head, check_seen
+from dpicl.accounting.ledger import budget, chain, opening, rows, state
+from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, assets, entries, records
 from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading
+from dpicl.accounting.ledger.verify import verify
 
 
 class Readings:
@@ -38,17 +39,17 @@ class Readings:
         """The form of its tables, as migrations name it."""
         return self._database.schema
 
-    def unheeded(self, asked: Account) -> Account | None:
-        """The open account, where its caps are not those asked for, which are new since the ledger's were decided; None where all is as known.
+    def with_other_caps(self, declared: Account) -> Account | None:
+        """The open account, where a contract declares other caps, new since the ledger's were decided; else None.
 
         Args:
-            asked: what a contract says, under the account's own name.
+            declared: what a contract says, under the account's own name.
         """
         with self._database.reading() as connection:
-            stored = rows.find_account(connection, asked.name)
-            mine = (asked.epsilon_cap, asked.delta_cap)
-            is_known = caps.is_known(connection, self._key, asked.name, mine)
-            return None if is_known or mine == (stored.epsilon_cap, stored.delta_cap) else stored
+            stored = rows.find_account(connection, declared.name)
+            caps = (declared.epsilon_cap, declared.delta_cap)
+            is_known = opening.is_known(connection, self._key, declared.name, caps)
+            return None if is_known or caps == (stored.epsilon_cap, stored.delta_cap) else stored
 
     def published(self, release_id: str) -> str | None:
         """The hash of the artefact that is this release; None before one has won."""
@@ -67,25 +68,25 @@ class Readings:
             return budget.total(connection, rows.find_account(connection, name))
 
     def accounts(self) -> list[Account]:
-        """Every account that pays, by name; those that another one has taken in pay no more."""
+        """Every account that pays, by name; those merged into another one pay no more."""
         with self._database.reading() as connection:
-            found = [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
-            return [account for account in found if state.payer_of(connection, account.name) == account.name]
+            stored = [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
+            return [account for account in stored if state.payer_of(connection, account.name) == account.name]
 
     def payer(self, name: str) -> str:
-        """The account that pays under this name: itself, or the one that has taken it in."""
+        """The account that pays under this name: itself, or the one that it was merged into."""
         with self._database.reading() as connection:
             return state.payer_of(connection, name)
 
     def members(self, name: str) -> list[str]:
-        """The account, and those that it has taken in."""
+        """The account, and those merged into it."""
         with self._database.reading() as connection:
             return state.members_of(connection, name)
 
     def caps_before_settling(self) -> dict[str, Account]:
-        """Accounts with a cap as they were before they became accounts of data assets; none of a ledger that never was otherwise."""
+        """Accounts with a cap as they were before they became accounts of data assets; none if they always were."""
         with self._database.reading() as connection:
-            return caps.before_settling(connection)
+            return opening.before_settling(connection)
 
     def addresses(self, name: str) -> list[str]:
         """Where the rows are that an account pays for."""
@@ -93,28 +94,28 @@ class Readings:
             return opening.addresses(connection, name)
 
     def unplaced(self) -> dict[str, list[str]]:
-        """Accounts with a cap that are bound to no address, of before accounts belonged to data assets; each with those it has taken in."""
+        """Accounts with a cap that are bound to no address, older than accounts of data assets; each with those merged into it."""
         with self._database.reading() as connection:
             placed = select(assets.c.account).where(assets.c.address.notlike(state.JOINED + "%"))
-            asked = select(accounts.c.name).where(accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed)).order_by(accounts.c.name)
-            names = [name for name in connection.execute(asked).scalars() if state.payer_of(connection, name) == name]
-            return {name: state.members_of(connection, name) for name in names}
+            capped = select(accounts.c.name).where(accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed))
+            names = connection.execute(capped.order_by(accounts.c.name)).scalars()
+            return {name: state.members_of(connection, name) for name in names if state.payer_of(connection, name) == name}
 
     def check_seen(self, seen: Head) -> None:
-        """Refuse a ledger that does not hold a record that somebody has seen in it.
+        """Refuse a ledger that does not hold a record that was seen in it.
 
         Raises:
             LedgerRefusedError: it ends before that one, or holds another one there.
         """
         with self._database.reading() as connection:
-            check_seen(seen, chain.read_head(connection), lambda sequence: chain.hash_at(connection, sequence))
+            chain.check_seen(connection, seen, chain.read_head(connection))
 
     def entries(self, name: str) -> list[Entry]:
-        """What an account was charged for, in the order of its reservations; also what accounts were that it has taken in."""
+        """What an account was charged for, in the order of its reservations; and the accounts merged into it."""
         with self._database.reading() as connection:
             rows.find_account(connection, name)
-            asked = select(entries).where(entries.c.account.in_(state.members_of(connection, name))).order_by(entries.c.number)
-            return [rows.entry_value(row) for row in connection.execute(asked)]
+            charged = select(entries).where(entries.c.account.in_(state.members_of(connection, name))).order_by(entries.c.number)
+            return [rows.entry_value(row) for row in connection.execute(charged)]
 
     def find(self, release_id: str) -> Entry | None:
         """The entry of a release; None where it is not charged."""
@@ -123,7 +124,7 @@ class Readings:
         return None if known is None else rows.entry_value(known)
 
     def records_of(self, release_id: str) -> list[dict[str, Any]]:
-        """The records that charged and published a release, each with the hash before it: whoever has the key can check them without a ledger."""
+        """The records that charged and published a release, each with the hash before it: the key alone can check them, without a ledger."""
         with self._database.reading() as connection:
             return chain.records_of(connection, release_id)
 
@@ -162,7 +163,7 @@ class Readings:
         return readings
 
     def verify(self) -> int:
-        """Check every record, row and the anchor; gives the number of records. Nobody waits meanwhile, and reading is enough.
+        """Check every record, row and the anchor; gives the number of records. Blocks no writer, and needs no write access.
 
         Raises:
             LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
@@ -170,7 +171,7 @@ class Readings:
         seen = self._anchor.read()
         with self._database.snapshot() as connection:
             end = chain.read_head(connection)
-            check_seen(seen, end, lambda sequence: chain.hash_at(connection, sequence))
-            chain.verify(connection, self._key, end)
+            chain.check_seen(connection, seen, end)
+            verify(connection, self._key, end)
         self._anchor.advance(end)
         return end.sequence

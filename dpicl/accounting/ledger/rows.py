@@ -25,15 +25,7 @@ def now() -> str:
 
 def account_row(account: Account) -> dict[str, Any]:
     """An account as it is opened now."""
-    return {
-        "name": account.name,
-        "unit": account.unit,
-        "neighbours": account.neighbours.value,
-        "epsilon_cap": account.epsilon_cap,
-        "delta_cap": account.delta_cap,
-        "benchmark": account.benchmark,
-        "opened_utc": now(),
-    }
+    return asdict(account) | {"neighbours": account.neighbours.value, "opened_utc": now()}
 
 
 def account_value(row: Row[Any]) -> Account:
@@ -41,24 +33,23 @@ def account_value(row: Row[Any]) -> Account:
     return Account(row.name, row.unit, Neighbours(row.neighbours), row.epsilon_cap, row.delta_cap, row.benchmark)
 
 
-def check_same(stored: Account, asked: Account, *, but: Sequence[str] = ()) -> None:
-    """Refuse to go on with an account that is not the one asked for.
+def check_same(stored: Account, declared: Account, *, but: Sequence[str] = ()) -> None:
+    """Refuse to go on with an open account that is not the one a contract declares.
 
     Args:
-        stored, asked: the open account, and what a contract says of it.
         but: fields that may differ.
 
     Raises:
         PrivacyError: naming what differs.
     """
-    for name, value in asdict(asked).items():
-        if name not in but and (found := getattr(stored, name)) != value:
-            raise PrivacyError(f"account {stored.name!r} is open with {name}={found}, not {value}; {_way_out(stored, asked)}")
+    for name, value in asdict(declared).items():
+        if name not in but and (current := getattr(stored, name)) != value:
+            raise PrivacyError(f"account {stored.name!r} is open with {name}={current}, not {value}; {_way_out(stored, declared)}")
 
 
-def _way_out(stored: Account, asked: Account) -> str:
+def _way_out(stored: Account, declared: Account) -> str:
     """A benchmark has no cap to change; as nothing is at stake there, another account may be opened for the same rows."""
-    if stored.benchmark and asked.benchmark:
+    if stored.benchmark and declared.benchmark:
         return "nothing of a benchmark's account changes; expected what it was opened with in the contract, or a contract of another name"
     if stored.benchmark:
         return "expected a contract of another name for rows that are not public"
@@ -67,16 +58,21 @@ def _way_out(stored: Account, asked: Account) -> str:
     )
 
 
+def stored_account(connection: Connection, name: str) -> Account | None:
+    """The account of this name; None where none is open."""
+    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
+    return None if row is None else account_value(row)
+
+
 def find_account(connection: Connection, name: str) -> Account:
     """An open account.
 
     Raises:
         LedgerError: there is none of this name.
     """
-    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
-    if row is None:
+    if (account := stored_account(connection, name)) is None:
         raise LedgerError(f"account {name!r} is not open in this ledger")
-    return account_value(row)
+    return account
 
 
 def release_row(release: Release) -> dict[str, Any]:
@@ -106,13 +102,13 @@ def find_entry(connection: Connection, release_id: str) -> Row[Any] | None:
     return connection.execute(select(entries).where(entries.c.release_id == release_id)).one_or_none()
 
 
-def reserved_before(known: Row[Any], asked: Mapping[str, Any]) -> Reservation:
+def reserved_before(known: Row[Any], row: Mapping[str, Any]) -> Reservation:
     """The reservation of a release that is charged already.
 
     Raises:
         PrivacyError: it was charged for something else.
     """
-    different = [name for name, value in asked.items() if name != "content_version" and known._mapping[name] != value]
+    different = [name for name, value in row.items() if name != "content_version" and known._mapping[name] != value]
     if different:
         raise PrivacyError(f"release {known.release_id} is charged already with another {' and '.join(different)}; one id is one release")
     state: State = "reserved" if known.artefact_sha256 is None else "published"
@@ -122,9 +118,9 @@ def reserved_before(known: Row[Any], asked: Mapping[str, Any]) -> Reservation:
 def find_idle(connection: Connection, release: Release, differing: Sequence[str]) -> str | None:
     """A charged release of the same cost and parameters but for some, of which nothing was ever drawn; None where there is none.
 
-    Of releases whose names hold a version of the rows nobody noted whether they had begun.
+    Releases whose names hold a version of the rows are left out: it was not noted whether they had begun.
     """
-    asked = (
+    idle = (
         select(entries.c.release_id, entries.c.parameters)
         .outerjoin(drawings, drawings.c.release_id == entries.c.release_id)
         .where(entries.c.account == release.account, entries.c.mechanism == release.mechanism, entries.c.artefact_sha256.is_(None))
@@ -137,4 +133,4 @@ def find_idle(connection: Connection, release: Release, differing: Sequence[str]
         return canonical({name: value for name, value in parameters.items() if name not in differing})
 
     mine = but(release.parameters)
-    return next((row.release_id for row in connection.execute(asked) if but(json.loads(row.parameters)) == mine), None)
+    return next((row.release_id for row in connection.execute(idle) if but(json.loads(row.parameters)) == mine), None)

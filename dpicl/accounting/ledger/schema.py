@@ -1,8 +1,8 @@
-"""The form of a ledger's tables: which one it has, up to the newest and back to an older one.
+"""The schema of a ledger: which one it has, up to the newest and back to an older one.
 
 All of it happens inside a transaction of the caller's, on both databases: killed anywhere, the
-ledger is in the old form or in the new one. Accounts, entries and the chain are the same rows
-in every form.
+ledger has the old schema or the new one. Accounts, entries and the chain are the same rows
+in every schema.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def schema_of(connection: Connection) -> str | None:
 
 
 def known_schemas() -> list[str]:
-    """All forms that this program can make, the oldest first."""
+    """All schemas that this program can make, the oldest first."""
     from alembic.script import ScriptDirectory
 
     return [script.revision for script in ScriptDirectory.from_config(_config(None)).walk_revisions()][::-1]
 
 
 def upgrade(connection: Connection, name: str) -> None:
-    """Bring the tables to the newest form, and note who did.
+    """Migrate the ledger to the newest schema, and note which program did.
 
     Args:
         name: of the ledger, for messages.
@@ -43,11 +43,11 @@ def upgrade(connection: Connection, name: str) -> None:
     Raises:
         LedgerRefusedError: a newer program made them.
     """
-    found = schema_of(connection)
-    if found == SCHEMA:
+    current = schema_of(connection)
+    if current == SCHEMA:
         return
-    if found is not None and found not in known_schemas():
-        raise LedgerRefusedError(_newer(connection, found, name))
+    if current is not None and current not in known_schemas():
+        raise LedgerRefusedError(_newer(connection, current, name))
     from alembic import command  # late: a ledger that is up to date needs none of it
 
     command.upgrade(_config(connection), SCHEMA)
@@ -57,28 +57,28 @@ def upgrade(connection: Connection, name: str) -> None:
 
 
 def downgrade(connection: Connection, revision: str, name: str) -> None:
-    """Take the tables back to an older form.
+    """Take the ledger back to an older schema.
 
     Raises:
-        LedgerError: there is no such form, it is a newer one than the ledger's, or what is there has no place in it.
+        LedgerError: there is no such schema, it is a newer one than the ledger's, or it cannot hold what is there.
     """
-    known, found = known_schemas(), schema_of(connection)
-    older = known[: known.index(found) + 1] if found in known else []
+    known, current = known_schemas(), schema_of(connection)
+    older = known[: known.index(current) + 1] if current in known else []
     if revision not in older:
-        raise LedgerError(f"{name}: schema {found} cannot be taken back to {revision[:32]!r}; expected one of {', '.join(older)}")
+        raise LedgerError(f"{name}: schema {current} cannot be taken back to {revision[:32]!r}; expected one of {', '.join(older)}")
     from alembic import command
 
     command.downgrade(_config(connection), revision)
 
 
-def _newer(connection: Connection, found: str, name: str) -> str:
-    """What an older program says; from the second form on a ledger knows who made it."""
+def _newer(connection: Connection, schema: str, name: str) -> str:
+    """The refusal of a newer schema; from the second one on a ledger records which program made it."""
     maker = "a newer dpicl"
     if inspect(connection).has_table("programs"):
-        said = connection.execute(select(programs.c.program).where(programs.c.schema == found)).scalar()
-        maker = f"dpicl {said}" if said else maker
+        version = connection.execute(select(programs.c.program).where(programs.c.schema == schema)).scalar()
+        maker = f"dpicl {version}" if version else maker
     return (
-        f"{name}: its schema {found} was made by {maker}, and this is dpicl {dpicl.__version__}, which knows up to {SCHEMA}; "
+        f"{name}: its schema {schema} was made by {maker}, and this is dpicl {dpicl.__version__}, which knows up to {SCHEMA}; "
         f"install {maker}, or let it take the ledger back with `dpicl ledger downgrade {SCHEMA}`"
     )
 

@@ -1,7 +1,7 @@
 """Seals: a tree of digests over all entries, whose root every record of the chain commits to.
 
-Whoever is about to trust a release's row (that it is charged, not published, not begun, or not there at all) compares
-it with the root, in a time that does not grow with the entries: a row put back as it was earlier is found as well.
+Before a release's row is trusted (that it is charged, not published, not begun, or not there at all) it is compared
+with the root, in a time that does not grow with the entries: a row put back as it was earlier is noticed as well.
 
     leaf   digest of the rows whose release ids begin with the same three digits
     node   digest of up to sixteen nodes below it
@@ -57,7 +57,12 @@ def seal_all(connection: Connection) -> None:
 
 def expected(connection: Connection) -> dict[str, str]:
     """All digests by prefix, from the rows that are there."""
-    nodes = {leaf: _leaf(rows) for leaf, rows in _rows_by_leaf(connection).items()}
+    by_leaf: dict[str, list[Any]] = defaultdict(list)
+    for row in connection.execute(select(entries).execution_options(yield_per=1000)):
+        by_leaf[row.release_id[:_DEPTH]].append(dict(row._mapping))
+    for release_id in connection.execute(select(drawings.c.release_id)).scalars():
+        by_leaf[release_id[:_DEPTH]].append(release_id)
+    nodes = {leaf: _leaf(rows) for leaf, rows in by_leaf.items()}
     for depth in range(_DEPTH - 1, -1, -1):
         children: dict[str, dict[str, str]] = defaultdict(dict)
         for prefix, digest in nodes.items():
@@ -80,13 +85,11 @@ def _write(connection: Connection, nodes: Mapping[str, str]) -> None:
 def _path(connection: Connection, leaf: str, digest: str) -> dict[str, str]:
     """The digests from a leaf up to the root, if the leaf's is this one."""
     beside = [leaf[:depth] + digit for depth in range(_DEPTH) for digit in _DIGITS]
-    found = {row.prefix: row.digest for row in connection.execute(select(seals).where(seals.c.prefix.in_(beside)))}
+    siblings = {row.prefix: row.digest for row in connection.execute(select(seals).where(seals.c.prefix.in_(beside)))}
     nodes = {leaf: digest}
     for depth in range(_DEPTH - 1, -1, -1):
-        below = {prefix: known for prefix, known in found.items() if len(prefix) == depth + 1} | {
-            leaf[: depth + 1]: nodes[leaf[: depth + 1]]
-        }
-        nodes[leaf[:depth]] = _node(below)
+        below = {prefix: known for prefix, known in siblings.items() if len(prefix) == depth + 1}
+        nodes[leaf[:depth]] = _node(below | {leaf[: depth + 1]: nodes[leaf[: depth + 1]]})
     return nodes
 
 
@@ -97,15 +100,6 @@ def _rows_below(connection: Connection, leaf: str) -> list[Any]:
     charged = connection.execute(select(entries).where(below(entries.c.release_id)))
     begun = connection.execute(select(drawings.c.release_id).where(below(drawings.c.release_id)))
     return [*(dict(row._mapping) for row in charged), *begun.scalars()]
-
-
-def _rows_by_leaf(connection: Connection) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = defaultdict(list)
-    for row in connection.execute(select(entries).execution_options(yield_per=1000)):
-        found[row.release_id[:_DEPTH]].append(dict(row._mapping))
-    for release_id in connection.execute(select(drawings.c.release_id)).scalars():
-        found[release_id[:_DEPTH]].append(release_id)
-    return found
 
 
 def _leaf(rows: Iterable[Any]) -> str:

@@ -1,4 +1,4 @@
-"""A ledger of before: its accounts become accounts of data assets, once, when this program first opens it.
+"""An older ledger: its accounts become accounts of data assets, once, when this program first opens it.
 
 Accounts were called after contracts, and local releases had accounts of their own (`NAME-clients`). Those that
 are of the same rows are joined: a pair of names, and all that have released under one version of the same rows.
@@ -10,27 +10,25 @@ Guarantee   never a larger budget than before. The joined account has the smalle
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
 from sqlalchemy import Connection, select
 
 from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.accounting.ledger import chain, seals
+from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.budget import as_paid
-from dpicl.accounting.ledger.change import Change
+from dpicl.accounting.ledger.chain import Change
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, entries
 from dpicl.accounting.ledger.rows import account_row, account_value, now
 from dpicl.accounting.ledger.state import JOINED, State, write_state
 from dpicl.accounting.ledger.values import Account
+from dpicl.accounting.ledger.verify import verify
 from dpicl.errors import PrivacyError
 
 CLIENTS = "-clients"
 """What accounts of local releases were called after the contract's name; a benchmark's are so still."""
-Priced = tuple[str, Guarantee]
-"""An account's name, and what a release cost it."""
 
 
 def settle(change: Change) -> None:
@@ -42,7 +40,7 @@ def settle(change: Change) -> None:
     last = change.lock_chain()
     if not change.end.sequence or "state" in last:
         return
-    chain.verify(change.connection, change.key, change.end)
+    verify(change.connection, change.key, change.end)
     state = settled_state(change.connection)
     write_state(change.connection, state)
     seals.seal_all(change.connection)
@@ -51,16 +49,17 @@ def settle(change: Change) -> None:
 
 def settled_state(connection: Connection) -> State:
     """What the accounts are from now on."""
-    known = {row.name: account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.opened_utc))}
-    opened = {row.name: row.opened_utc for row in connection.execute(select(accounts))}
+    stored = connection.execute(select(accounts).order_by(accounts.c.opened_utc)).all()
+    known, opened = {row.name: account_value(row) for row in stored}, {row.name: row.opened_utc for row in stored}
     capped = [name for name, account in known.items() if not account.benchmark]
     state: State = {"accounts": [], "assets": [], "totals": []}
     for group in _groups(connection, capped):
-        priced = list(_priced(connection, group))
-        account, spent = _joined([known[name] for name in group], priced)
+        charged = select(entries.c.guarantee).where(entries.c.account.in_(group)).order_by(entries.c.number)
+        costs = [guarantee_from_json(json.loads(written)) for written in connection.execute(charged).scalars()]
+        account, spent = _joined([known[name] for name in group], costs)
         known[account.name] = account
         state["assets"] += [{"address": JOINED + name, "account": account.name} for name in group if name != account.name]
-        if priced:
+        if costs:
             state["totals"].append({"account": account.name, "spent": canonical(spent.as_json())})
     for name, account in known.items():
         state["accounts"].append({**account_row(account), **({"opened_utc": opened[name]} if name in opened else {})})
@@ -81,18 +80,12 @@ def _groups(connection: Connection, names: list[str]) -> list[list[str]]:
     return [sorted(group, key=names.index) for group in groups]
 
 
-def _priced(connection: Connection, group: Iterable[str]) -> Iterable[Priced]:
-    asked = select(entries.c.account, entries.c.guarantee).where(entries.c.account.in_(list(group))).order_by(entries.c.number)
-    for name, written in connection.execute(asked):
-        yield name, guarantee_from_json(json.loads(written))
-
-
-def _joined(members: list[Account], priced: list[Priced]) -> tuple[Account, Spent]:
+def _joined(members: list[Account], costs: list[Guarantee]) -> tuple[Account, Spent]:
     """One account for all, and what they have spent together."""
     central = [account for account in members if not account.name.endswith(CLIENTS)]
     first = (central or members)[0]
     deltas = [account.delta_cap for account in members if account.delta_cap]
-    neighbours = Neighbours.REPLACE_ONE if any(cost.neighbours is Neighbours.REPLACE_ONE for _, cost in priced) else first.neighbours
+    neighbours = Neighbours.REPLACE_ONE if any(cost.neighbours is Neighbours.REPLACE_ONE for cost in costs) else first.neighbours
     account = Account(
         first.name.removesuffix(CLIENTS),
         first.unit,
@@ -104,7 +97,7 @@ def _joined(members: list[Account], priced: list[Priced]) -> tuple[Account, Spen
     try:
         if len({member.unit for member in central}) > 1:
             raise PrivacyError("accounts of the same rows protect different units")
-        for _, cost in priced:
+        for cost in costs:
             spent = spent.plus(as_paid(cost, account))
     except PrivacyError:
         return Account(account.name, account.unit, neighbours, 0.0, account.delta_cap), spent

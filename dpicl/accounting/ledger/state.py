@@ -1,7 +1,7 @@
 """The state that every record of the chain commits to: accounts, whose rows they pay for, what they have spent, and the seals' root.
 
-Few rows, however many releases there are. A record holds their digest, so that whoever may spend has
-checked them against the end of the chain in the same transaction, and needs no older record for it.
+Few rows, however many releases there are. A record holds their digest, so that a transaction that spends
+checks them against the end of the chain, and needs no older record for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpicl.accounting.ledger.models import accounts, assets, seals, totals
 State = dict[str, list[dict[str, Any]]]
 _TABLES: Mapping[str, Table] = {"accounts": accounts, "assets": assets, "totals": totals}
 JOINED = "account:"
-"""Before the name of an account of before that another one has taken in: an address like any other."""
+"""Before the name of an older account that was merged into another one: an address like any other."""
 _NESTED = ("file:", "s3://")
 """Addresses of places that may lie in each other."""
 
@@ -57,27 +57,22 @@ def digest_of(state: State) -> str:
     return hashlib.sha256(canonical(ordered).encode()).hexdigest()
 
 
-def is_empty(state: State) -> bool:
-    """Whether there is no account."""
-    return not any(state.values())
-
-
 def payer_of(connection: Connection, name: str) -> str:
-    """The account that pays under this name: itself, or the one that has taken it in."""
-    found = connection.execute(select(assets.c.account).where(assets.c.address == JOINED + name)).scalar()
-    return name if found is None else str(found)
+    """The account that pays under this name: itself, or the one that it was merged into."""
+    payer = connection.execute(select(assets.c.account).where(assets.c.address == JOINED + name)).scalar()
+    return name if payer is None else str(payer)
 
 
 def members_of(connection: Connection, name: str) -> list[str]:
-    """The account, and those that it has taken in."""
-    asked = select(assets.c.address).where(assets.c.account == name, assets.c.address.startswith(JOINED, autoescape=True))
-    return [name, *(address.removeprefix(JOINED) for address in connection.execute(asked).scalars())]
+    """The account, and those merged into it."""
+    joined = select(assets.c.address).where(assets.c.account == name, assets.c.address.startswith(JOINED, autoescape=True))
+    return [name, *(address.removeprefix(JOINED) for address in connection.execute(joined).scalars())]
 
 
 def payers_at(connection: Connection, addresses: Iterable[str]) -> set[str]:
     """The accounts that pay for the rows at these addresses, or for places that lie in one of them or that one of them lies in."""
     known = [(row["address"], row["account"]) for row in _rows(connection, assets)]
-    return {account for asked in addresses for address, account in known if _overlap(asked, address)}
+    return {account for mine in addresses for address, account in known if _overlap(mine, address)}
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -5,8 +5,8 @@ Unit        one per account; an entry for another is refused.
 Neighbours  one relation per account; an entry for another is refused.
 Guarantee   a reservation is durable before it is answered, and all of an account's entries,
             composed by the accountant, stay within its cap: for any number of processes,
-            after any crash, and however often a release is asked for again.
-Not covered whoever holds the key, or replaces anchor and database together.
+            after any crash, and however often a release is submitted again.
+Not covered an attacker who holds the key, or replaces anchor and database together.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
 from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seals, state
-from dpicl.accounting.ledger.anchor import Anchor, check_seen
-from dpicl.accounting.ledger.change import Change, changing
+from dpicl.accounting.ledger.anchor import Anchor
+from dpicl.accounting.ledger.chain import Change, changing
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import drawings, entries
 from dpicl.accounting.ledger.reading import Readings
 from dpicl.accounting.ledger.schema import downgrade
 from dpicl.accounting.ledger.settle import settle
 from dpicl.accounting.ledger.values import Account, Release, Reservation, check_caps
+from dpicl.accounting.ledger.verify import verify
 from dpicl.errors import LedgerError, LedgerRefusedError, ParameterError, PrivacyError
 
 
@@ -46,7 +47,7 @@ class Ledger(Readings):
         seen = self._anchor.read()
         with self._database.reading() as connection:
             end = chain.read_head(connection)
-            check_seen(seen, end, lambda sequence: chain.hash_at(connection, sequence))
+            chain.check_seen(connection, seen, end)
             last = chain.check_end(connection, key, end)
             settled = not end.sequence or "state" in last
         self._anchor.advance(end)
@@ -65,20 +66,20 @@ class Ledger(Readings):
             ledger.close()
 
     @classmethod
-    def adopt(cls, url: str | URL, key: bytes, anchor_file: Path, found: adopting.Found) -> adopting.Rebuilt:
-        """Make a lost ledger anew from what is found of it.
+    def adopt(cls, url: str | URL, key: bytes, anchor_file: Path, remains: adopting.Remains) -> adopting.Rebuilt:
+        """Make a lost ledger anew from what remains of it.
 
         Raises:
             LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
         """
-        made = adopting.rebuilt(key, found)
+        made = adopting.rebuilt(key, remains)
         database, anchor = Database(url), Anchor(anchor_file)
         try:
             with database.writing() as connection:
                 end = chain.read_head(connection, lock=True)
                 if end.sequence:
                     raise LedgerRefusedError(f"{database.name}: this ledger holds {end.sequence} records; only an empty one is made anew")
-                adopting.write(connection, key, made, max(made.last, found.seen, anchor.read().sequence) + 1)
+                adopting.write(connection, key, made, max(made.last, remains.seen, anchor.read().sequence) + 1)
                 end = chain.read_head(connection)
             anchor.advance(end)
         finally:
@@ -89,13 +90,13 @@ class Ledger(Readings):
         """Let go of the database."""
         self._database.close()
 
-    def ensure_account(self, asked: Account, addresses: Sequence[str] = (), *, named: bool = False) -> Account:
+    def ensure_account(self, declared: Account, addresses: Sequence[str] = (), *, named: bool = False) -> Account:
         """The account that pays for the rows at these addresses; opened, and bound to them, where none is.
 
         Caps are the ledger's: a contract's lower one lowers them, and a higher one counts only where nothing was charged yet.
 
         Args:
-            asked: what a contract says of the account.
+            declared: what a contract says of the account.
             addresses: canonical public addresses of its rows; of a benchmark they are only looked up.
             named: whether the contract names the account, in place of taking the one that is there.
 
@@ -103,12 +104,12 @@ class Ledger(Readings):
             PrivacyError: the rows belong to another account, or the account protects something else.
         """
         with self._changing() as change:
-            stored, missing = opening.find(change.connection, asked, addresses, named=named)
-            if stored is not None and not missing and opening.agrees(change.connection, self._key, stored, asked):
+            stored, missing = opening.find(change.connection, declared, addresses, named=named)
+            if stored is not None and not missing and opening.agrees(change.connection, self._key, stored, declared):
                 return stored
             change.lock()
-            stored, missing = opening.find(change.connection, asked, addresses, named=named)  # somebody may have been faster
-            account = opening.opened(change, asked) if stored is None else opening.agreed(change, stored, asked)
+            stored, missing = opening.find(change.connection, declared, addresses, named=named)  # another process may have been faster
+            account = opening.opened(change, declared) if stored is None else opening.agreed(change, stored, declared)
             if missing:
                 opening.bind(change, account.name, missing)
             return account
@@ -218,20 +219,20 @@ class Ledger(Readings):
         return artefact_sha256
 
     def take_back(self, revision: str) -> None:
-        """Give the tables an older form, for an older program; this one makes them new when it opens them again.
+        """Take the ledger back to an older schema, for an older program; this one migrates it when it opens it again.
 
         Entries, chain and what is spent stay, and are checked before and after.
 
         Raises:
-            LedgerError: there is no such form, it cannot hold what is there, or the ledger was edited; nothing is changed.
+            LedgerError: there is no such schema, it cannot hold what is there, or the ledger was edited; nothing is changed.
         """
         with self._database.migrating() as connection:
             end = chain.read_head(connection, lock=True)
-            check_seen(self._anchor.read(), end, lambda sequence: chain.hash_at(connection, sequence))
-            chain.verify(connection, self._key, end)
+            chain.check_seen(connection, self._anchor.read(), end)
+            verify(connection, self._key, end)
             downgrade(connection, revision, self._database.name)
             if end.sequence:
-                chain.verify(connection, self._key, chain.read_head(connection))
+                verify(connection, self._key, chain.read_head(connection))
 
     def _changing(self) -> AbstractContextManager[Change]:
         return changing(self._database, self._key, self._anchor)

@@ -54,7 +54,7 @@ def check_caps(epsilon_cap: float | None, delta_cap: float) -> None:
 class Release:
     """One output to be: its name, who pays, what it is drawn by, and its guarantee.
 
-    `parameters` are public and plain JSON. `content_version` is of releases of before, whose names held it.
+    `parameters` are public and plain JSON. `content_version` is of older releases, whose names held it.
     """
 
     release_id: str
@@ -76,7 +76,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Entry:
-    """A release in the ledger: what it bought, and when."""
+    """A release in the ledger: what it was charged, and when."""
 
     release: Release
     reserved_utc: str

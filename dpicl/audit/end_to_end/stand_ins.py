@@ -20,9 +20,10 @@ from dpicl.contract import Contract
 from dpicl.engine.journal import FileJournal
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.stages.consult import KeptVotes
-from dpicl.methods import dp_icl, mst_tabicl
+from dpicl.methods import dp_icl
+from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import Stream, system_stream
-from dpicl.tabular.central.levels import row_encoding
+from dpicl.tabular.central.bins import row_encoding
 from dpicl.tabular.reading import survey
 from dpicl.types import ReleasedRows
 
@@ -83,10 +84,10 @@ def standing_clock() -> Iterator[None]:
 def nothing_slow() -> Iterator[None]:
     """Rows of a graphical model without fitting it."""
 
-    def rows(counted: Mapping[Any, Any], contract: Contract, *_: Any) -> dict[Any, ReleasedRows]:
+    def rows(_method: MstTabicl, counted: Mapping[Any, Any], contract: Contract, *_: Any) -> dict[Any, ReleasedRows]:
         return {cell: ReleasedRows(np.zeros((8, len(row_encoding(contract).sizes)), dtype=np.uint8)) for cell in counted}
 
-    with patch.object(mst_tabicl, "model_rows", rows):
+    with patch.object(MstTabicl, "derive", rows):
         yield
 
 

@@ -89,7 +89,7 @@ class Declaration:
 
     def _texts(self) -> dict[str, Any]:
         files = {part: {"file": f"{NAME}/{part}.jsonl"} for part in ("train", "queries")}
-        labels = {name: {"text": name.capitalize(), "rows": 2} for name in CATEGORIES["city"]}
+        labels = {name: {"text": name.capitalize(), "min_rows": 2} for name in CATEGORIES["city"]}
         return {
             "version": 1,
             "kind": "text",

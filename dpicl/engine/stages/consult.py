@@ -27,8 +27,8 @@ from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import dp_icl
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import Job
-from dpicl.methods.ensemble_answers import Public, write_candidates
-from dpicl.methods.ensemble_plan import plans
+from dpicl.methods.ensemble.answers import Public, write_candidates
+from dpicl.methods.ensemble.plan import plans
 from dpicl.pipeline import Cell
 from dpicl.snapshots import SnapshotPlace
 

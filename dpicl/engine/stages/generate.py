@@ -16,7 +16,7 @@ from dpicl.engine.stage import stage, timed
 from dpicl.engine.stages.charge import begin_drawing, still_missing, teller
 from dpicl.methods import few_shot_generation
 from dpicl.methods.common import draws_for
-from dpicl.methods.few_shot_voting import Job
+from dpicl.methods.few_shot.voting import Job
 
 
 def _generate(run: str, unit_keys: Sequence[str]) -> str:

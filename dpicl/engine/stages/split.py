@@ -15,7 +15,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.split_key import split_key
 from dpicl.engine.stage import stage, timed
 from dpicl.tabular.reading.batches import held_out
-from dpicl.tabular.reading.public_queries import load_queries
+from dpicl.tabular.reading.queries import load_queries
 from dpicl.tabular.reading.read import rows_digest
 from dpicl.tabular.reading.split import split_table
 from dpicl.text.read import texts_digest

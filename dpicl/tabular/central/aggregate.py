@@ -52,22 +52,21 @@ class AggregateOptions:
 
 def guarantee(groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions) -> Guarantee:
     """What `aggregate` costs before amplification, known before any row is read."""
-    total = noisy_count.exact_epsilon(epsilon)
-    return compose_parallel([_group_guarantee(group, contract, _share(group, contract, total, options), options) for group in groups])
-
-
-def _group_guarantee(group: Group, contract: Contract, share: Fraction | None, options: AggregateOptions) -> Guarantee:
-    histograms = [name for name in _paid(group, contract) if isinstance(contract.columns[name], CategoryColumn)]
-    means = [name for name in _paid(group, contract) if name not in histograms]
-    shared = options.allocation == "shared-count"
+    total, shared = noisy_count.exact_epsilon(epsilon), options.allocation == "shared-count"
     of_mean = noisy_mean.sum_guarantee if shared else noisy_mean.guarantee
-    counts = (group.label is None) + (shared and bool(means))
-    costs = [
-        *[noisy_count.guarantee(share)] * len(histograms),
-        *[of_mean(_grid(name, group, contract, options), share) for name in means],
-        *[noisy_count.guarantee(share)] * counts,  # in this order they were always written down, and a release's price stands
-    ]
-    return compose_sequential(costs) if costs else Guarantee(0.0, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", Event("public-key"))
+    guarantees = []
+    for group in groups:
+        paid, share = _paid(group, contract), _share(group, contract, total, options)
+        means = [name for name in paid if not isinstance(contract.columns[name], CategoryColumn)]
+        costs = [
+            *[noisy_count.guarantee(share)] * (len(paid) - len(means)),
+            *[of_mean(_grid(name, group, contract, options), share) for name in means],
+            # in this order they were always written down, and a release's price stands
+            *[noisy_count.guarantee(share)] * ((group.label is None) + (shared and bool(means))),
+        ]
+        nothing = Guarantee(0.0, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", Event("public-key"))
+        guarantees.append(compose_sequential(costs) if costs else nothing)
+    return compose_parallel(guarantees)
 
 
 def aggregate(
@@ -114,13 +113,24 @@ def noised(
     """Equations (1) to (3) on exact sums of whole groups: the only draw of noise."""
     total = noisy_count.exact_epsilon(epsilon)
     parts = [_Part(group, _share(group, contract, total, options)) for group in groups]
-    if options.allocation == "shared-count":
-        sums = replace(sums, rows=_noisy_rows(sums, parts, contract, stream))
+    if options.allocation == "shared-count":  # of every group that has a number to average
+        averages_numbers = [
+            True if any(not isinstance(contract.columns[name], CategoryColumn) for name in _paid(group, contract)) else None
+            for group in groups
+        ]
+        rows = np.zeros(len(parts), dtype=np.int64)
+        for (_, share), places in _alike(averages_numbers, parts).items():
+            rows[places] = noisy_count.noisy_counts([int(sums.rows[i]) for i in places], epsilon=share, stream=stream)
+        sums = replace(sums, rows=rows)
     columns = {name: _column(sums, name, parts, contract, options, stream) for name in contract.features}
-    labels = _labels(sums, parts, stream)
-    averages = [{name: column[i] for name, column in columns.items()} for i in range(len(parts))]
+    labels = _modes(sums.labels, [(0, 1) if group.label is None else None for group in groups], parts, stream)
     return ReleasedGroups(
-        tuple(ReleasedGroup(part.group.key, values, label) for part, values, label in zip(parts, averages, labels, strict=True))
+        tuple(
+            ReleasedGroup(
+                group.key, {name: column[i] for name, column in columns.items()}, labels[i] if group.label is None else group.label
+            )
+            for i, group in enumerate(groups)
+        )
     )
 
 
@@ -130,15 +140,6 @@ class _Part:
 
     group: Group
     share: Fraction | None
-
-
-def _noisy_rows(sums: GroupSums, parts: Sequence[_Part], contract: Contract, stream: Stream) -> np.ndarray:
-    """The count of equation (4), of every group that has a number to average; 0 for others: shape (groups,)."""
-    asked = [any(not isinstance(contract.columns[name], CategoryColumn) for name in _paid(part.group, contract)) for part in parts]
-    found = np.zeros(len(parts), dtype=np.int64)
-    for (_, share), places in _alike([True if one else None for one in asked], parts).items():
-        found[places] = noisy_count.noisy_counts([int(sums.rows[i]) for i in places], epsilon=share, stream=stream)
-    return found
 
 
 _Codes = tuple[int, ...]
@@ -152,7 +153,12 @@ def _column(
     known, declared = [_known(name, part.group, contract) for part in parts], contract.columns[name]
     if not isinstance(declared, CategoryColumn):
         grids = [_open_grid(name, part.group, contract, options) for part in parts]
-        means = _means(sums, name, grids, parts, stream, shared=options.allocation == "shared-count")
+        # over rows that are noisy already where the count is shared
+        averages = noisy_mean.means_over if options.allocation == "shared-count" else noisy_mean.noised_means
+        means: dict[int, float] = {}
+        for (grid, share), places in _alike(grids, parts).items():
+            totals, counts = [sums.total(name, i) for i in places], [int(sums.rows[i]) for i in places]
+            means |= zip(places, averages(totals, counts, grid, epsilon=share, stream=stream), strict=True)
         return [means[i] if value is None else value for i, value in enumerate(known)]
     categories = declared.categories
     open_codes = [
@@ -163,31 +169,14 @@ def _column(
     return [categories[modes[i]] if value is None else value for i, value in enumerate(known)]
 
 
-def _labels(sums: GroupSums, parts: Sequence[_Part], stream: Stream) -> list[int]:
-    modes = _modes(sums.labels, [(0, 1) if part.group.label is None else None for part in parts], parts, stream)
-    return [modes[i] if part.group.label is None else part.group.label for i, part in enumerate(parts)]
-
-
-def _means(
-    sums: GroupSums, name: str, grids: Sequence[Grid | None], parts: Sequence[_Part], stream: Stream, *, shared: bool
-) -> dict[int, float]:
-    """The noisy mean of every part that has a grid; over rows that are noisy already where the count is shared."""
-    averages = noisy_mean.means_over if shared else noisy_mean.noised_means
-    averaged: dict[int, float] = {}
-    for (grid, share), places in _alike(grids, parts).items():
-        totals, counts = [sums.total(name, i) for i in places], [int(sums.rows[i]) for i in places]
-        averaged |= zip(places, averages(totals, counts, grid, epsilon=share, stream=stream), strict=True)
-    return averaged
-
-
 def _modes(counts: np.ndarray, ways: Sequence[_Codes | None], parts: Sequence[_Part], stream: Stream) -> dict[int, int]:
     """The noisy mode of every part that has open categories."""
-    elected: dict[int, int] = {}
+    chosen: dict[int, int] = {}
     for (codes, share), places in _alike(ways, parts).items():
         histograms = [counts[i, list(codes)].tolist() for i in places]
         modes = noisy_count.noisy_modes(histograms, epsilon=share, stream=stream)
-        elected |= zip(places, (codes[mode] for mode in modes), strict=True)
-    return elected
+        chosen |= zip(places, (codes[mode] for mode in modes), strict=True)
+    return chosen
 
 
 def _alike(ways: Sequence[Way | None], parts: Sequence[_Part]) -> dict[tuple[Way, Fraction | None], list[int]]:

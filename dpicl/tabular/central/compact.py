@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from contextlib import suppress
+
 import pyarrow as pa
 
-from dpicl.contract.models import CategoryColumn, Column, Contract, IntegerColumn
+from dpicl.contract.models import CategoryColumn, Contract, IntegerColumn
 
-_SHORT = (pa.int8(), pa.int16(), pa.int32())
+_SHORT = tuple((kind, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits, kind in ((8, pa.int8()), (16, pa.int16()), (32, pa.int32())))
 
 
 def compact(table: pa.Table, contract: Contract) -> pa.Table:
@@ -18,21 +19,15 @@ def compact(table: pa.Table, contract: Contract) -> pa.Table:
     Args:
         table: typed as `parse.typed_table` returns it, shape (rows, columns).
     """
-    shorter = {name: _shorter(table.column(name), column) for name, column in contract.columns.items()}
-    return pa.table({name: shorter.get(name, table.column(name)) for name in table.column_names})
-
-
-def _shorter(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    if isinstance(column, CategoryColumn):
-        return values.cast(pa.dictionary(pa.int8(), pa.string())) if len(column.categories) <= 128 else values
-    if not isinstance(column, IntegerColumn):
-        return values
-    try:
-        return values.cast(_type_of(*column.bounds))
-    except pa.ArrowInvalid:  # numbers beyond their bounds are clipped by the mechanisms, not here
-        return values
-
-
-def _type_of(low: int, high: int) -> pa.DataType:
-    kinds = (kind for kind in _SHORT if np.iinfo(kind.to_pandas_dtype()).min <= low and high <= np.iinfo(kind.to_pandas_dtype()).max)
-    return next(kinds, pa.int64())
+    columns = {}
+    for name in table.column_names:
+        values, column = table.column(name), contract.columns.get(name)
+        if isinstance(column, CategoryColumn) and len(column.categories) <= 128:
+            values = values.cast(pa.dictionary(pa.int8(), pa.string()))
+        elif isinstance(column, IntegerColumn):
+            low, high = column.bounds
+            fitting = (kind for kind, least, most in _SHORT if least <= low and high <= most)
+            with suppress(pa.ArrowInvalid):  # numbers beyond their bounds are clipped by the mechanisms, not here
+                values = values.cast(next(fitting, pa.int64()))
+        columns[name] = values
+    return pa.table(columns)

@@ -50,7 +50,7 @@ def graphical_model(sizes: Sequence[int], marginals: Sequence[NoisyMarginal]) ->
     counts = _Counts.of(len(sizes) - 1, added(marginals))
     alone, pairs = counts.tables(_fit(counts))
     shares = {column: (pairs[column] if column in pairs else alone[column][:, np.newaxis]).transpose(1, 2, 0) for column in counts.parents}
-    return Tree(len(sizes) - 1, tuple(counts.parents), counts.parents, shares)
+    return Tree(len(sizes) - 1, counts.parents, shares)
 
 
 @dataclass(frozen=True)

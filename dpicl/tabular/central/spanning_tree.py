@@ -3,7 +3,7 @@
 Trust       Central: the curator reads every row; only noisy counts and the chosen pairs leave.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every count.
-Guarantee   epsilon-DP, delta = 0: all steps in sequence. What a step asks depends on earlier
+Guarantee   epsilon-DP, delta = 0: all steps in sequence. What a step counts depends on earlier
             answers, its epsilon on what is left, and they add up to epsilon whatever is chosen
             (a filter of pure guarantees, [RRUV16]).
 Paper       [MMS21] McKenna, Miklau and Sheldon, MST (arXiv 2108.04978), with the label in every count;
@@ -70,6 +70,12 @@ class Shares:
             return Shares(total, None, None)
         return Shares(total * FIRST / columns, total * CHOICE / (columns - 1), total * SECOND / (columns - 1))
 
+    def rest(self, left: int, columns: int) -> Fraction | None:
+        """For each column, once a choice has said that of `left` pairs none is worth counting."""
+        if self.choice is None or self.second is None:
+            return None
+        return (left * self.second + (left - 1) * self.choice) / columns
+
 
 def guarantee(epsilon: float | Fraction) -> Guarantee:
     """What `measure` costs, whatever it chooses: one event, since which steps there are depends on the rows."""
@@ -80,7 +86,7 @@ def guarantee(epsilon: float | Fraction) -> Guarantee:
 
 @dataclass(frozen=True)
 class ExactCounts:
-    """Private: int64 counts over every column with the label, and every two with it; those of two parts of the rows add up."""
+    """Private: int64 counts over every column with the label, and every two with it; those of two batches of the rows add up."""
 
     sizes: tuple[int, ...]
     tables: Mapping[tuple[int, ...], np.ndarray]
@@ -89,8 +95,14 @@ class ExactCounts:
     def of(truth: PrivateCodes, sizes: Sequence[int]) -> ExactCounts:
         """Of rows with codes of shape (rows, columns), the label last."""
         label = len(sizes) - 1
-        columns = [(column, label) for column in range(label)] + [(*pair, label) for pair in combinations(range(label), 2)]
-        return ExactCounts(tuple(sizes), {some: _counts(truth.codes, some, sizes) for some in columns})
+        columns: list[tuple[int, ...]] = [(column, label) for column in range(label)]
+        columns += [(*pair, label) for pair in combinations(range(label), 2)]
+        tables = {}
+        for some in columns:
+            shape = tuple(sizes[column] for column in some)
+            cells = np.ravel_multi_index(tuple(truth.codes[:, column].astype(np.int64) for column in some), shape)
+            tables[some] = np.bincount(cells, minlength=prod(shape)).reshape(shape)
+        return ExactCounts(tuple(sizes), tables)
 
     def __add__(self, other: ExactCounts) -> ExactCounts:
         return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
@@ -119,12 +131,6 @@ def check_counts(sizes: Sequence[int], where: str) -> None:
         raise ParameterError("columns", len(sizes), f"such with at most {_MOST_COUNTS:,} counts of pairs of columns; {where} has {cells:,}")
 
 
-def _counts(codes: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
-    shape = tuple(sizes[column] for column in columns)
-    cells = np.ravel_multi_index(tuple(codes[:, column].astype(np.int64) for column in columns), shape)
-    return np.bincount(cells, minlength=prod(shape)).reshape(shape)
-
-
 def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) -> list[NoisyMarginal]:
     """Equations (1) to (4): noisy counts of every column with the label, then those of the chosen pairs."""
     return measure_with(exact, Shares.of(epsilon, len(exact.sizes) - 1), stream)
@@ -132,62 +138,46 @@ def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) ->
 
 def measure_with(exact: ExactCounts, shares: Shares, stream: Stream) -> list[NoisyMarginal]:
     """`measure`, with what each step may spend."""
-    table = _Table(exact, stream)
-    found = table.star(shares.first)
-    scores = table.scores(found, shares.second)
-    trees, left = list(range(table.features)), table.features - 1
+    features = len(exact.sizes) - 1
+    marginals = _star(exact, shares.first, stream)
+    scores = pair_scores(exact, marginals, shares.second)
+    trees, left = list(range(features)), features - 1
     while left:
         joining = [pair for pair in scores if trees[pair[0]] != trees[pair[1]]]
-        votes = [0, *(scores[pair] for pair in joining)]
-        best = noisy_max.exponential_max(votes, epsilon=shares.choice, spread=_SPREAD, stream=stream)
+        candidates = [0, *(scores[pair] for pair in joining)]
+        best = noisy_max.exponential_max(candidates, epsilon=shares.choice, spread=_SPREAD, stream=stream)
         if best == 0:
-            return found + table.star(_rest(shares, left, table.features))
+            return marginals + _star(exact, shares.rest(left, features), stream)
         one, other = joining[best - 1]
-        found.append(table.counted((one, other), shares.second))
+        marginals.append(_noisy_marginal(exact, (one, other), shares.second, stream))
         trees = [trees[one] if tree == trees[other] else tree for tree in trees]
         left -= 1
-    return found
+    return marginals
 
 
-def _rest(shares: Shares, left: int, columns: int) -> Fraction | None:
-    """For each column, once a choice has said that of `left` pairs none is worth counting."""
-    if shares.choice is None or shares.second is None:
-        return None
-    return (left * shares.second + (left - 1) * shares.choice) / columns
+def _star(exact: ExactCounts, epsilon: Fraction | None, stream: Stream) -> list[NoisyMarginal]:
+    """Equation (1) for all columns."""
+    return [_noisy_marginal(exact, (column,), epsilon, stream) for column in range(len(exact.sizes) - 1)]
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Private counts, and their noise."""
+def _noisy_marginal(exact: ExactCounts, features: tuple[int, ...], epsilon: Fraction | None, stream: Stream) -> NoisyMarginal:
+    """Equations (1) and (4): counts over some columns and the label."""
+    columns = (*features, len(exact.sizes) - 1)
+    table = exact.tables[columns]
+    noisy = noisy_count.noisy_counts(table.ravel().tolist(), epsilon=epsilon, stream=stream)
+    return NoisyMarginal(columns, np.array(noisy).reshape(table.shape), _scale(epsilon))
 
-    exact: ExactCounts
-    stream: Stream
 
-    @property
-    def features(self) -> int:
-        return len(self.exact.sizes) - 1
-
-    def counted(self, features: Iterable[int], epsilon: Fraction | None) -> NoisyMarginal:
-        """Equations (1) and (4): counts over some columns and the label."""
-        columns = (*features, self.features)
-        exact = self.exact.tables[columns]
-        noisy = noisy_count.noisy_counts(exact.ravel().tolist(), epsilon=epsilon, stream=self.stream)
-        return NoisyMarginal(columns, np.array(noisy).reshape(exact.shape), _scale(epsilon))
-
-    def star(self, epsilon: Fraction | None) -> list[NoisyMarginal]:
-        """Equation (1) for all columns."""
-        return [self.counted([column], epsilon) for column in range(self.features)]
-
-    def scores(self, star: Sequence[NoisyMarginal], epsilon: Fraction | None) -> Mapping[Pair, int]:
-        """Equation (2): whole numbers, each of which one row moves by at most 1."""
-        of_label = np.maximum(np.mean([one.counts.sum(axis=0) for one in star], axis=0), 1)
-        given = [np.maximum(one.counts, 0.5) / np.maximum(one.counts, 0.5).sum(axis=0) for one in star]
-        found = {}
-        for i, j in combinations(range(self.features), 2):
-            independent = np.rint(given[i][:, np.newaxis] * given[j] * of_label).astype(np.int64)
-            worth = np.abs(self.exact.tables[i, j, self.features] - independent).sum()
-            found[i, j] = int(worth) - round(independent.size * _scale(epsilon))
-        return found
+def pair_scores(exact: ExactCounts, star: Sequence[NoisyMarginal], epsilon: Fraction | None) -> Mapping[Pair, int]:
+    """Equation (2): whole numbers, each of which one row moves by at most 1."""
+    of_label = np.maximum(np.mean([one.counts.sum(axis=0) for one in star], axis=0), 1)
+    given = [np.maximum(one.counts, 0.5) / np.maximum(one.counts, 0.5).sum(axis=0) for one in star]
+    scores = {}
+    for i, j in combinations(range(len(star)), 2):
+        independent = np.rint(given[i][:, np.newaxis] * given[j] * of_label).astype(np.int64)
+        distance = np.abs(exact.tables[i, j, len(star)] - independent).sum()
+        scores[i, j] = int(distance) - round(independent.size * _scale(epsilon))
+    return scores
 
 
 def _scale(epsilon: Fraction | None) -> float:
@@ -196,16 +186,13 @@ def _scale(epsilon: Fraction | None) -> float:
 
 def added(marginals: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
     """Counts of the same columns as one: their mean, weighted by how exact they are; post-processing."""
-    found: dict[tuple[int, ...], NoisyMarginal] = {}
+    means: dict[tuple[int, ...], NoisyMarginal] = {}
     for one in marginals:
-        before = found.get(one.columns)
-        found[one.columns] = one if before is None else _weighted(before, one)
-    return list(found.values())
-
-
-def _weighted(one: NoisyMarginal, other: NoisyMarginal) -> NoisyMarginal:
-    if not one.scale or not other.scale:
-        return one if not one.scale else other
-    weight = other.scale**2 / (one.scale**2 + other.scale**2)
-    counts = weight * one.counts + (1 - weight) * other.counts
-    return replace(one, counts=counts, scale=one.scale * other.scale / float(np.hypot(one.scale, other.scale)))
+        other = means.setdefault(one.columns, one)
+        if other is not one and (not one.scale or not other.scale):
+            means[one.columns] = other if not other.scale else one
+        elif other is not one:
+            weight = one.scale**2 / (one.scale**2 + other.scale**2)
+            counts = weight * other.counts + (1 - weight) * one.counts
+            means[one.columns] = replace(one, counts=counts, scale=one.scale * other.scale / float(np.hypot(one.scale, other.scale)))
+    return list(means.values())

@@ -1,8 +1,8 @@
-"""What noisy averages are made of: exact counts, sums and histograms of every group; they add up over parts of a table.
+"""What noisy averages are made of: exact counts, sums and histograms of every group; they add up over batches of a table.
 
 Trust       Central: exact and private; only `aggregate.noised` may make something of them that leaves.
-Guarantee   none spent. Whole numbers: the sums of two parts of the rows add up to the sums of both,
-            so that what is released does not depend on how the rows are parted.
+Guarantee   none spent. Whole numbers: the sums of two batches of rows add up to the sums of both,
+            so that what is released does not depend on how the rows are split.
 
 Sums of a grid's units are kept in two halves, of the units' upper and lower 32 bits: a sum that
 wraps round at 2^64 would have no bounded sensitivity, and halves of 2^31 rows do not wrap.

@@ -1,4 +1,4 @@
-"""From what reports say to rows like the population's, by the estimator that a pipeline names.
+"""From reports to rows like the population's, by the estimator that a pipeline names.
 
 Guarantee   none spent: post-processing of epsilon-LDP reports.
 
@@ -63,11 +63,11 @@ def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: St
         raise DataError("reconstruction", "no reports to reconstruct from", count=0)
     if isinstance(collected, Reported) and estimator in ("simplex", "clip", "none"):
         return reconstruct(collected.reports, collected.laws, estimator=estimator)
-    seen = collected if isinstance(collected, Reported) else observed_tally(collected)
+    observed = collected if isinstance(collected, Reported) else observed_tally(collected)
     count, generator = min(max(collected.clients, LEAST_ROWS), MOST_ROWS), chance.generator()
     if estimator == "tree":
-        return ReleasedRows(tree(seen).rows(count, generator).astype(np.uint8))
-    check_fits(estimator, seen.sizes, "this table")
-    shares = _WHOLE[estimator](seen.on(tuple(range(len(seen.sizes)))))
+        return ReleasedRows(tree(observed).rows(count, generator).astype(np.uint8))
+    check_fits(estimator, observed.sizes, "this table")
+    shares = _WHOLE[estimator](observed.on(tuple(range(len(observed.sizes)))))
     cells = np.repeat(np.arange(shares.size), generator.multinomial(count, shares.reshape(-1)))
-    return ReleasedRows(np.stack(np.unravel_index(cells, seen.sizes), axis=1).astype(np.uint8))
+    return ReleasedRows(np.stack(np.unravel_index(cells, observed.sizes), axis=1).astype(np.uint8))

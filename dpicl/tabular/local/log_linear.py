@@ -1,4 +1,4 @@
-"""A penalised log-linear model of the population: which shares of cells, with bonds among few columns only, explain the reports best.
+"""A penalised log-linear model of the population: which shares of cells, with terms of few columns only, explain the reports best.
 
 Guarantee   none spent: post-processing of epsilon-LDP reports.
 Paper       Log-linear models: Bishop, Fienberg and Holland 1975. The penalty is a Gaussian prior.
@@ -7,7 +7,7 @@ Paper       Log-linear models: Bishop, Fienberg and Holland 1975. The penalty is
     (2)  theta = argmax  log-likelihood(pi) - sum theta_A^2 / (2 s^2),    s = 1.5, 0.2, 0.07 for one, two, three columns
 
 The inverse of the distortion is the same without (1) and with no penalty: it spends the reports
-on as many numbers as there are cells. Columns that no question has together get no bond of their own.
+on as many numbers as there are cells. Columns that no question has together get no term of their own.
 
 Symbols     b_A products of contrasts of the columns in A; pi shares of cells.
 Not covered many columns: the work is that of all cells, and `tree` works on few columns at a time.
@@ -22,23 +22,23 @@ from dpicl.tabular.local.observed import Observed
 
 CITATIONS = ("bishop1975discrete",)
 SPREADS = (1.5, 0.2, 0.07)
-"""Standard deviations of theta before anything is seen, by number of columns; the same for every table and epsilon.
+"""Standard deviations of theta before anything is observed, by number of columns; the same for every table and epsilon.
 
 They were chosen once, among four, where few clients report at epsilon = 1: on blood, calhousing, car, diabetes and heart.
 """
 _STEPS = 200
 
 
-def log_linear(seen: Observed) -> np.ndarray:
+def log_linear(observed: Observed) -> np.ndarray:
     """Equations (1) and (2): shares of cells, shape `sizes`, positive, of sum 1."""
-    order = orders(seen.sizes)
-    free = (order > 0) & (order <= len(SPREADS)) & seen.spoken_of
+    order = orders(observed.sizes)
+    free = (order > 0) & (order <= len(SPREADS)) & observed.covered
     weights = 1 / np.array([1.0, *SPREADS])[order[free]] ** 2
 
     def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
         shares = _shares(theta, free)
-        value, slope = seen.likelihood(analyse(shares).reshape(-1))
-        by_cell = synthesise(slope.reshape(seen.sizes))
+        value, slope = observed.likelihood(analyse(shares).reshape(-1))
+        by_cell = synthesise(slope.reshape(observed.sizes))
         by_cell = shares * (by_cell - (shares * by_cell).sum())
         return (weights * theta**2).sum() / 2 - value, weights * theta - analyse(by_cell)[free]
 

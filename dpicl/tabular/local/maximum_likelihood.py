@@ -27,29 +27,26 @@ STEPS = 20
 """Squared steps, each of which counts three of (1)."""
 
 
-def maximum_likelihood(seen: Observed, *, steps: int = STEPS) -> np.ndarray:
+def maximum_likelihood(observed: Observed, *, steps: int = STEPS) -> np.ndarray:
     """Equations (1) and (2): shares of cells, shape `sizes`, not negative, of sum 1."""
-    shares = np.full(seen.sizes, 1 / prod(seen.sizes))
+    shares = np.full(observed.sizes, 1 / prod(observed.sizes))
     for _ in range(steps):
-        shares = _squared_step(shares, seen)
+        once, _ = _step(shares, observed)
+        twice, _ = _step(once, observed)
+        first, second = once - shares, twice - 2 * once + shares
+        length = float(np.linalg.norm(second))
+        if not length:
+            shares = twice
+            continue
+        stride = -float(np.linalg.norm(first)) / length
+        leapt = np.maximum(shares - 2 * stride * first + stride**2 * second, 0)
+        after, likelihood = _step(leapt / leapt.sum(), observed)
+        shares = after if likelihood >= _step(twice, observed)[1] else twice
     return shares
 
 
-def _squared_step(shares: np.ndarray, seen: Observed) -> np.ndarray:
-    once, _ = _step(shares, seen)
-    twice, _ = _step(once, seen)
-    first, second = once - shares, twice - 2 * once + shares
-    length = float(np.linalg.norm(second))
-    if not length:
-        return twice
-    stride = -float(np.linalg.norm(first)) / length
-    leapt = np.maximum(shares - 2 * stride * first + stride**2 * second, 0)
-    after, likely = _step(leapt / leapt.sum(), seen)
-    return after if likely >= _step(twice, seen)[1] else twice
-
-
-def _step(shares: np.ndarray, seen: Observed) -> tuple[np.ndarray, float]:
+def _step(shares: np.ndarray, observed: Observed) -> tuple[np.ndarray, float]:
     """Equation (1), and the log-likelihood before it."""
-    value, slope = seen.likelihood(analyse(shares).reshape(-1))
-    after = np.maximum(shares * synthesise(slope.reshape(seen.sizes)) / seen.count, 0)  # restated counts may be negative
+    value, slope = observed.likelihood(analyse(shares).reshape(-1))
+    after = np.maximum(shares * synthesise(slope.reshape(observed.sizes)) / observed.count, 0)  # restated counts may be negative
     return after / after.sum(), value

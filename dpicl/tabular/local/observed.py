@@ -1,11 +1,11 @@
-"""What reports say about the population, in one form for every collection: counts of cells, and what is left of each moment.
+"""Reports on a population, in one form for every collection: counts of cells, and how far each moment is attenuated.
 
 Guarantee   none spent: post-processing of epsilon-LDP reports.
 
-    (1)  shares of reports over the cells of some columns  =  synthesise(left * moments of these columns) / cells
+    (1)  shares of reports over the cells of some columns  =  synthesise(L * moments of these columns) / cells
     (2)  log-likelihood = sum of counts * log (1)
 
-All columns of one report on their own: `left` is the product of what each column's law leaves.
+All columns of one report on their own: the attenuation L is the product of those of each column's law.
 One report over the cells of several columns: L for every moment, 1 for the constant. Unary
 encoded reports have no such law; they are restated as reports over cells of the same variance.
 
@@ -15,8 +15,8 @@ Symbols     L = p - q, truth and lie probability of a response.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import prod
 
@@ -33,12 +33,12 @@ _TINY = 1e-300
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Reports on one set of columns: counts and what is left of moments, both of shape (cells of the columns)."""
+class ColumnReports:
+    """Reports on one set of columns: counts and how far moments are attenuated, both of shape (cells of the columns)."""
 
     columns: tuple[int, ...]
     counts: np.ndarray
-    left: np.ndarray
+    attenuation: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -46,31 +46,31 @@ class Observed:
     """All reports on a population with columns of these sizes."""
 
     sizes: tuple[int, ...]
-    asked: tuple[Asked, ...]
+    reports: tuple[ColumnReports, ...]
 
     @cached_property
     def count(self) -> float:
         """Reports in all."""
-        return float(sum(one.counts.sum() for one in self.asked))
+        return float(sum(one.counts.sum() for one in self.reports))
 
     @cached_property
-    def spoken_of(self) -> np.ndarray:
+    def covered(self) -> np.ndarray:
         """Whether some question has all columns of a moment: shape `sizes`."""
-        found = np.zeros(prod(self.sizes), dtype=bool)
-        for columns in {one.columns for one in self.asked}:
-            found[places(columns, self.sizes)] = True
-        return found.reshape(self.sizes)
+        covered = np.zeros(prod(self.sizes), dtype=bool)
+        for columns in {one.columns for one in self.reports}:
+            covered[places(columns, self.sizes)] = True
+        return covered.reshape(self.sizes)
 
     @cached_property
-    def _batches(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Questions over cells of one shape together: where their moments stand, `left` and counts, each (questions, *shape)."""
-        by_shape: dict[tuple[int, ...], list[Asked]] = {}
-        for one in self.asked:
+    def _by_shape(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Questions over cells of one shape together: where their moments stand, attenuation and counts, each (questions, *shape)."""
+        by_shape: dict[tuple[int, ...], list[ColumnReports]] = {}
+        for one in self.reports:
             by_shape.setdefault(one.counts.shape, []).append(one)
         return [
             (
                 np.stack([places(one.columns, self.sizes) for one in some]).reshape(len(some), *shape),
-                np.stack([one.left for one in some]),
+                np.stack([one.attenuation for one in some]),
                 np.stack([one.counts for one in some]),
             )
             for shape, some in by_shape.items()
@@ -79,54 +79,56 @@ class Observed:
     def likelihood(self, moments: np.ndarray) -> tuple[float, np.ndarray]:
         """Equation (2) at the moments of all columns, flat, and its gradient there."""
         total, gradient = 0.0, np.zeros_like(moments)
-        for where, left, counts in self._batches:
-            shares = np.maximum(synthesise(left * moments[where], first=1) / left[0].size, _TINY)
+        for where, attenuation, counts in self._by_shape:
+            shares = np.maximum(synthesise(attenuation * moments[where], first=1) / attenuation[0].size, _TINY)
             total += float((counts * np.log(shares)).sum())
-            slope = left * analyse(counts / shares, first=1) / left[0].size
+            slope = attenuation * analyse(counts / shares, first=1) / attenuation[0].size
             gradient += np.bincount(where.ravel(), slope.ravel(), minlength=len(moments))
         return total, gradient
 
     def on(self, columns: Sequence[int]) -> Observed:
-        """What is said about some columns alone, which get the numbers 0, 1, 2, ...; reports on none of them are left out."""
+        """The reports restricted to some columns, which get the numbers 0, 1, 2, ...; reports on none of them are left out.
+
+        Counts of the same columns under the same law add up.
+        """
         numbers = np.full(len(self.sizes), -1)
         numbers[list(columns)] = np.arange(len(columns))
-        parts = [part for asked, counts, left in self._stacks for part in _parts(numbers[asked], counts, left)]
-        return Observed(tuple(self.sizes[column] for column in columns), tuple(_pooled(parts)))
+        pooled: dict[tuple[tuple[int, ...], bytes], ColumnReports] = {}
+        for old_columns, counts, attenuation in self._by_law:
+            for one in _restricted(numbers[old_columns], counts, attenuation):
+                same = (one.columns, one.attenuation.tobytes())
+                pooled[same] = replace(one, counts=one.counts + pooled[same].counts) if same in pooled else one
+        return Observed(tuple(self.sizes[column] for column in columns), tuple(pooled.values()))
 
     @cached_property
-    def _stacks(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Questions under one law together: their columns, shape (questions, axes), their counts, and `left`."""
-        by_law: dict[tuple[tuple[int, ...], bytes], list[Asked]] = {}
-        for one in self.asked:
-            by_law.setdefault((one.left.shape, one.left.tobytes()), []).append(one)
-        return [(np.array([one.columns for one in some]), np.stack([one.counts for one in some]), some[0].left) for some in by_law.values()]
+    def _by_law(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Questions under one law together: their columns, shape (questions, axes), their counts, and the attenuation."""
+        by_law: dict[tuple[tuple[int, ...], bytes], list[ColumnReports]] = {}
+        for one in self.reports:
+            by_law.setdefault((one.attenuation.shape, one.attenuation.tobytes()), []).append(one)
+        return [
+            (np.array([one.columns for one in some]), np.stack([one.counts for one in some]), some[0].attenuation)
+            for some in by_law.values()
+        ]
 
 
-def _parts(numbers: np.ndarray, counts: np.ndarray, left: np.ndarray) -> Iterator[Asked]:
-    """Of questions under one law, what is said of the axes with a new number, -1 being none: those alike are added first."""
+def _restricted(numbers: np.ndarray, counts: np.ndarray, attenuation: np.ndarray) -> Iterator[ColumnReports]:
+    """Of questions under one law, the reports on the axes with a new number, -1 being none: those alike are added first."""
     kinds, kind_of = np.unique(numbers, axis=0, return_inverse=True)
     for kind, renamed in enumerate(kinds.tolist()):
-        kept = [axis for axis, number in enumerate(renamed) if number >= 0]
-        if kept:
-            others = tuple(axis for axis in range(left.ndim) if axis not in kept)
-            constants = tuple(slice(None) if axis in kept else 0 for axis in range(left.ndim))
-            order = np.argsort([renamed[axis] for axis in kept])
+        axes = [axis for axis, number in enumerate(renamed) if number >= 0]
+        if axes:
+            others = tuple(axis for axis in range(attenuation.ndim) if axis not in axes)
+            constants = tuple(slice(None) if axis in axes else 0 for axis in range(attenuation.ndim))
+            order = np.argsort([renamed[axis] for axis in axes])
             summed = counts[kind_of.ravel() == kind].sum(axis=0).sum(axis=others)
-            yield Asked(tuple(sorted(renamed[axis] for axis in kept)), summed.transpose(order), left[constants].transpose(order))
-
-
-def _pooled(parts: Iterable[Asked]) -> list[Asked]:
-    """Counts of the same columns under the same law add up."""
-    found: dict[tuple[tuple[int, ...], bytes], Asked] = {}
-    for one in parts:
-        same = (one.columns, one.left.tobytes())
-        found[same] = Asked(one.columns, one.counts + found[same].counts, one.left) if same in found else one
-    return list(found.values())
+            columns = tuple(sorted(renamed[axis] for axis in axes))
+            yield ColumnReports(columns, summed.transpose(order), attenuation[constants].transpose(order))
 
 
 @dataclass(frozen=True)
 class Reported:
-    """Of clients that report every column on its own, under public laws: counts are made for those columns only that are looked at."""
+    """Of clients that report every column on its own, under public laws: counts are made of the columns that are requested."""
 
     reports: LocalReports
     laws: tuple[Response, ...]
@@ -147,24 +149,24 @@ class Reported:
         return tuple(law.categories for law in self.laws)
 
     def on(self, columns: Sequence[int]) -> Observed:
-        """What is said about some columns alone, which get the numbers 0, 1, 2, ..."""
+        """The reports restricted to some columns, which get the numbers 0, 1, 2, ..."""
         laws = [self.laws[column] for column in columns]
         sizes = tuple(law.categories for law in laws)
         factors = [np.where(np.arange(law.categories) == 0, 1.0, law.truth_probability - law.lie_probability) for law in laws]
         counts = report_counts(LocalReports(self.reports.codes[:, list(columns)]), sizes).reshape(sizes)
-        return Observed(sizes, (Asked(tuple(range(len(sizes))), counts, reduce(np.multiply.outer, factors)),))
+        return Observed(sizes, (ColumnReports(tuple(range(len(sizes))), counts, reduce(np.multiply.outer, factors)),))
 
 
-def observed_tally(found: Tally) -> Observed:
-    """Of clients that answer one question each; questions that nobody was asked are left out."""
-    sizes, asked = found.questionnaire.sizes, []
-    for question, clients, counts in zip(found.questionnaire.questions, found.asked.tolist(), found.counts, strict=True):
+def observed_tally(tally: Tally) -> Observed:
+    """Of clients that answer one question each; questions that no client was given are left out."""
+    sizes, reports = tally.questionnaire.sizes, []
+    for question, clients, counts in zip(tally.questionnaire.questions, tally.clients_of.tolist(), tally.counts, strict=True):
         if clients:
-            restated, kept = _restated(counts, clients, question.law)
-            left = np.full(question.sizes, kept)
-            left[(0,) * left.ndim] = 1.0
-            asked.append(Asked(question.columns, restated.reshape(question.sizes), left))
-    return Observed(sizes, tuple(asked))
+            restated, factor = _restated(counts, clients, question.law)
+            attenuation = np.full(question.sizes, factor)
+            attenuation[(0,) * attenuation.ndim] = 1.0
+            reports.append(ColumnReports(question.columns, restated.reshape(question.sizes), attenuation))
+    return Observed(sizes, tuple(reports))
 
 
 def _restated(counts: np.ndarray, clients: int, law: Response | Unary) -> tuple[np.ndarray, float]:
@@ -173,5 +175,5 @@ def _restated(counts: np.ndarray, clients: int, law: Response | Unary) -> tuple[
         return counts.astype(np.float64), law.truth_probability - law.lie_probability
     even, odds = 1 / law.categories, math.exp(law.epsilon)
     shares = (counts / clients - law.lie_probability) / (0.5 - law.lie_probability)
-    kept = math.sqrt(even * (1 - even)) * (odds - 1) / (2 * math.sqrt(odds))
-    return clients * (even + kept * (shares - shares.mean())), kept
+    factor = math.sqrt(even * (1 - even)) * (odds - 1) / (2 * math.sqrt(odds))
+    return clients * (even + factor * (shares - shares.mean())), factor

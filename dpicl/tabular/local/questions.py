@@ -1,4 +1,4 @@
-"""What clients are asked: which columns a client reports together, under which law.
+"""Questions to clients: which columns a client reports together, under which law.
 
 Trust       Local: the question is chosen without looking at the client's data.
 Guarantee   that of the dearest law: a client answers one question with the whole budget.
@@ -10,8 +10,8 @@ Guarantee   that of the dearest law: a client answers one question with the whol
 
     (1)  m = argmax m L(m)^2 / d,   L(m) = (e^epsilon - 1) / (e^epsilon + K - 1),   K cells of m typical columns and the label
 
-which is how much n clients tell of one column's bond with the label: a fraction m / d of them
-is asked, and L of every moment is left. Answers over more than 3 e^epsilon + 2 cells are
+which is how much n clients tell of one column's dependence on the label: a fraction m / d of them
+gets the question, and every moment is attenuated by L. Answers over more than 3 e^epsilon + 2 cells are
 unary encoded, all others are randomised responses (Wang et al. 2017).
 
 Symbols     d columns beside the label, K cells of an answer.
@@ -37,8 +37,8 @@ from dpicl.randomness import Stream, stream
 
 Design = Literal["all-columns", "one-column", "pairs", "subset"]
 CITATIONS = ("wang2017locally",)
-MOST_QUESTIONS, ASKED_TOGETHER = 4096, 16
-"""Of more subsets of columns some are asked for, drawn once and for all by a public stream: so many, or as few as have
+MOST_QUESTIONS, QUESTIONS_PER_PAIR = 4096, 16
+"""Of more subsets of columns some become questions, drawn once and for all by a public stream: so many, or as few as have
 every two columns together in so many subsets on average."""
 
 
@@ -73,7 +73,7 @@ class Questionnaire:
         return max((question.law.guarantee() for question in self.questions), key=lambda one: one.epsilon)
 
     def choose(self, clients: int, chance: Stream) -> np.ndarray:
-        """The number of the question that each client is asked: shape (clients,)."""
+        """The number of each client's question: shape (clients,)."""
         return chance.generator().integers(len(self.questions), size=clients, dtype=np.int64)
 
 
@@ -82,24 +82,24 @@ def questionnaire(sizes: tuple[int, ...], design: Design, epsilon: float, *, col
     """The questions of a design on columns of these sizes, the label's last.
 
     Args:
-        columns: of `subset`, how many are asked for together; None is equation (1).
+        columns: of `subset`, how many are reported together; None is equation (1).
 
     Raises:
         ParameterError: a question has too many cells.
     """
     label, features = len(sizes) - 1, range(len(sizes) - 1)
     if design == "one-column":
-        asked: list[tuple[int, ...]] = [(column,) for column in range(len(sizes))]
+        chosen: list[tuple[int, ...]] = [(column,) for column in range(len(sizes))]
     elif design == "pairs":
-        asked = [(column, label) for column in features]
+        chosen = [(column, label) for column in features]
     else:
         together = min(columns or best_column_count(sizes, epsilon), label)
-        asked = [(*chosen, label) for chosen in _subsets(label, together)]
-    return Questionnaire(sizes, tuple(_question(one, tuple(sizes[column] for column in one), epsilon) for one in asked))
-
-
-def _question(columns: tuple[int, ...], sizes: tuple[int, ...], epsilon: float) -> Question:
-    return Question(columns, sizes, _law(prod(sizes), epsilon))
+        chosen = [(*some, label) for some in _subsets(label, together)]
+    questions = []
+    for some in chosen:
+        shape = tuple(sizes[column] for column in some)
+        questions.append(Question(some, shape, _law(prod(shape), epsilon)))
+    return Questionnaire(sizes, tuple(questions))
 
 
 @lru_cache(maxsize=4096)
@@ -117,18 +117,18 @@ def best_column_count(sizes: Sequence[int], epsilon: float) -> int:
     typical = math.exp(math.fsum(math.log(size) for size in sizes[:-1]) / features)
     largest = sorted(sizes[:-1], reverse=True)
 
-    def told(count: int) -> float:
+    def information(count: int) -> float:
         cells = sizes[-1] * typical**count
-        left = 1.0 if epsilon > 500 else math.expm1(epsilon) / (math.exp(epsilon) + cells - 1)
-        return count * left * left
+        attenuation = 1.0 if epsilon > 500 else math.expm1(epsilon) / (math.exp(epsilon) + cells - 1)
+        return count * attenuation * attenuation
 
     possible = [count for count in range(1, features + 1) if sizes[-1] * prod(largest[:count]) <= MAX_CATEGORIES]
-    return max(possible, key=told, default=1)
+    return max(possible, key=information, default=1)
 
 
 def _subsets(features: int, together: int) -> list[tuple[int, ...]]:
     if comb(features, together) <= MOST_QUESTIONS:
         return list(combinations(range(features), together))
     chance = stream(0, "questions", f"{features}", f"{together}").generator()
-    count = min(MOST_QUESTIONS, ceil(ASKED_TOGETHER * comb(features, 2) / comb(together, 2)))
+    count = min(MOST_QUESTIONS, ceil(QUESTIONS_PER_PAIR * comb(features, 2) / comb(together, 2)))
     return list(dict.fromkeys(tuple(sorted(chance.permutation(features)[:together].tolist())) for _ in range(count)))

@@ -1,10 +1,10 @@
-"""What a collector keeps of a questionnaire: how many clients were asked each question, and how many reports name each cell.
+"""What a collector stores of a questionnaire: how many clients were given each question, and how many reports name each cell.
 
 Trust       `tally` simulates the clients and is the boundary: true codes go in, counts of randomised reports come out.
 Unit        One client, who answers one question once per row that it reports.
 Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   the questionnaire's, per row. Adding reports up is post-processing: the tallies of two
-            parts of the clients add up to the tally of both, exactly.
+            batches of clients add up to the tally of both, exactly.
 """
 
 from __future__ import annotations
@@ -26,62 +26,61 @@ _BITS_PER_BLOCK = 1 << 24
 
 @dataclass(frozen=True)
 class Tally:
-    """Released counts: `asked` of shape (questions,), and for every question one of shape (cells,), all int64."""
+    """Released counts: how many clients were given each question, and for every question one of shape (cells,), all int64."""
 
     questionnaire: Questionnaire
-    asked: np.ndarray
+    clients_of: np.ndarray
     counts: tuple[np.ndarray, ...]
 
     @property
     def clients(self) -> int:
-        """All that were asked."""
-        return int(self.asked.sum())
+        """Of all questions."""
+        return int(self.clients_of.sum())
 
     @property
     def stored(self) -> np.ndarray:
         """As one vector of int64, for a file."""
-        return np.concatenate([self.asked, *self.counts])
+        return np.concatenate([self.clients_of, *self.counts])
 
     @staticmethod
-    def read(stored: np.ndarray, asked_with: Questionnaire) -> Tally:
+    def read(stored: np.ndarray, questionnaire: Questionnaire) -> Tally:
         """The tally of such a vector.
 
         Raises:
             DataError: it belongs to another questionnaire.
         """
-        cells = [question.cells for question in asked_with.questions]
+        cells = [question.cells for question in questionnaire.questions]
         if stored.shape != (len(cells) + sum(cells),):
             raise DataError("tally", f"expected {len(cells)} questions with {sum(cells)} cells", count=len(stored))
-        asked, counts = stored[: len(cells)], stored[len(cells) :]
-        return Tally(asked_with, asked, tuple(np.split(counts, np.cumsum(cells)[:-1])))
+        clients_of, counts = stored[: len(cells)], stored[len(cells) :]
+        return Tally(questionnaire, clients_of, tuple(np.split(counts, np.cumsum(cells)[:-1])))
 
     @staticmethod
-    def empty(asked_with: Questionnaire) -> Tally:
+    def empty(questionnaire: Questionnaire) -> Tally:
         """Of no client."""
-        return Tally.read(np.zeros(sum(1 + question.cells for question in asked_with.questions), dtype=np.int64), asked_with)
+        return Tally.read(np.zeros(sum(1 + question.cells for question in questionnaire.questions), dtype=np.int64), questionnaire)
 
     def __add__(self, other: Tally) -> Tally:
         assert self.questionnaire == other.questionnaire
         return Tally.read(self.stored + other.stored, self.questionnaire)
 
 
-def tally(truth: PrivateCodes, asked_with: Questionnaire, *, chance: Stream, secret: Stream) -> Tally:
-    """Ask every client one question, and count the reports.
+def tally(truth: PrivateCodes, questionnaire: Questionnaire, *, chance: Stream, secret: Stream) -> Tally:
+    """Give every client one question, and count the reports.
 
     Args:
         truth: codes of shape (clients, columns).
         chance: chooses the questions; nothing depends on its being secret.
         secret: what the reports are randomised with.
     """
-    total = Tally.empty(asked_with)
+    total = Tally.empty(questionnaire)
     for start in range(0, len(truth.codes), _CLIENTS_PER_BLOCK):
         block = truth.codes[start : start + _CLIENTS_PER_BLOCK]
-        numbers = asked_with.choose(len(block), chance)
-        order = np.argsort(numbers, kind="stable")
-        asked = np.bincount(numbers, minlength=len(asked_with.questions))
-        parts = np.split(order, np.cumsum(asked)[:-1])
-        counts = [_answer(block[rows], question, secret) for rows, question in zip(parts, asked_with.questions, strict=True)]
-        total += Tally(asked_with, asked, tuple(counts))
+        numbers = questionnaire.choose(len(block), chance)
+        clients_of = np.bincount(numbers, minlength=len(questionnaire.questions))
+        groups = np.split(np.argsort(numbers, kind="stable"), np.cumsum(clients_of)[:-1])
+        counts = [_answer(block[rows], question, secret) for rows, question in zip(groups, questionnaire.questions, strict=True)]
+        total += Tally(questionnaire, clients_of, tuple(counts))
     return total
 
 

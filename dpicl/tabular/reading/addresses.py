@@ -73,24 +73,21 @@ class _Guard(httpcore.NetworkBackend):
             SourceError: an address is not public.
             httpcore.ConnectError: the name is unknown, or no address answers.
         """
+        try:
+            places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            raise httpcore.ConnectError("the name cannot be resolved") from None
+        addresses = list(dict.fromkeys(str(place[0]) for *_, place in places))
+        if (host, port) != self.trusted and not all(map(is_public, addresses)):
+            raise SourceError(f"{host}: is at an address that is not public; expected a public repository")
         problem: Exception = httpcore.ConnectError("no address")
-        for address in self._checked(host, port):
+        for address in addresses:
             try:
                 stream = self.plain.connect_tcp(address, port, _left(self.deadline, timeout), local_address, socket_options)
                 return _Bounded(stream, self.deadline)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 problem = error
         raise problem
-
-    def _checked(self, host: str, port: int) -> list[str]:
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            raise httpcore.ConnectError("the name cannot be resolved") from None
-        addresses = list(dict.fromkeys(str(place[0]) for *_, place in found))
-        if (host, port) != self.trusted and not all(map(is_public, addresses)):
-            raise SourceError(f"{host}: is at an address that is not public; expected a public repository")
-        return addresses
 
 
 class _Bounded(httpcore.NetworkStream):

@@ -1,4 +1,4 @@
-"""Tables in batches: each is checked, parted and added up on its own, and what is known of all is merged exactly.
+"""Tables in batches: each is checked, split and added up on its own, and what is known of all is merged exactly.
 
 Guarantee   none spent: private rows stay private, what is merged are counts and hashes.
 
@@ -16,15 +16,15 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from dpicl.checks import Rule, Violation
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.checks import Violation
+from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.randomness import stream
 from dpicl.tabular.central.compact import compact
 from dpicl.tabular.reading.checks import rules_of, violations
 from dpicl.tabular.reading.encode import label_codes
 from dpicl.tabular.reading.multiset import added, multiset_digest, row_hashes
-from dpicl.tabular.reading.split import asked_of, check_sizes, fewer, holds_out, public_queries
+from dpicl.tabular.reading.split import asked_of, check_sizes, fewer, holds_out, public_queries, sides_by_column
 from dpicl.types import Table
 
 _BY_ROWS = ("row_count", "both_labels")
@@ -122,11 +122,7 @@ def _sides(table: pa.Table, contract: Contract, hashes: np.ndarray, key: bytes |
     """Whether each row is to protect, and whether it is held out: bool, of shape (rows,) both."""
     split = contract.split
     if split is not None and split.column is not None:
-        declared = contract.columns[split.column]
-        assert isinstance(declared, CategoryColumn)
-        codes = Table(table).codes(split.column)
-        train, test = (codes == declared.categories.index(str(part)) for part in (split.train, split.test))
-        return train, test
+        return sides_by_column(table, contract)
     if split is not None and contract.privacy.budget.benchmark:
         held_out = hashes[:, 0] < np.uint64(int(Fraction(str(split.test_fraction)) * 2**64))
     else:
@@ -136,17 +132,15 @@ def _sides(table: pa.Table, contract: Contract, hashes: np.ndarray, key: bytes |
 
 def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]:
     """The broken rules of a whole table, in the order of `rules_of`."""
-    counted = [Violation(rule, _count(rule, place, facts)) for place, rule in enumerate(rules_of(contract))]
-    return tuple(violation for violation in counted if violation.count)
-
-
-def _count(rule: Rule, place: int, facts: Facts) -> int:
-    at_least = int(rule.at_least or 0)
-    if rule.rule == "row_count":
-        return max(0, at_least - facts.rows)
-    if rule.rule == "both_labels":
-        return sum(count < at_least for count in facts.labels)
-    return facts.broken.get(place, 0)
+    found = []
+    for place, rule in enumerate(rules_of(contract)):
+        at_least, count = int(rule.at_least or 0), facts.broken.get(place, 0)
+        if rule.rule == "row_count":
+            count = max(0, at_least - facts.rows)
+        elif rule.rule == "both_labels":
+            count = sum(labelled < at_least for labelled in facts.labels)
+        found.append(Violation(rule, count))
+    return tuple(violation for violation in found if violation.count)
 
 
 def held_out(

@@ -6,13 +6,11 @@ counts, never values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.checks import Rule, RuleName, Violation
+from dpicl.checks import Rule, Violation
 from dpicl.contract.models import CategoryColumn, Check, Contract
 from dpicl.errors import DeclarationError
 from dpicl.tabular.reading.encode import label_codes
@@ -47,7 +45,7 @@ def violations(table: pa.Table, contract: Contract) -> tuple[Violation, ...]:
 
     The table holds the contract's columns, typed as `read_table` returns them: shape (rows, columns).
     """
-    counted = [Violation(rule, _COUNTERS[rule.rule](table, rule, contract)) for rule in rules_of(contract)]
+    counted = [Violation(rule, _count(table, rule, contract)) for rule in rules_of(contract)]
     return tuple(violation for violation in counted if violation.count)
 
 
@@ -85,48 +83,25 @@ def _rule(check: Check, column: str | None, contract: Contract) -> Rule:
     return Rule(check.rule, column, check.severity, at_least, description)
 
 
-def _missing(table: pa.Table, rule: Rule, contract: Contract) -> int:
-    return int(table.column(rule.column).null_count)
-
-
-def _unknown(table: pa.Table, rule: Rule, contract: Contract) -> int:
-    declared = contract.columns[str(rule.column)]
-    assert isinstance(declared, CategoryColumn)
-    categories, count = pa.array(declared.categories), 0
-    for chunk in table.column(rule.column).chunks:  # every text of the dictionary is looked up once
-        known = pc.is_in(chunk.dictionary, categories).take(chunk.indices.drop_null())
-        count += len(known) - (pc.sum(known).as_py() or 0)
-    return int(count)
-
-
-def _outside(table: pa.Table, rule: Rule, contract: Contract) -> int:
-    declared = contract.columns[str(rule.column)]
-    assert not isinstance(declared, CategoryColumn)
-    values = table.column(rule.column)
+def _count(table: pa.Table, rule: Rule, contract: Contract) -> int:
+    """How many values, rows or labels break a rule."""
+    if rule.rule == "row_count":
+        return max(0, int(rule.at_least or 0) - int(table.num_rows))
+    if rule.rule == "both_labels":
+        labelled = table.filter(table.column(contract.label.column).is_valid())
+        counts = np.bincount(label_codes(Table(labelled), contract), minlength=2)
+        return int(np.sum(counts < int(rule.at_least or 0)))
+    if rule.rule == "unique":
+        columns = table.select([rule.column] if rule.column else table.column_names)
+        return int(table.num_rows - columns.group_by(columns.column_names).aggregate([]).num_rows)
+    values, declared = table.column(rule.column), contract.columns[str(rule.column)]
+    if rule.rule == "no_missing":
+        return int(values.null_count)
+    if isinstance(declared, CategoryColumn):  # known_categories: every text of the dictionary is looked up once
+        categories, count = pa.array(declared.categories), 0
+        for chunk in values.chunks:
+            known = pc.is_in(chunk.dictionary, categories).take(chunk.indices.drop_null())
+            count += len(known) - (pc.sum(known).as_py() or 0)
+        return int(count)
     outside = pc.or_(pc.less(values, declared.bounds[0]), pc.greater(values, declared.bounds[1]))
     return int(pc.sum(outside).as_py() or 0)
-
-
-def _rows_short(table: pa.Table, rule: Rule, contract: Contract) -> int:
-    return max(0, int(rule.at_least or 0) - int(table.num_rows))
-
-
-def _labels_short(table: pa.Table, rule: Rule, contract: Contract) -> int:
-    labelled = table.filter(table.column(contract.label.column).is_valid())
-    counts = np.bincount(label_codes(Table(labelled), contract), minlength=2)
-    return int(np.sum(counts < int(rule.at_least or 0)))
-
-
-def _repeats(table: pa.Table, rule: Rule, contract: Contract) -> int:
-    columns = table.select([rule.column] if rule.column else table.column_names)
-    return int(table.num_rows - columns.group_by(columns.column_names).aggregate([]).num_rows)
-
-
-_COUNTERS: dict[RuleName, Callable[[pa.Table, Rule, Contract], int]] = {
-    "no_missing": _missing,
-    "known_categories": _unknown,
-    "in_bounds": _outside,
-    "row_count": _rows_short,
-    "both_labels": _labels_short,
-    "unique": _repeats,
-}

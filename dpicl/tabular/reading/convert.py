@@ -6,7 +6,6 @@ from collections.abc import Collection
 from decimal import Decimal, InvalidOperation
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dpicl.contract.sources import Remote
 from dpicl.errors import DataError
@@ -26,35 +25,27 @@ def to_our_form(theirs: pa.Table, remote: Remote, missing: str | None, where: st
     ours = theirs.rename_columns([remote.rename.get(name, name) for name in theirs.column_names])
     _require(remote.values, ours, "values", where)
     _require(remote.scale, ours, "scale", where)
-    columns = {name: _column(ours.column(name), name, remote, missing, where) for name in ours.column_names}
+    columns: dict[str, list[str]] = {}
+    for name in ours.column_names:
+        mapping = remote.values.get(name, {})
+        values = [missing if value == "" and missing is not None else value for value in ours.column(name).to_pylist()]
+        values = [mapping.get(value, value) for value in values]
+        if name in remote.scale:
+            try:  # decimal products: 0.1 times 3 is 0.3, so that the rows keep their digest
+                factor = Decimal(str(remote.scale[name]))
+                values = [value if value == missing else format(Decimal(value) * factor, "f") for value in values]
+            except InvalidOperation:
+                raise DataError(where, "is scaled but holds something other than numbers", column=name) from None
+        columns[name] = values
     if remote.published_split is not None:
         name, first_count, first, rest = remote.published_split
         if first_count > ours.num_rows:
             raise DataError(where, f"has {ours.num_rows} rows; expected {first_count} in the first part of the published split")
-        columns[name] = pa.chunked_array([[first] * first_count + [rest] * (ours.num_rows - first_count)])
-    return pa.table(columns)
+        columns[name] = [first] * first_count + [rest] * (ours.num_rows - first_count)
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
 
 def _require(named: Collection[str], table: pa.Table, key: str, where: str) -> None:
     for name in named:
         if name not in table.column_names:
             raise DataError(where, f"is not in the download, though `{key}` names it", column=name)
-
-
-def _column(values: pa.ChunkedArray, name: str, remote: Remote, missing: str | None, where: str) -> pa.ChunkedArray:
-    if missing is not None:
-        values = pc.if_else(pc.equal(values, ""), missing, values)
-    mapping = remote.values.get(name, {})
-    if mapping:
-        values = pa.chunked_array([[mapping.get(value, value) for value in values.to_pylist()]], pa.string())
-    if name in remote.scale:
-        values = pa.chunked_array([_scaled(values.to_pylist(), remote.scale[name], name, missing, where)], pa.string())
-    return values
-
-
-def _scaled(values: list[str], factor: float, name: str, missing: str | None, where: str) -> list[str]:
-    """Decimal products: 0.1 times 3 is 0.3, so that the rows keep their digest."""
-    try:
-        return [value if value == missing else format(Decimal(value) * Decimal(str(factor)), "f") for value in values]
-    except InvalidOperation:
-        raise DataError(where, "is scaled but holds something other than numbers", column=name) from None

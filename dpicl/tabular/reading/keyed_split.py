@@ -57,20 +57,11 @@ def _marks(table: pa.Table, contract: Contract, key: bytes) -> np.ndarray:
     columns = [words_of(table.column(name)) for name in contract.read_columns]
     key = _derived(key, b"dpicl rows")
     content = column_hashes(columns, key=key)
-    if _comes_in_parts(contract):
+    in_batches = contract.source.folder is not None or contract.source.query is not None
+    if in_batches and contract.privacy.person is None:
         return content
-    return column_hashes([*columns, _ordinals(content)], key=key)
-
-
-def _comes_in_parts(contract: Contract) -> bool:
-    """Whether the rows may be too many to be seen together."""
-    source = contract.source
-    return contract.privacy.person is None and (source.folder is not None or source.query is not None)
-
-
-def _ordinals(hashes: np.ndarray) -> np.ndarray:
-    """How many rows of the same hash stand before each: shape (rows,), uint64."""
-    return _rank_within(hashes[:, 0]).astype(np.uint64)
+    ordinals = _rank_within(content[:, 0]).astype(np.uint64)
+    return column_hashes([*columns, ordinals], key=key)
 
 
 def _rank_within(kinds: np.ndarray) -> np.ndarray:

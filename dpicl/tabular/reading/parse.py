@@ -91,18 +91,14 @@ def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     Raises:
         DataError: the first broken rule, in the contract's order of columns.
     """
-    text = _without_missing(columns, contract, where) if contract.source.missing is not None else columns
-    typed = {name: typed_column(text.column(name), column, name, where) for name, column in contract.columns.items()}
+    if (missing := contract.source.missing) is not None:
+        columns = pa.table({name: as_text(columns.column(name), name, where) for name in contract.read_columns})
+        columns = columns.filter(pc.invert(reduce(pc.or_, [pc.equal(column, missing) for column in columns.columns])))
+    typed = {name: typed_column(columns.column(name), column, name, where) for name, column in contract.columns.items()}
     if contract.privacy.person:
         name = contract.privacy.person.id_column
-        typed[name] = _persons(as_text(text.column(name), name, where), name, where)
+        typed[name] = _persons(as_text(columns.column(name), name, where), name, where)
     return pa.table(typed)
-
-
-def _without_missing(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
-    """The rows as text, but those with the marker."""
-    text = pa.table({name: as_text(columns.column(name), name, where) for name in contract.read_columns})
-    return text.filter(pc.invert(reduce(pc.or_, [pc.equal(column, contract.source.missing) for column in text.columns])))
 
 
 def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
@@ -112,7 +108,17 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
         DataError: a value breaks the rule.
     """
     quick = quick_column(values, column, _LONGEST_TEXT)
-    return _parse(as_text(values, name, where), column, name, where) if quick is None else quick
+    if quick is not None:
+        return quick
+    text = as_text(values, name, where)
+    _refuse(pc.equal(text, ""), "is empty", name, where)
+    if isinstance(column, IntegerColumn):
+        return _integers(text, name, where)
+    if not isinstance(column, CategoryColumn):
+        return _reals(text, name, where)
+    codes = pc.index_in(text, value_set=pa.array(column.categories)).combine_chunks()
+    _refuse(codes.is_null(), f"is not one of the {len(column.categories)} categories", name, where)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(column.categories))])
 
 
 def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
@@ -127,7 +133,10 @@ def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
                 _refuse_long(chunk.dictionary, name, where)
             column = column.cast(column.type.value_type)
         if pa.types.is_floating(column.type):
-            column = _plain_floats(column)
+            try:  # integers where nothing is lost: text would write 1e+15 for the doubles
+                column = column.cast(pa.int64())
+            except pa.ArrowInvalid:
+                column = column.cast(pa.float64())
         text = pc.fill_null(column.cast(pa.string()), "")
     except pa.ArrowException:
         raise DataError(where, "holds neither numbers nor text", column=name) from None
@@ -139,21 +148,6 @@ def _refuse_long(values: pa.Array, name: str, where: str) -> None:
     """In a dictionary one long text may stand for a million rows."""
     if pa.types.is_string(values.type) or pa.types.is_binary(values.type) or pa.types.is_large_string(values.type):
         _refuse(pc.greater(pc.binary_length(values), _LONGEST_TEXT), f"has more than {_LONGEST_TEXT} bytes", name, where)
-
-
-def _plain_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Doubles, or integers where nothing is lost: text would write 1e+15 for the latter."""
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return column.cast(pa.float64())
-
-
-def _parse(text: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
-    _refuse(pc.equal(text, ""), "is empty", name, where)
-    if isinstance(column, CategoryColumn):
-        return _categories(text, column, name, where)
-    return _integers(text, name, where) if isinstance(column, IntegerColumn) else _reals(text, name, where)
 
 
 def _refuse(broken: pa.ChunkedArray, rule: str, name: str, where: str) -> None:
@@ -179,12 +173,6 @@ def _reals(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     values = text.cast(pa.float64())
     _refuse(pc.invert(pc.is_finite(values)), rule, name, where)
     return pc.add(values, 0.0)  # turns -0.0 into 0.0
-
-
-def _categories(text: pa.ChunkedArray, column: CategoryColumn, name: str, where: str) -> pa.ChunkedArray:
-    codes = pc.index_in(text, value_set=pa.array(column.categories)).combine_chunks()
-    _refuse(codes.is_null(), f"is not one of the {len(column.categories)} categories", name, where)
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(column.categories))])
 
 
 def _persons(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:

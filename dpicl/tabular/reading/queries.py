@@ -1,22 +1,64 @@
-"""Rows that a user asks about: the contract's features, without a label."""
+"""Rows that a model is asked about: a file that the contract declares public, with the right answers, or a user's own, without a label."""
 
 from __future__ import annotations
 
 import codecs
+import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from dpicl.contract.models import CategoryColumn, Contract
-from dpicl.errors import DataError
+from dpicl.errors import DataError, SourceError
+from dpicl.files.bounded import below
 from dpicl.files.csv_text import read_csv
 from dpicl.tabular.reading.parse import check_distinct, typed_table
+from dpicl.tabular.reading.read import read_table
 from dpicl.types import QueryTable
 
 
-def read_asked(data: bytes, contract: Contract, where: str) -> QueryTable:
-    """Rows of CSV with a header, or of JSON objects one a line; columns that are no features are not looked at.
+def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | None:
+    """The rows of the contract's `queries`, typed as the source's are, without anybody's id; None where it has none.
+
+    Raises:
+        SourceError: the file is not at hand (the message says what to type), or not that of `sha256`.
+        DataError: the file breaks the contract.
+    """
+    path = find_queries(contract, data_folder=data_folder)
+    if path is None or contract.queries is None:
+        return None
+    expected = contract.queries.sha256
+    if expected is not None:
+        with path.open("rb") as opened:
+            actual = hashlib.file_digest(opened, "sha256").hexdigest()
+        if actual != expected:
+            raise SourceError(f"{contract.name}: {path.name}: the file has sha256 {actual[:12]}, expected {expected[:12]}")
+    person = contract.privacy.person
+    if person is not None:  # of rows that protect nobody a person's id need not be there, and is dropped where it is
+        privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
+        source = contract.source.model_copy(update={"ignore": (*contract.source.ignore, person.id_column)})
+        contract = contract.model_copy(update={"privacy": privacy, "source": source})
+    return read_table(path, contract)
+
+
+def find_queries(contract: Contract, *, data_folder: Path | None) -> Path | None:
+    """The file of the contract's `queries`, unread; None where the contract has none.
+
+    Raises:
+        SourceError: it is not at hand; the message says what to type.
+    """
+    if contract.queries is None:
+        return None
+    path = None if data_folder is None else below(data_folder, contract.queries.file, contract.name)
+    if path is None or not path.exists():
+        raise SourceError(f"{contract.name}: no queries at hand; set DPICL_DATA to the folder that holds {contract.queries.file}")
+    return path
+
+
+def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
+    """A user's rows: CSV with a header, or JSON objects one a line; columns that are no features are ignored.
 
     Args:
         where: the file's name, for messages; one that ends in `.jsonl` holds JSON.
@@ -24,33 +66,25 @@ def read_asked(data: bytes, contract: Contract, where: str) -> QueryTable:
     Raises:
         DataError: a feature is missing, a value breaks the contract, or there is no row.
     """
-    columns = (
-        _objects(data, contract, where) if where.endswith(".jsonl") else read_csv(data, lambda names: _check(names, contract, where), where)
-    )
-    known = {name: columns.column(name) for name in contract.features}
-    unasked = [name for name in contract.read_columns if name not in known]
-    filled = pa.table({**known, **{name: pa.array([_any_value(contract, name)] * columns.num_rows) for name in unasked}})
-    typed = typed_table(filled, contract, where)
+
+    def check(names: list[str]) -> None:
+        check_distinct(names, where)
+        missing = [name for name in contract.features if name not in names]
+        if missing:
+            rule = f"is not among the columns; expected all {len(contract.features)} features of the contract"
+            raise DataError(where, rule, column=missing[0])
+
+    columns = _objects(data, contract, where) if where.endswith(".jsonl") else read_csv(data, check, where)
+    filled = {name: columns.column(name) for name in contract.features}
+    for name in contract.read_columns:
+        if name not in filled:  # any value will do for a column that no prompt shows, such as the label
+            column = contract.columns.get(name)
+            bound = "nobody" if column is None else column.categories[0] if isinstance(column, CategoryColumn) else str(column.bounds[0])
+            filled[name] = pa.array([bound] * columns.num_rows)
+    typed = typed_table(pa.table(filled), contract, where)
     if typed.num_rows < columns.num_rows:
         raise DataError(where, "holds rows with a missing value; expected every feature", count=columns.num_rows - typed.num_rows)
     return QueryTable(typed.select(list(contract.columns)))
-
-
-def _check(names: list[str], contract: Contract, where: str) -> None:
-    check_distinct(names, where)
-    missing = [name for name in contract.features if name not in names]
-    if missing:
-        raise DataError(
-            where, f"is not among the columns; expected all {len(contract.features)} features of the contract", column=missing[0]
-        )
-
-
-def _any_value(contract: Contract, name: str) -> str:
-    """For a column that no query shows, such as the label."""
-    column = contract.columns.get(name)
-    if column is None:
-        return "nobody"
-    return column.categories[0] if isinstance(column, CategoryColumn) else str(column.bounds[0])
 
 
 def _objects(data: bytes, contract: Contract, where: str) -> pa.Table:

@@ -28,12 +28,9 @@ def quick_column(values: pa.ChunkedArray, column: Column, longest_text: int) -> 
         return values.cast(pa.int64()) if pa.types.is_signed_integer(kind) else None
     if pa.types.is_signed_integer(kind):
         return values.cast(pa.int64()).cast(pa.float64(), safe=False)
-    return _reals(values) if pa.types.is_float64(kind) else None
-
-
-def _reals(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    finite = all(bool(np.isfinite(chunk.to_numpy()).all()) for chunk in values.chunks)
-    return pc.add(values, 0.0) if finite else None  # turns -0.0 into 0.0
+    if pa.types.is_float64(kind) and all(bool(np.isfinite(chunk.to_numpy()).all()) for chunk in values.chunks):
+        return pc.add(values, 0.0)  # turns -0.0 into 0.0
+    return None
 
 
 def _categories(values: pa.ChunkedArray, column: CategoryColumn, longest_text: int) -> pa.ChunkedArray | None:

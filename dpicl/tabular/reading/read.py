@@ -36,7 +36,12 @@ def read_table(path: Path | Stored, contract: Contract) -> pa.Table:
         raise DataError(path.name, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
     data = read_bytes(path)
     if path.suffix == ".parquet":
-        columns = _parquet_columns(data, contract, path.name)
+
+        def columns_to_read(names: list[str]) -> list[str]:
+            check_columns(names, contract, path.name)
+            return list(contract.read_columns)
+
+        columns = read_parquet(data, columns_to_read, path.name)
     else:
         columns = read_csv(data, lambda names: check_columns(names, contract, path.name), path.name)
     return typed_table(columns, contract, path.name)
@@ -49,14 +54,6 @@ def read_text_table(path: Path) -> pa.Table:
         DataError: as for `read_table`, without the rules of a contract.
     """
     return read_csv(read_bytes(path), lambda names: check_distinct(names, path.name), path.name)
-
-
-def _parquet_columns(data: bytes, contract: Contract, where: str) -> pa.Table:
-    def wanted(names: list[str]) -> list[str]:
-        check_columns(names, contract, where)
-        return list(contract.read_columns)
-
-    return read_parquet(data, wanted, where)
 
 
 def canonical_order(table: pa.Table) -> pa.Table:

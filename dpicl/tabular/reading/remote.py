@@ -15,7 +15,6 @@ import logging
 import os
 import ssl
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -33,21 +32,11 @@ logger = logging.getLogger(__name__)
 
 
 class _Transient(Exception):
-    """A failure that may pass by itself; `retry_after` is the wait that the server asks for."""
+    """A failure that may pass by itself; `retry_after` is the wait that the server requests."""
 
     def __init__(self, problem: str, retry_after: float | None = None) -> None:
         super().__init__(problem)
         self.retry_after = retry_after
-
-
-@dataclass(frozen=True)
-class _Download:
-    """One download: shared by its attempts."""
-
-    url: str
-    target: Path
-    visit: Visit
-    deadline: float
 
 
 def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) -> None:
@@ -59,11 +48,9 @@ def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) ->
     Raises:
         SourceError: names the host and what happened; `target` may then hold a part.
     """
-    limits = visit.limits
-    retrying = _retrying(limits)
-    job = _Download(url, target, visit, time.monotonic() + limits.deadline_seconds)
+    retrying = _retrying(visit.limits)
     try:
-        digest = retrying(_attempt, job)
+        digest = retrying(_attempt, url, target, visit, time.monotonic() + visit.limits.deadline_seconds)
     except _Transient as problem:
         attempts = retrying.statistics["attempt_number"]
         raise SourceError(f"{host_of(url)}: {problem}; gave up after {attempts} {'attempt' if attempts == 1 else 'attempts'}") from None
@@ -82,8 +69,8 @@ def _retrying(limits: FetchLimits) -> tenacity.Retrying:
 
     def wait(state: tenacity.RetryCallState) -> float:
         problem = state.outcome.exception() if state.outcome else None
-        asked = problem.retry_after if isinstance(problem, _Transient) else None
-        seconds = exponential(state) if asked is None else min(asked, limits.backoff_cap_seconds)
+        requested = problem.retry_after if isinstance(problem, _Transient) else None
+        seconds = exponential(state) if requested is None else min(requested, limits.backoff_cap_seconds)
         logger.info("attempt %d failed, next one in %.1f s", state.attempt_number, seconds)
         return float(seconds)
 
@@ -91,52 +78,45 @@ def _retrying(limits: FetchLimits) -> tenacity.Retrying:
     return tenacity.Retrying(retry=tenacity.retry_if_exception_type(_Transient), stop=stop, wait=wait, reraise=True)
 
 
-def _client(url: str, job: _Download) -> httpx.Client:
-    """A client for one request: every hop of a redirect is connected to, and checked, anew."""
-    limits, base = job.visit.limits, httpx.URL(job.visit.base)
+def _attempt(first_url: str, target: Path, visit: Visit, deadline: float) -> str:
+    """Follow redirects to a file and save it; returns its md5. Every hop is connected to, and checked, anew."""
+    url, limits, base = first_url, visit.limits, httpx.URL(visit.base)
     own = (base.host, base.port or 80) if base.scheme == "http" and _is_loopback(base.host) else None
-    transport = guarded_transport(httpx.URL(url), roots=_trusted_roots(), own=own, deadline=job.deadline)
     timeout = httpx.Timeout(limits.read_seconds, connect=limits.connect_seconds)
     headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity"}
-    return httpx.Client(transport=transport, timeout=timeout, headers=headers, follow_redirects=False)
-
-
-def _attempt(job: _Download) -> str:
-    """Follow redirects to a file and save it; returns its md5."""
-    url = job.url
     try:
-        for _ in range(job.visit.limits.redirects + 1):
-            _refuse_address(url, job.visit.base)
-            with _client(url, job) as client, client.stream("GET", url) as response:
+        for _ in range(limits.redirects + 1):
+            _refuse_address(url, visit.base)
+            transport = guarded_transport(httpx.URL(url), roots=_trusted_roots(), own=own, deadline=deadline)
+            with httpx.Client(transport=transport, timeout=timeout, headers=headers) as client, client.stream("GET", url) as response:
                 if not response.has_redirect_location:
-                    _refuse_status(response)
-                    return _save(response, job)
+                    return _save(response, target, visit)
                 url = str(response.url.join(response.headers["location"]))
     except httpx.TimeoutException:
-        if time.monotonic() >= job.deadline:
-            raise SourceError(f"{host_of(url)}: needs more than {job.visit.limits.deadline_seconds:g} seconds") from None
+        if time.monotonic() >= deadline:
+            raise SourceError(f"{host_of(url)}: needs more than {limits.deadline_seconds:g} seconds") from None
         raise _Transient("did not answer in time") from None
     except httpx.RemoteProtocolError:
         raise _Transient("broke off or garbled its answer") from None
     except httpx.TransportError:
         raise _Transient("the connection failed") from None
     except httpx.InvalidURL:
-        raise SourceError(f"{host_of(job.url)}: redirects to an invalid address") from None
-    raise SourceError(f"{host_of(job.url)}: redirects more than {job.visit.limits.redirects} times")
+        raise SourceError(f"{host_of(first_url)}: redirects to an invalid address") from None
+    raise SourceError(f"{host_of(first_url)}: redirects more than {limits.redirects} times")
 
 
 def _refuse_address(url: str, origin: str) -> None:
     try:
-        asked, trusted = httpx.URL(url), httpx.URL(origin)
+        target, trusted = httpx.URL(url), httpx.URL(origin)
     except httpx.InvalidURL:
         raise SourceError(f"{host_of(origin)}: leads to an invalid address") from None
-    if asked.scheme == "https" and asked.host:
-        if _is_literal(asked.host) and not is_public(asked.host):
-            raise SourceError(f"{host_of(origin)}: leads to {asked.host}, which is not public; expected a public repository")
+    if target.scheme == "https" and target.host:
+        if _is_literal(target.host) and not is_public(target.host):
+            raise SourceError(f"{host_of(origin)}: leads to {target.host}, which is not public; expected a public repository")
         return
-    if asked.scheme == "http" and _is_loopback(asked.host) and asked.netloc == trusted.netloc:
+    if target.scheme == "http" and _is_loopback(target.host) and target.netloc == trusted.netloc:
         return
-    raise SourceError(f"{host_of(origin)}: leads to {asked.scheme or 'no scheme'} on {asked.host or 'no host'}; expected https")
+    raise SourceError(f"{host_of(origin)}: leads to {target.scheme or 'no scheme'} on {target.host or 'no host'}; expected https")
 
 
 def _is_literal(host: str) -> bool:
@@ -151,14 +131,32 @@ def _is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host).is_loopback if _is_literal(host) else host == "localhost"
 
 
-def _refuse_status(response: httpx.Response) -> None:
-    code = response.status_code
+def _save(response: httpx.Response, target: Path, visit: Visit) -> str:
+    """Write a final answer, if it is the file as it is; returns its md5."""
+    host, code = response.url.host, response.status_code
     if code == 429 or code >= 500:
         raise _Transient(f"answers with status {code}", _retry_after(response.headers.get("Retry-After", "")))
     if code != 200:
-        raise SourceError(f"{response.url.host}: answers with status {code}, expected 200")
+        raise SourceError(f"{host}: answers with status {code}, expected 200")
     if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise SourceError(f"{response.url.host}: sends a compressed answer, expected the file as it is")
+        raise SourceError(f"{host}: sends a compressed answer, expected the file as it is")
+    stated = response.headers.get("Content-Length", "")
+    total = int(stated) if stated.isascii() and stated.isdigit() else None
+    received, digest = 0, hashlib.md5(usedforsecurity=False)
+    with target.open("wb") as file:
+        for chunk in response.iter_raw():
+            received += len(chunk)
+            if max(received, total or 0) > visit.limits.max_bytes:
+                raise SourceError(f"{host}: sends more than {visit.limits.max_bytes} bytes")
+            digest.update(chunk)
+            file.write(chunk)
+            if visit.progress is not None:
+                visit.progress(received, total)
+        file.flush()
+        os.fsync(file.fileno())
+    if total is not None and received != total:
+        raise _Transient(f"sent {received} of {total} bytes")
+    return digest.hexdigest()
 
 
 def _retry_after(header: str) -> float | None:
@@ -169,24 +167,3 @@ def _retry_after(header: str) -> float | None:
         return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):
         return None
-
-
-def _save(response: httpx.Response, job: _Download) -> str:
-    host, limits = response.url.host, job.visit.limits
-    stated = response.headers.get("Content-Length", "")
-    total = int(stated) if stated.isascii() and stated.isdigit() else None
-    received, digest = 0, hashlib.md5(usedforsecurity=False)
-    with job.target.open("wb") as file:
-        for chunk in response.iter_raw():
-            received += len(chunk)
-            if max(received, total or 0) > limits.max_bytes:
-                raise SourceError(f"{host}: sends more than {limits.max_bytes} bytes")
-            digest.update(chunk)
-            file.write(chunk)
-            if job.visit.progress is not None:
-                job.visit.progress(received, total)
-        file.flush()
-        os.fsync(file.fileno())
-    if total is not None and received != total:
-        raise _Transient(f"sent {received} of {total} bytes")
-    return digest.hexdigest()

@@ -32,12 +32,23 @@ def openml_table(number: int, visit: Visit) -> pa.Table:
         raise SourceError(f"{visit.host}: data set {number} is not stated to be dense ARFF")
     md5 = description.get("md5_checksum")
     path = _file(description, "url", visit, md5=md5 if isinstance(md5, str) and md5 else None)
-    from sklearn.externals._arff import ArffException  # a second to import
+    from sklearn.externals._arff import ArffException, load  # a second to import
 
     try:
-        return _arff_table(path)
+        with path.open(encoding="utf-8") as file:
+            parsed = load(file)
+        names = [name for name, _ in parsed["attributes"]]
+        columns = zip(*parsed["data"], strict=True) if parsed["data"] else [()] * len(names)
+        return pa.table({name: list(map(_as_csv, column)) for name, column in zip(names, columns, strict=True)})
     except (ArffException, ValueError):
         raise SourceError(f"{visit.host}: data set {number} is not a dense ARFF file in UTF-8") from None
+
+
+def _as_csv(value: str | float | None) -> str:
+    """A value as our CSV writes it: whole numbers without a point, nothing for missing."""
+    if value is None:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def uci_table(number: int, visit: Visit) -> pa.Table:
@@ -72,19 +83,3 @@ def _file(description: dict[str, Any], key: str, visit: Visit, md5: str | None =
     path = visit.scratch / "download.csv"
     download(url, path, visit, md5=md5)
     return path
-
-
-def _arff_table(path: Path) -> pa.Table:
-    from sklearn.externals._arff import load
-
-    with path.open(encoding="utf-8") as file:
-        parsed = load(file)
-    columns = zip(*parsed["data"], strict=True) if parsed["data"] else [()] * len(parsed["attributes"])
-    return pa.table({name: [_plain(value) for value in column] for (name, _), column in zip(parsed["attributes"], columns, strict=True)})
-
-
-def _plain(value: str | float | None) -> str:
-    """A value as our CSV writes it: whole numbers without a point, nothing for missing."""
-    if value is None:
-        return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,8 +21,8 @@ import pyarrow.csv as pa_csv
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query, Remote
 from dpicl.errors import DataError, SourceError
+from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, check_store
-from dpicl.files.place import below
 from dpicl.tabular.reading.convert import to_our_form
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.parse import typed_table
@@ -42,18 +42,25 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
             those of `content_sha256`.
         DataError: the rows break the contract.
     """
-    path = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder)
-    if contract.source.query is not None:
-        return _verified(_in_one(list(query_batches(contract, contract.source.query, BATCH_ROWS))), contract, f"{contract.name}: query")
-    if contract.source.folder is not None:
-        found = survey(contract, data_folder)
-        assert found is not None
-        return _verified(found.whole(contract), contract, f"{contract.name}: {contract.source.folder}")
+    path, source, where = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder), contract.source, contract.name
+    if source.query is not None:
+        table = _in_one(list(query_batches(contract, source.query, BATCH_ROWS)))
+        return _verified(table, contract, f"{where}: query")
+    if source.folder is not None:
+        files = survey(contract, data_folder)
+        assert files is not None
+        return _verified(files.whole(contract), contract, f"{where}: {source.folder}")
     if (address := _address(contract)) is not None:
-        return _verified(read_table(Stored(address), contract), contract, f"{contract.name}: {address}")
-    if path is None:
-        return _verified(typed_table(_breast_cancer(), contract, "bundled rows"), contract, f"{contract.name}: bundled rows")
-    return _verified(read_table(path, contract), contract, f"{contract.name}: {path.name}")
+        return _verified(read_table(Stored(address), contract), contract, f"{where}: {address}")
+    if path is not None:
+        return _verified(read_table(path, contract), contract, f"{where}: {path.name}")
+    from sklearn.datasets import load_breast_cancer
+
+    bundle = load_breast_cancer()
+    names = [str(name).replace(" ", "_") for name in bundle.feature_names[:_BUNDLED_COLUMN_COUNT]]
+    columns = {name: bundle.data[:, position] for position, name in enumerate(names)}
+    rows = pa.table({**columns, "diagnosis": np.asarray(bundle.target_names)[bundle.target]})
+    return _verified(typed_table(rows, contract, "bundled rows"), contract, f"{where}: bundled rows")
 
 
 def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
@@ -98,7 +105,9 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
         return None
     path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
     if path is None:
-        raise SourceError(f"{contract.name}: no rows at hand; {_advice(contract)}")
+        fetching = f"type `dpicl data fetch {contract.name}`" if contract.source.openml or contract.source.uci else ""
+        setting = f"set DPICL_DATA to the folder that holds {contract.source.file}" if contract.source.file else ""
+        raise SourceError(f"{contract.name}: no rows at hand; {', or '.join(filter(None, (fetching, setting)))}")
     return path
 
 
@@ -114,9 +123,10 @@ def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) 
     Raises:
         SourceError: the file's path leads out of the data folder.
     """
-    local = _local_file(contract, data_folder)
-    cached = cached_file(contract, cache_folder)
-    return next((path for path in (local, cached) if path is not None and path.exists()), None)
+    paths = [cached_file(contract, cache_folder)]
+    if contract.source.file is not None and data_folder is not None and _address(contract) is None:
+        paths.insert(0, below(data_folder, contract.source.file, contract.name))
+    return next((path for path in paths if path.exists()), None)
 
 
 def cached_file(contract: Contract, cache_folder: Path) -> Path:
@@ -139,9 +149,12 @@ def fetch(
     The file appears only when it is complete, fits the contract and has its digest.
 
     Raises:
-        SourceError: names every host that was asked and what happened there.
+        SourceError: names every repository that was tried and what happened there.
     """
-    openml_table, uci_table = _repositories()
+    try:  # late, because reading local files needs no HTTP client
+        from dpicl.tabular.reading.repository import openml_table, uci_table
+    except ModuleNotFoundError as error:
+        raise SourceError(f"fetching needs {error.name}; type `pip install 'dpicl[endpoint]'`") from None
     ways = [(openml_table, contract.source.openml, base_urls.openml), (uci_table, contract.source.uci, base_urls.uci)]
     named = [(get, remote, base.rstrip("/")) for get, remote, base in ways if remote is not None]
     if not named:
@@ -160,15 +173,6 @@ def fetch(
     raise SourceError(f"{contract.name}: " + "; ".join(problems))
 
 
-def _repositories() -> tuple[Callable[[int, Visit], pa.Table], Callable[[int, Visit], pa.Table]]:
-    """OpenML and UCI; imported late because reading local files needs no HTTP client."""
-    try:
-        from dpicl.tabular.reading.repository import openml_table, uci_table
-    except ModuleNotFoundError as error:
-        raise SourceError(f"fetching needs {error.name}; type `pip install 'dpicl[endpoint]'`") from None
-    return openml_table, uci_table
-
-
 def _publish(theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract, final: Path) -> Path:
     """Write a downloaded table in our form, check it, and only then let it appear."""
     draft = visit.scratch / final.name
@@ -182,27 +186,6 @@ def _publish(theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract,
         os.fsync(file.fileno())
     draft.replace(final)
     return final
-
-
-def _local_file(contract: Contract, data_folder: Path | None) -> Path | None:
-    if contract.source.file is None or data_folder is None or _address(contract) is not None:
-        return None
-    return below(data_folder, contract.source.file, contract.name)
-
-
-def _advice(contract: Contract) -> str:
-    fetching = f"type `dpicl data fetch {contract.name}`" if contract.source.openml or contract.source.uci else ""
-    setting = f"set DPICL_DATA to the folder that holds {contract.source.file}" if contract.source.file else ""
-    return ", or ".join(filter(None, (fetching, setting)))
-
-
-def _breast_cancer() -> pa.Table:
-    from sklearn.datasets import load_breast_cancer
-
-    bundle = load_breast_cancer()
-    names = [str(name).replace(" ", "_") for name in bundle.feature_names[:_BUNDLED_COLUMN_COUNT]]
-    columns = {name: bundle.data[:, position] for position, name in enumerate(names)}
-    return pa.table({**columns, "diagnosis": np.asarray(bundle.target_names)[bundle.target]})
 
 
 def _verified(table: pa.Table, contract: Contract, where: str) -> pa.Table:

@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract.models import CategoryColumn, Contract
-from dpicl.contract.sources import Split
 from dpicl.errors import DataError, PrivacyError
 from dpicl.randomness import stream
 from dpicl.tabular.reading.keyed_split import asked_rows, is_held_out
-from dpicl.types import PrivateTable, QueryTable, SplitTable
+from dpicl.types import PrivateTable, QueryTable, SplitTable, Table
 
 __all__ = ["SplitTable", "asked_of", "check_sizes", "fewer", "holds_out", "public_queries", "split_table"]
 _SPLIT_SEED = 0
@@ -38,16 +37,19 @@ def split_table(
         DataError: nothing would be left to protect; of a benchmark also if nothing is left to ask.
         PrivacyError: there is no key, and the table is no benchmark.
     """
-    if contract.privacy.budget.benchmark:
-        return _seeded(table, contract, most)
-    train, test = _keyed_sides(table, contract, key)
+    rng = stream(_SPLIT_SEED, "split", contract.name, "").generator()
+    train, test = _sides(table, contract, key, rng)
+    private, held_out = PrivateTable(table.take(train)), table.take(test)
+    if contract.privacy.budget.benchmark and contract.split is not None:
+        asked = np.sort(rng.permutation(len(test))[: int(len(test) * Fraction(str(contract.split.query_fraction)))])
+        check_sizes(contract, len(train), len(asked))
+        return SplitTable(private, QueryTable(held_out.select(list(contract.columns))), fewer(asked, most, contract.name))
     check_sizes(contract, len(train), 0)
     if contract.evaluation == "charged":
-        held_out = table.take(test)
         asked = asked_of(held_out, contract, key=key, most=most)
-        return SplitTable(PrivateTable(table.take(train)), QueryTable(held_out.select(list(contract.columns))), asked)
+        return SplitTable(private, QueryTable(held_out.select(list(contract.columns))), asked)
     public = public_queries(table, contract, queries)
-    return SplitTable(PrivateTable(table.take(train)), public, fewer(np.arange(public.row_count), most, contract.name))
+    return SplitTable(private, public, fewer(np.arange(public.row_count), most, contract.name))
 
 
 def public_queries(table: pa.Table, contract: Contract, queries: pa.Table | None) -> QueryTable:
@@ -84,7 +86,7 @@ def _key_of(contract: Contract, key: bytes | None) -> bytes:
 
 
 def check_sizes(contract: Contract, train_rows: int, asked_rows: int) -> None:
-    """Something is left to protect; on a benchmark, whose counts may be told, something to ask too.
+    """Something is left to protect; on a benchmark, whose counts are public, something to ask too.
 
     Raises:
         DataError: there is nothing.
@@ -93,8 +95,7 @@ def check_sizes(contract: Contract, train_rows: int, asked_rows: int) -> None:
     if not train_rows and not seeded:
         raise DataError(contract.name, "the split leaves no row to protect; expected more rows, or another split")
     if seeded and not (train_rows and asked_rows):
-        told = f"the split leaves {train_rows} rows to protect and {asked_rows} to ask, needs at least one of each"
-        raise DataError(contract.name, told)
+        raise DataError(contract.name, f"the split leaves {train_rows} rows to protect and {asked_rows} to ask, needs at least one of each")
 
 
 def fewer(asked: np.ndarray, most: int | None, dataset: str) -> np.ndarray:
@@ -104,51 +105,37 @@ def fewer(asked: np.ndarray, most: int | None, dataset: str) -> np.ndarray:
     return np.sort(stream(_SPLIT_SEED, "queries", dataset, "").generator().permutation(asked)[:most])
 
 
-def _seeded(table: pa.Table, contract: Contract, most: int | None) -> SplitTable:
-    """Of a benchmark."""
-    rng = stream(_SPLIT_SEED, "split", contract.name, "").generator()
-    assert contract.split is not None
-    train, test = _seeded_sides(table, contract, contract.split, rng)
-    asked = np.sort(rng.permutation(len(test))[: int(len(test) * Fraction(str(contract.split.query_fraction)))])
-    check_sizes(contract, len(train), len(asked))
-    held_out = QueryTable(table.select(list(contract.columns)).take(test))
-    return SplitTable(PrivateTable(table.take(train)), held_out, fewer(asked, most, contract.name))
+def _sides(table: pa.Table, contract: Contract, key: bytes | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the rows to protect and of the held-out ones, ascending.
 
-
-def _seeded_sides(table: pa.Table, contract: Contract, split: Split, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    if split.column is not None:
-        return _published_sides(table, contract, split)
-    if contract.privacy.person:
-        ids = table.column(contract.privacy.person.id_column).to_numpy()
-        asked = ids.view(np.uint64) < np.uint64(int(Fraction(str(split.test_fraction)) * 2**64))
-        return np.flatnonzero(~asked), np.flatnonzero(asked)
-    order = rng.permutation(table.num_rows)
-    train_count = int(table.num_rows * (1 - Fraction(str(split.test_fraction))))
-    return np.sort(order[:train_count]), np.sort(order[train_count:])
-
-
-def _keyed_sides(table: pa.Table, contract: Contract, key: bytes | None) -> tuple[np.ndarray, np.ndarray]:
-    """Of any other table."""
-    if contract.split is not None and contract.split.column is not None:
-        return _published_sides(table, contract, contract.split)
-    held_out = holds_out(table, contract, key=key)
+    Raises:
+        DataError: somebody has rows on both sides of a split by column.
+    """
+    split, person = contract.split, contract.privacy.person
+    ids = table.column(person.id_column).to_numpy() if person else None
+    if split is not None and split.column is not None:
+        train, test = (np.flatnonzero(side) for side in sides_by_column(table, contract))
+        on_both = 0 if ids is None else len(np.intersect1d(ids[train], ids[test]))
+        if on_both:
+            raise DataError(contract.name, "persons have rows in both parts of the split; expected each in one", count=on_both)
+        return train, test
+    if split is None or not contract.privacy.budget.benchmark:
+        held_out = holds_out(table, contract, key=key)
+    elif ids is not None:
+        held_out = ids.view(np.uint64) < np.uint64(int(Fraction(str(split.test_fraction)) * 2**64))
+    else:
+        order = rng.permutation(table.num_rows)
+        held_out = np.zeros(table.num_rows, dtype=bool)
+        held_out[order[int(table.num_rows * (1 - Fraction(str(split.test_fraction)))) :]] = True
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
-def _published_sides(table: pa.Table, contract: Contract, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """By a column of the rows' own.
-
-    Raises:
-        DataError: somebody has rows on both sides.
-    """
-    person = contract.privacy.person
-    declared = contract.columns[str(split.column)]
+def sides_by_column(table: pa.Table, contract: Contract) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each row is to protect, and whether it is held out, by the column of the contract's split: bool of shape (rows,)."""
+    assert contract.split is not None
+    column = str(contract.split.column)
+    declared = contract.columns[column]
     assert isinstance(declared, CategoryColumn)
-    codes = np.asarray(table.column(str(split.column)).combine_chunks().indices)
-    train, test = (np.flatnonzero(codes == declared.categories.index(str(part))) for part in (split.train, split.test))
-    if person:
-        ids = table.column(person.id_column).to_numpy()
-        parted = len(np.intersect1d(ids[train], ids[test]))
-        if parted:
-            raise DataError(contract.name, "persons have rows in both parts of the split; expected each in one", count=parted)
+    codes = Table(table).codes(column)
+    train, test = (codes == declared.categories.index(str(part)) for part in (contract.split.train, contract.split.test))
     return train, test

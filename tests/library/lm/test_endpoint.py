@@ -15,7 +15,7 @@ from dpicl.lm.endpoint.protocol import GarbledError, read_reply
 from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.requests import HashScorer, Tallying
 from dpicl.lm.spec import ModelSpec
-from dpicl.methods.ensemble_voting import Placement, Voters
+from dpicl.methods.ensemble.voting import Placement, Voters
 from tests.library.endpoint_server import LABELS, WORDS, EndpointServer, Habits, serving, truth
 from tests.library.methods.test_dp_icl import ALONE, KEY, contract, table
 

@@ -16,7 +16,7 @@ from dpicl.lm.endpoint.failures import BACKOFF_CAP_SECONDS, backoff, retry_after
 from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.requests import HashScorer
 from dpicl.lm.spec import ModelSpec
-from dpicl.methods.ensemble_voting import Placement, Voters
+from dpicl.methods.ensemble.voting import Placement, Voters
 from tests.library.endpoint_server import EndpointServer, Habits, serving
 from tests.library.methods.test_dp_icl import ALONE, KEY, contract, table
 

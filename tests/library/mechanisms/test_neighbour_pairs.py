@@ -50,12 +50,12 @@ def test_a_release_that_spends_its_epsilon_on_every_column_is_found_out() -> Non
 
 def test_a_histogram_of_present_categories_only_is_found_out() -> None:
     """How many numbers get noise would tell which categories occur."""
-    whole = noisy_count.noisy_mode
+    whole = noisy_count.noisy_modes
 
-    def present(counts: list[int], *, epsilon: Fraction, stream: Stream) -> int:
-        return whole([count for count in counts if count] or [0], epsilon=epsilon, stream=stream)
+    def present(histograms: list[list[int]], *, epsilon: Fraction, stream: Stream) -> list[int]:
+        return whole([[count for count in counts if count] or [0] for counts in histograms], epsilon=epsilon, stream=stream)
 
-    with patch.object(noisy_count, "noisy_mode", present), pytest.raises(AssertionError):
+    with patch.object(noisy_count, "noisy_modes", present), pytest.raises(AssertionError):
         try_pairs(CASES["noisy-mode"], PAIRS)
 
 

@@ -1,4 +1,4 @@
-"""Report noisy max: exact ratios of probabilities on all small ballots, and which candidate wins at the edges."""
+"""Report noisy max: exact ratios of probabilities on all small candidate_sets, and which candidate wins at the edges."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def moved(votes: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def largest_ratio(candidates: int, decay: Fraction, neighbours_of: object) -> Fraction:
-    """Over all ballots of up to four votes each, but for their order, all neighbours, winners and both ways."""
+    """Over all candidate_sets of up to four votes each, but for their order, all neighbours, winners and both ways."""
     largest = Fraction(0)
     for votes in combinations_with_replacement(range(5), candidates):
         law = law_of_maximum(votes, decay)
@@ -86,7 +86,7 @@ def test_the_winner_is_uniform_among_the_heads(heads: tuple[int, ...]) -> None:
     assert len(set(law.values())) == 1 and sum(law.values()) == 1 - missing and missing < Fraction(1, 50)
 
 
-def test_ballots_of_many_heads_choose_each_their_own() -> None:
+def test_sets_of_many_heads_choose_each_their_own() -> None:
     heads = np.array([[True, False, False], [False, False, True], [True, True, True]] * 500)
     chosen = _one_of(heads, stream(0, "test", "", ""))
     assert (heads[np.arange(len(heads)), chosen]).all() and set(chosen[2::3]) == {0, 1, 2}
@@ -112,8 +112,8 @@ def test_a_large_epsilon_elects_the_largest_and_a_small_one_any() -> None:
 @pytest.mark.parametrize("unit", [1, 2**20, 10**30])
 def test_probabilities_scaled_to_whole_numbers_of_any_size_are_elected_alike(unit: int) -> None:
     """Votes and spread in units: the same bits elect the same."""
-    ballots = [[3 * unit, 5 * unit, -unit]] * 300
-    elected = exponential_maxima(ballots, epsilon=ONE, spread=2 * unit, stream=stream(0, "scaled", "", ""))
+    candidate_sets = [[3 * unit, 5 * unit, -unit]] * 300
+    elected = exponential_maxima(candidate_sets, epsilon=ONE, spread=2 * unit, stream=stream(0, "scaled", "", ""))
     assert elected.tolist() == exponential_maxima([[3, 5, -1]] * 300, epsilon=ONE, spread=2, stream=stream(0, "scaled", "", "")).tolist()
 
 
@@ -123,13 +123,13 @@ def test_numpy_votes_are_taken_and_fractions_of_a_vote_are_not() -> None:
         exponential_max([0.5, 1.0], epsilon=ONE, spread=1, stream=stream(0, "test", "", ""))  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("ballots", [[], [[]], [[1, 2], [1]]])
-def test_ballots_without_candidates_or_of_different_lengths_are_refused(ballots: list[list[int]]) -> None:
+@pytest.mark.parametrize("candidate_sets", [[], [[]], [[1, 2], [1]]])
+def test_candidate_sets_without_candidates_or_of_different_lengths_are_refused(candidate_sets: list[list[int]]) -> None:
     for elect in (
-        lambda: exponential_maxima(ballots, epsilon=ONE, spread=1, stream=stream(0, "test", "", "")),
-        lambda: gaussian_maxima(ballots, variance=ONE, stream=stream(0, "test", "", "")),
+        lambda: exponential_maxima(candidate_sets, epsilon=ONE, spread=1, stream=stream(0, "test", "", "")),
+        lambda: gaussian_maxima(candidate_sets, variance=ONE, stream=stream(0, "test", "", "")),
     ):
-        with pytest.raises(ParameterError, match="candidates=.*at least one, and as many on every ballot"):
+        with pytest.raises(ParameterError, match="candidates=.*at least one, and as many in every set"):
             elect()
 
 

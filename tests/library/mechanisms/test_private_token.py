@@ -24,7 +24,7 @@ def test_gaussian_noise_has_the_variance_that_its_price_is_for() -> None:
     """sigma times the movement: sqrt(2) S for a changed vote, S for a vote of a row's own."""
     for row_is_voter, squares in ((False, 2), (True, 1)):
         noise = TokenNoise("gaussian", Fraction(3, 2), row_is_voter)
-        elected = [noise.elect(SUMS, stream(seed, "elect", "", "")) for seed in range(40)]
+        elected = [noise.select(SUMS, stream(seed, "elect", "", "")) for seed in range(40)]
         variance = Fraction(9, 4) * squares * UNITS**2
         assert elected == [gaussian_max(SUMS, variance=variance, stream=stream(seed, "elect", "", "")) for seed in range(40)]
         assert dict(noise.event().parameters) == {
@@ -38,7 +38,7 @@ def test_gaussian_noise_has_the_variance_that_its_price_is_for() -> None:
 @pytest.mark.parametrize(("row_is_voter", "spread"), [(False, 2 * UNITS), (True, UNITS)])
 def test_a_noisy_maximum_has_the_spread_that_its_price_is_for(kind: Kind, row_is_voter: bool, spread: int) -> None:
     noise = TokenNoise(kind, Fraction(1, 3), row_is_voter)
-    elected = [noise.elect(SUMS, stream(seed, "elect", "", "")) for seed in range(40)]
+    elected = [noise.select(SUMS, stream(seed, "elect", "", "")) for seed in range(40)]
     expected = [exponential_max(SUMS, epsilon=Fraction(1, 3), spread=spread, stream=stream(seed, "elect", "", "")) for seed in range(40)]
     assert elected == expected and len(set(elected)) > 1
     assert price(noise.event(), neighbours=ADD, unit="row").epsilon == pytest.approx(1 / 3)
@@ -58,8 +58,8 @@ def test_the_price_of_whole_units_is_that_of_the_paper_s_gaussian(sigma: float) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_noise_the_first_of_the_largest_is_elected_and_has_no_price(kind: Kind) -> None:
     noise = TokenNoise(kind, None)
-    assert noise.elect(np.array([1, 5, 5]), stream(0, "", "", "")) == 1
-    with pytest.raises(ParameterError, match="expected noise, where a cost is asked for"):
+    assert noise.select(np.array([1, 5, 5]), stream(0, "", "", "")) == 1
+    with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
         noise.event()
 
 
@@ -73,5 +73,5 @@ def test_noise_is_positive(amount: Fraction) -> None:
 def test_more_noise_elects_the_likeliest_less_often(kind: Kind) -> None:
     """Amounts mean the opposite: sigma is noise, epsilon is the lack of it."""
     amounts = (Fraction(1, 20), Fraction(20))
-    often = [sum(TokenNoise(kind, amount).elect(SUMS, stream(seed, "often", "", "")) == 1 for seed in range(60)) for amount in amounts]
+    often = [sum(TokenNoise(kind, amount).select(SUMS, stream(seed, "often", "", "")) == 1 for seed in range(60)) for amount in amounts]
     assert max(often) == 60 and min(often) < 45 and (often[0] > often[1]) == (kind == "gaussian")

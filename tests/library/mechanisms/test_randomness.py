@@ -79,14 +79,6 @@ def test_below_is_exact_for_bounds_beyond_machine_words(bound: int) -> None:
     assert stats.kstest([float(Fraction(value, bound)) for value in values], "uniform").pvalue > 1e-4
 
 
-def test_bernoulli_is_certain_at_the_ends_and_fair_between() -> None:
-    draws = stream(*NAMES)
-    assert not any(draws.bernoulli(Fraction(0)) for _ in range(100))
-    assert all(draws.bernoulli(Fraction(1)) for _ in range(100))
-    hits = sum(draws.bernoulli(Fraction(3, 7)) for _ in range(20_000))
-    assert stats.binomtest(hits, 20_000, 3 / 7).pvalue > 1e-4
-
-
 def test_generators_follow_their_stream() -> None:
     one, same = stream(*NAMES).generator(), stream(*NAMES).generator()
     assert (one.permutation(50) == same.permutation(50)).all()

@@ -76,7 +76,7 @@ def test_a_sum_is_found_below_as_often_as_its_noise_says() -> None:
 def test_without_noise_a_sum_is_below_or_it_is_not() -> None:
     exact, draws = SparseVector(None, 3), stream(0, "", "", "")
     assert exact.are_below([4, 5], 5, exact.threshold_noises(2, draws), draws).tolist() == [True, False]
-    with pytest.raises(ParameterError, match="expected noise, where a cost is asked for"):
+    with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
         exact.event()
 
 

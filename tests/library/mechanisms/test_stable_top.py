@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import ParameterError
-from dpicl.mechanisms.stable_top import SPREAD, StableTop, _falling, _gap, _words
+from dpicl.mechanisms.stable_top import SPREAD, StableTop, _by_count, _falling, _gap
 from dpicl.randomness import stream
 from tests.library.maxima import law_of_maximum
 
@@ -43,7 +43,7 @@ def law_of(rule: StableTop, counts: Mapping[str, int]) -> Law:
     law: Law = {None: 0.0}
     for size, chance in enumerate(law_of_maximum(gaps, Fraction(math.exp(-rule.size_epsilon / SPREAD))), 1):
         leaves = chance_of_at_least(rule.threshold - rule.stability(counts, size), rule.test_epsilon)
-        words = tuple(sorted(_words(counts)[:size]))
+        words = tuple(sorted(_by_count(counts)[:size]))
         law[words] = law.get(words, 0.0) + float(chance) * leaves
         law[None] += float(chance) * (1 - leaves)
     return law
@@ -63,7 +63,7 @@ def test_one_changed_answer_moves_gaps_and_stability_by_as_much_as_stated(
     stabilities = [RULE.stability(counts, size) for counts in (here, there)]
     assert abs(stabilities[0] - stabilities[1]) <= 1
     if max(stabilities) >= 1:
-        assert set(_words(here)[:size]) == set(_words(there)[:size])
+        assert set(_by_count(here)[:size]) == set(_by_count(there)[:size])
 
 
 def test_the_spread_is_reached() -> None:
@@ -80,7 +80,7 @@ def test_as_many_changed_answers_as_stated_leave_the_set_as_it_is(ballot: list[s
     stable = RULE.stability(counts, size)
     fresh = data.draw(st.lists(st.sets(st.sampled_from("abcdefg")), min_size=stable, max_size=stable))
     if stable:
-        assert set(_words(counted(fresh + ballot[stable:]))[:size]) == set(_words(counts)[:size])
+        assert set(_by_count(counted(fresh + ballot[stable:]))[:size]) == set(_by_count(counts)[:size])
 
 
 def test_one_more_changed_answer_may_change_the_set() -> None:
@@ -160,7 +160,7 @@ def test_without_noise_the_widest_gap_decides_and_nothing_is_withheld() -> None:
     assert exact.choose({"a": 1, "b": 0}, draws, draws) == ("a",)
     assert exact.choose({}, draws, draws) == ()
     for rule in (exact, replace(exact, size_epsilon=Fraction(1)), replace(exact, test_epsilon=Fraction(1))):
-        with pytest.raises(ParameterError, match="expected noise, where a cost is asked for"):
+        with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
             rule.event()
 
 

@@ -22,9 +22,9 @@ from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
 from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.methods.dp_icl import DpIcl, Job, answer, consult, real_rows
-from dpicl.methods.ensemble_answers import Public, words_of
-from dpicl.methods.ensemble_plan import Shape, plans
-from dpicl.methods.ensemble_voting import Placement, Voters
+from dpicl.methods.ensemble.answers import Public, words_of
+from dpicl.methods.ensemble.plan import Shape, plans
+from dpicl.methods.ensemble.voting import Placement, Voters
 from dpicl.methods.in_process import run_texts
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
@@ -47,7 +47,7 @@ def contract(*, free: bool = False, private: bool = False) -> TextContract:
     def change(content: dict[str, Any]) -> None:
         (as_free_text if free else as_ensemble)(content)
         if free:
-            content["task"]["rows"] = 40
+            content["task"]["min_rows"] = 40
         if private:
             content["privacy"] = {"budget": {"epsilon": 1000, "delta": 0.5}}
 

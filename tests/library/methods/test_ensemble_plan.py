@@ -18,7 +18,7 @@ from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
 from dpicl.methods import Options, unit_of
-from dpicl.methods.ensemble_plan import DELTA_SHARE, EnsemblePlan, plan_cell, statement
+from dpicl.methods.ensemble.plan import DELTA_SHARE, EnsemblePlan, plan_cell, statement
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
 from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
@@ -33,10 +33,10 @@ def contract(*, free: bool = False, budget: dict[str, Any] | None = None, neighb
         (as_free_text if free else as_ensemble)(content)
         content["query_count"] = 20
         if free:
-            content["task"]["rows"] = 400
+            content["task"]["min_rows"] = 400
         else:
             for label in content["task"]["labels"].values():
-                label["rows"] = 200
+                label["min_rows"] = 200
         content["ensemble"] = {**content["ensemble"], "subsets": 10, "delta": "1/1000"}
         content["privacy"] = {"budget": budget or {"benchmark": True}, "neighbours": neighbours}
 

@@ -20,9 +20,9 @@ from dpicl.lm.votes.echo import PUBLIC_TEXT, EchoGenerator
 from dpicl.lm.votes.voting import VoteRule
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
+from dpicl.methods.few_shot.plan import Pool, Shape, labels_of
+from dpicl.methods.few_shot.voting import FixedVoting, PrivateRows, Prompts, Text
 from dpicl.methods.few_shot_generation import FewShotGeneration, job_of, random_rows, write, write_public
-from dpicl.methods.few_shot_plan import Pool, Shape, labels_of
-from dpicl.methods.few_shot_voting import FixedVoting, PrivateRows, Prompts, Text
 from dpicl.methods.in_process import run_texts
 from dpicl.methods.memory import MemoryJournal
 from dpicl.pipeline import Cell, Unit
@@ -41,7 +41,7 @@ def contract(*, private: bool = False, change: Any = lambda content: None) -> Te
         content["generation"] = {**content["generation"], "max_tokens": TOKENS}
         content["text"] = "{body}"
         for label in content["task"]["labels"].values():
-            label["rows"] = 30
+            label["min_rows"] = 30
         if private:
             content["privacy"] = {"budget": {"epsilon": 1000, "delta": 0.5}}
         change(content)
@@ -283,7 +283,7 @@ def test_prompts_show_the_demonstrations_and_then_the_query() -> None:
 
 
 def test_open_answers_match_exactly_or_not_at_all() -> None:
-    declared = contract(change=lambda content: (as_extraction(content), content["task"].update(rows=30)))
+    declared = contract(change=lambda content: (as_extraction(content), content["task"].update(min_rows=30)))
     rows = pa.table({"label": ["ann", "bob"] * 30, "text": ["of ann", "of bob"] * 30})
     queries = QueryTable(pa.table({"label": ["ann", "bob"], "text": ["1", "2"]}))
     both = SplitTable(PrivateTable(rows), queries, np.array([0, 1]))

@@ -15,8 +15,8 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import TextContract
 from dpicl.errors import PrivacyError
 from dpicl.methods import Options, unit_of
+from dpicl.methods.few_shot.plan import Pool, Shape, labels_of, plan_cell, statement
 from dpicl.methods.few_shot_generation import FewShotGeneration
-from dpicl.methods.few_shot_plan import Pool, Shape, labels_of, plan_cell, statement
 from dpicl.methods.options import FewShotOptions
 from dpicl.pipeline import Cell, Unit
 from tests.library.text_contracts import TEXT_CONTRACTS, as_extraction, text_contract

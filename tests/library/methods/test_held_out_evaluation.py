@@ -16,12 +16,14 @@ from dpicl.errors import PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.requests import HashScorer
 from dpicl.lm.spec import ModelSpec
-from dpicl.methods import Options, mst_tabicl, tabular, unit_of
+from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods import held_out_evaluation as evaluation
 from dpicl.methods.common import draws_for
 from dpicl.methods.tabular_answers import ask_cell, truth_of, with_content_free
+from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
+from dpicl.tabular.central.bins import row_bins
 from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 from tests.library.examples import random_table, small_contract
@@ -51,14 +53,14 @@ UNITS = {
     "gdp_tabicl": shop_unit("gdp_tabicl"),
     "mst_tabicl": shop_unit("mst_tabicl", calibrate=True, mst_tabicl={"shot_selection": ["near", "shared"]}),
 }
-MODEL_ROWS = ReleasedRows(mst_tabicl.row_levels(PrivateTable(random_table(contract_of(), 300, 5)), contract_of()))
+MODEL_ROWS = ReleasedRows(row_bins(PrivateTable(random_table(contract_of(), 300, 5)), contract_of()))
 
 
 def prompts_of(queries: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
     """Of demonstrations that were released before, whatever the held-out rows are."""
     draws = draws_for(contract, 0)
     if unit.method == "mst_tabicl":
-        prompts = mst_tabicl.serialise({Cell("counts", 1.0): MODEL_ROWS}, queries, contract, unit, draws)
+        prompts = tabular("mst_tabicl").prompts(Released({}, {Cell("counts", 1.0): MODEL_ROWS}), queries, contract, unit, draws)
     else:
         train = PrivateTable(random_table(contract, 50, 9))
         benchmark = small_contract()

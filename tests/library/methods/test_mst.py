@@ -17,14 +17,14 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
 from dpicl.mechanisms import noisy_count, noisy_max
-from dpicl.methods import METHODS, Options, mst_tabicl, unit_of
+from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.in_process import run as run_method
 from dpicl.methods.options import MstOptions
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
 from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, _rest, _Table, added, check_counts, guarantee, measure
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, added, check_counts, guarantee, measure, pair_scores
 from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
 from tests.library.examples import private_contract, random_table, small_contract
@@ -63,11 +63,11 @@ def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(co
     rng = np.random.default_rng(seed)
     rows = np.stack([rng.integers(size, size=count + 1) for size in SIZES], axis=1).astype(np.uint8)
     star = [NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0) for column in range(4)]
-    more, less = (_Table(counts(codes), stream(0, "t", "", "")) for codes in (rows, rows[1:]))
-    with_row, without = more.scores(star, Fraction(1)), less.scores(star, Fraction(1))
+    more, less = counts(rows), counts(rows[1:])
+    with_row, without = pair_scores(more, star, Fraction(1)), pair_scores(less, star, Fraction(1))
     assert all(abs(with_row[pair] - without[pair]) <= 1 for pair in with_row)
-    for one, other in zip(more.star(None), less.star(None), strict=True):
-        assert np.abs(one.counts - other.counts).sum() == 1
+    for columns, table in more.tables.items():
+        assert np.abs(table - less.tables[columns]).sum() == 1
 
 
 @given(st.integers(0, 60), st.integers(0, 999), EPSILONS)
@@ -116,7 +116,7 @@ def test_beside_gaussian_noise_no_path_costs_more_than_is_priced() -> None:
     columns, noise = 12, gaussian(sigma=2.0)
     beside = price(noise, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-6)
     shares = Shares.of(2.0, columns)
-    stops = [*[step(shares.first)] * columns, step(shares.choice), *[step(_rest(shares, columns - 1, columns))] * columns]
+    stops = [*[step(shares.first)] * columns, step(shares.choice), *[step(shares.rest(columns - 1, columns))] * columns]
     goes_on = [*[step(shares.first)] * columns, *[step(shares.choice), step(shares.second)] * (columns - 1)]
     assert priced(guarantee(2.0)) >= max(priced(*stops), priced(*goes_on))
 
@@ -179,8 +179,8 @@ def test_a_benchmark_run_repeats_bit_for_bit_and_has_every_row() -> None:
 
 def test_real_counts_are_drawn_anew_and_a_person_pays_for_every_row() -> None:
     contract = private_contract()
-    table, unit = PrivateTable(random_table(contract, 300, 0)), _unit(contract.name, 2.0)
-    one, other = (mst_tabicl.count(table, contract, unit, draws_for(contract, 0))[Cell("counts", 2.0)] for _ in range(2))
+    table, unit, cell = PrivateTable(random_table(contract, 300, 0)), _unit(contract.name, 2.0), Cell("counts", 2.0)
+    one, other = (tabular("mst_tabicl").draw(table, contract, unit, draws_for(contract, 0), [cell], {})[cell] for _ in range(2))
     assert not np.array_equal(one[0].counts, other[0].counts)
     assert METHODS["mst_tabicl"].costs(contract, unit)[Cell("icl", 2.0, 1)].charged.epsilon == pytest.approx(2.0)
     replaced = contract.model_copy(update={"privacy": contract.privacy.model_copy(update={"neighbours": "replace-one"})})

@@ -182,10 +182,10 @@ def test_few_unary_reports_of_each_question_add_up_without_bias() -> None:
     sizes, clients = (4,) * 12 + (2,), 3_000
     rows = np.zeros((clients, 13), dtype=np.uint8)
     found = observed_tally(asked(rows, "subset", 2.0, sizes, columns=2))
-    assert len(found.asked) == 66 and all(np.isfinite(one.counts).all() for one in found.asked)
+    assert len(found.reports) == 66 and all(np.isfinite(one.counts).all() for one in found.reports)
     part = found.on((0, 12))
-    (one,) = [one for one in part.asked if one.columns == (0, 1)]
-    kept, cells = one.left[1, 1], one.counts / one.counts.sum()
+    (one,) = [one for one in part.reports if one.columns == (0, 1)]
+    kept, cells = one.attenuation[1, 1], one.counts / one.counts.sum()
     assert cells[0, 0] - 1 / 8 == pytest.approx(kept * (1 - 1 / 8), rel=0.25)
     assert log_linear(part)[0, 0] > 0.5
 

@@ -10,7 +10,7 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.errors import DataError, SourceError
-from dpicl.tabular.reading.public_queries import find_queries, load_queries
+from dpicl.tabular.reading.queries import find_queries, load_queries
 from dpicl.tabular.reading.split import split_table
 from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts

@@ -109,7 +109,9 @@ def test_local_rows_need_no_http_client() -> None:
         "import sys, dpicl.tabular.reading.source as source",
         "assert not {'httpx', 'tenacity'} & set(sys.modules)",
         "sys.modules['httpx'] = None",
-        "source._repositories()",
+        "from pathlib import Path",
+        "from tests.library.table_contracts import small_contract",
+        "source.fetch(small_contract(source={'openml': {'id': 7}}), Path('nowhere'))",
     ]
     done = subprocess.run([sys.executable, "-c", "; ".join(lines)], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stderr.strip().endswith("SourceError: fetching needs httpx; type `pip install 'dpicl[endpoint]'`")

@@ -10,7 +10,7 @@ import pytest
 from dpicl.contract import TextContract
 from dpicl.errors import DataError, PrivacyError
 from dpicl.methods import Options, unit_of
-from dpicl.methods.ensemble_plan import plan_cell
+from dpicl.methods.ensemble.plan import plan_cell
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
 from dpicl.text.read import load_texts

@@ -116,9 +116,11 @@ def test_odd_but_harmless_files_are_read(tmp_path: Path) -> None:
     """A byte order mark, CRLF, no end of the last line, more fields than are asked for, numbers as labels."""
     content = b"\xef\xbb\xbf" + lines(records(2)).replace(b"\n", b"\r\n").removesuffix(b"\r\n")
     assert load_texts(CONTRACT, data_folder=write_files(tmp_path, content)).num_rows == 6
-    numbered = text_contract(lambda c: c["task"].update(labels={0: {"text": "No", "rows": 4}, "1": {"text": "Yes", "rows": 4}}))
+    numbered = text_contract(lambda c: c["task"].update(labels={0: {"text": "No", "min_rows": 4}, "1": {"text": "Yes", "min_rows": 4}}))
     assert parse_texts(changed(2, {"class": 0}, {"class": 1}), numbered, "x.jsonl").column("label").to_pylist() == ["0", "1"]
-    words = text_contract(lambda c: c["task"].update(labels={"True": {"text": "No", "rows": 4}, "False": {"text": "Yes", "rows": 4}}))
+    words = text_contract(
+        lambda c: c["task"].update(labels={"True": {"text": "No", "min_rows": 4}, "False": {"text": "Yes", "min_rows": 4}})
+    )
     with pytest.raises(DataError, match=r"is not one of the 2 labels \(2 values\)"):
         parse_texts(changed(2, {"class": True}, {"class": False}), words, "x.jsonl")
 

@@ -2,5 +2,5 @@
 
 Every migration after the first has a `downgrade`. Where what it finds has no place in the older
 form it raises a LedgerError with counts, and everything stays as it was. No migration touches
-what stands in accounts, entries and records: the chain is a hash of it.
+the content of accounts, entries and records: the chain is a hash of it.
 """

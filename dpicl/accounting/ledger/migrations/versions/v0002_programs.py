@@ -1,4 +1,4 @@
-"""Which version of the program brought the ledger to its form: told to an older one that meets it."""
+"""Which version of the program migrated the ledger: an older one that opens it says so."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -18,5 +18,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Nothing of the budget stands in it, so that nothing is lost that the older form would need."""
+    """It holds nothing of the budget, so that nothing is lost that the older schema needs."""
     op.drop_table("programs")

@@ -22,8 +22,8 @@ from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.mechanisms.joint_exponential import joint_top
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise, nearest, whole_vectors
 from dpicl.mechanisms.private_token import TokenNoise
-from dpicl.methods.ensemble_plan import CHANGED_ANSWER, EnsemblePlan, JointNoise, sizes_of
-from dpicl.methods.ensemble_voting import STOP, Votes
+from dpicl.methods.ensemble.plan import CHANGED_ANSWER, EnsemblePlan, JointNoise, sizes_of
+from dpicl.methods.ensemble.voting import STOP, Votes
 from dpicl.randomness import Stream
 from dpicl.text.prompts import asking_prompt, asking_query
 from dpicl.types import ReleasedPrompts
@@ -87,7 +87,7 @@ def decide(plan: EnsemblePlan, votes: Votes, query: str, contract: TextContract,
     """Step 3 for one query: all that leaves."""
     noise = plan.noise
     if isinstance(noise, TokenNoise):
-        return contract.demonstrated[noise.elect(cast(list[int], votes), stream)]
+        return contract.demonstrated[noise.select(cast(list[int], votes), stream)]
     texts = cast(list[str], votes)
     if isinstance(noise, EmbeddingNoise):
         candidates = public.candidates(query)

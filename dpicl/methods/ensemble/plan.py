@@ -75,7 +75,7 @@ class Shape:
         """That of one cell of a unit; `rows` are the cell's shots.
 
         Raises:
-            PrivacyError: the way of aggregation does not fit the contract's answers.
+            PrivacyError: the aggregation does not fit the contract's answers.
         """
         assert cell.shots is not None
         chosen, sizes = unit.chosen(EnsembleOptions).variant(cell.system), sizes_of(contract)
@@ -238,7 +238,7 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
     whole, one, shape = plan.guarantee, plan.per_query, plan.shape
     return (
         f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
-        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: whoever reads all of them and guesses whether a certain {whole.unit} "
+        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: anyone who reads all of them and guesses whether a certain {whole.unit} "
         f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what they were, but for a chance of "
         f"{whole.delta:.2g}. {_how(plan)} The {_ordinal(shape.queries + 1)} query is refused; asking the same queries again gives the "
         f"same answers at no cost. Every number of shots and every seed is a release of its own. The queries themselves are not protected."

@@ -1,4 +1,4 @@
-"""Levels of columns: public, in bounds, and each reads as a value that is of it."""
+"""Bins of columns: public, in bounds, and each reads as a value that is of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpicl.contract import Contract, parse_contract
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import CategoryColumn, IntegerColumn
 from dpicl.errors import DeclarationError
-from dpicl.tabular.central.levels import _codes, _values, row_demonstrations, row_encoding, row_levels
+from dpicl.tabular.central.bins import bin_values, column_bins, row_bins, row_demonstrations, row_encoding
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.encode import label_codes
 from dpicl.types import PrivateTable, QueryTable
@@ -38,54 +38,52 @@ def table_of(contract: Contract, values: Mapping[str, Sequence[float | str]]) ->
 
 @every_contract
 @given(seed=st.integers(0, 2**32))
-def test_every_row_has_a_level_of_each_column_and_its_label_last(contract: Contract, seed: int) -> None:
+def test_every_row_has_a_bin_of_each_column_and_its_label_last(contract: Contract, seed: int) -> None:
     table = PrivateTable(random_table(contract, 40, seed))
-    levels, encoding = row_levels(table, contract), row_encoding(contract)
-    assert encoding.names[:-1] == contract.features and levels.shape == (40, len(encoding.sizes))
-    assert (levels < np.array(encoding.sizes)).all()
-    assert (levels[:, -1] == label_codes(table, contract)).all()
+    bins, encoding = row_bins(table, contract), row_encoding(contract)
+    assert encoding.names[:-1] == contract.features and bins.shape == (40, len(encoding.sizes))
+    assert (bins < np.array(encoding.sizes)).all()
+    assert (bins[:, -1] == label_codes(table, contract)).all()
 
 
 @every_contract
-def test_what_a_level_reads_as_is_of_that_level_and_within_bounds(contract: Contract) -> None:
+def test_what_a_bin_reads_as_is_of_that_bin_and_within_bounds(contract: Contract) -> None:
     for name in contract.features:
-        values, column = _values(contract, name), contract.columns[name]
+        values, column = bin_values(contract, name), contract.columns[name]
         table = QueryTable(table_of(contract, {name: values}))
-        assert _codes(table, contract, name).tolist() == list(range(len(values))), name
+        assert column_bins(table, contract, name).tolist() == list(range(len(values))), name
         if not isinstance(column, CategoryColumn):
             assert column.bounds[0] <= min(values) and max(values) <= column.bounds[1]
 
 
 @every_contract
 @given(seed=st.integers(0, 2**32))
-def test_a_demonstration_reads_like_the_query_of_its_values(contract: Contract, seed: int) -> None:
+def test_a_demonstration_reads_like_the_query_of_itsbin_values(contract: Contract, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    levels = np.array([[rng.integers(size) for size in row_encoding(contract).sizes]])
-    values = {name: [_values(contract, name)[level]] for name, level in zip(contract.features, levels[0], strict=False)}
+    bins = np.array([[rng.integers(size) for size in row_encoding(contract).sizes]])
+    values = {name: [bin_values(contract, name)[code]] for name, code in zip(contract.features, bins[0], strict=False)}
     (query,) = central_queries(QueryTable(table_of(contract, values)), contract)
-    assert row_demonstrations(levels, contract) == [f"{query} {'Yes' if levels[0, -1] else 'No'}"]
+    assert row_demonstrations(bins, contract) == [f"{query} {'Yes' if bins[0, -1] else 'No'}"]
 
 
-def test_a_wide_outer_level_reads_as_if_it_were_no_wider_than_its_neighbour() -> None:
-    rooms, gain = (_values(CONTRACTS[name], column) for name, column in (("calhousing", "totalRooms"), ("adult", "capital-gain")))
+def test_a_wide_outer_bin_reads_as_if_it_were_no_wider_than_its_neighbour() -> None:
+    rooms, gain = (bin_values(CONTRACTS[name], column) for name, column in (("calhousing", "totalRooms"), ("adult", "capital-gain")))
     assert rooms[0] == 249 and rooms[-1] == 12_000  # of 10,000 to 40,000, as wide as 6,000 to 10,000
     assert gain == [545, 1638]
-    assert _values(CONTRACTS["jungle"], "white_piece0_file") == [0, 1, 2, 3, 4, 5, 6]
+    assert bin_values(CONTRACTS["jungle"], "white_piece0_file") == [0, 1, 2, 3, 4, 5, 6]
 
 
-def test_contracts_without_levels_keep_their_digest() -> None:
+def test_contracts_without_bins_keep_their_digest() -> None:
     blood = CONTRACTS["blood"]
     assert "levels" not in blood.model_dump_json()
     column = blood.columns["time_months"].model_copy(update={"bins": (12.0,)})
     assert contract_digest(blood.model_copy(update={"columns": {**blood.columns, "time_months": column}})) != contract_digest(blood)
 
 
-@pytest.mark.parametrize(
-    ("levels", "phrase"), [([0], "rising cuts above 0 and up to 120"), ([9, 9], "rising cuts"), ([], "at least 1 item")]
-)
-def test_levels_outside_the_bounds_are_refused(levels: list[int], phrase: str) -> None:
+@pytest.mark.parametrize(("bins", "phrase"), [([0], "rising cuts above 0 and up to 120"), ([9, 9], "rising cuts"), ([], "at least 1 item")])
+def test_bins_outside_the_bounds_are_refused(bins: list[int], phrase: str) -> None:
     content = yaml.safe_load(Path(ROOT / "data_contracts" / "blood.yaml").read_text())
-    content["columns"]["time_months"]["bins"] = levels
+    content["columns"]["time_months"]["bins"] = bins
     with pytest.raises(DeclarationError, match=phrase) as refused:
         parse_contract(content, "blood.yaml")
     assert "columns.time_months" in str(refused.value)
