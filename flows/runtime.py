@@ -128,7 +128,9 @@ def local_cluster(workers: int | None = None) -> LocalCluster:
     from flows.gpus import LocalWorker, gpus_here
 
     _start_fork_server()
-    return LocalCluster(n_workers=max(workers or os.cpu_count() or 1, len(gpus_here())), security=True, worker_class=LocalWorker, **LOCAL_CLUSTER)
+    return LocalCluster(
+        n_workers=max(workers or os.cpu_count() or 1, len(gpus_here())), security=True, worker_class=LocalWorker, **LOCAL_CLUSTER
+    )
 
 
 def _start_fork_server() -> None:
