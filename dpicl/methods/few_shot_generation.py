@@ -38,8 +38,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpicl.contract.text import Generation, TextContract
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.embedding import Embedder
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, Votes
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
