@@ -38,8 +38,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpicl.contract.text import Generation, TextContract
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.embedding import Embedder
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, Votes
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
@@ -48,7 +48,7 @@ from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plans, po
 from dpicl.methods.few_shot.voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
 from dpicl.methods.memory import MemoryJournal
 from dpicl.methods.options import FewShotOptions
-from dpicl.methods.text_method import TextMethod
+from dpicl.methods.text_method import Releases, TextMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.text.parse import plain_text
 from dpicl.types import Demonstration, PrivateTable, QueryTable
@@ -255,39 +255,25 @@ class FewShotGeneration(TextMethod):
         return tuple(Demonstration(one["label"], one["text"]) for one in content)
 
     def in_memory(
-        self,
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
-        model: GeneratorModel,
-        embedder: Embedder | None,
+        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: GeneratorModel, embedder: Embedder | None
     ) -> tuple[Demonstrations, Demonstrations]:
         """Steps 0 to 5."""
         journal = MemoryJournal(draws_for(contract, unit.seed))
         (released,) = write(train, contract, model, [job_of(contract, unit, journal)])
         return released, write_public(contract, unit, model)
 
-    def examples(
-        self, released: Mapping[Cell, Any], public: Mapping[Cell, Any], queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
+    def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
         """All of them, as they stand in a prompt."""
         return {cell: answers.shown(texts, contract) for cell, texts in {**released, **public}.items()}
 
     def prompts(
-        self,
-        released: Mapping[Cell, Any],
-        public: Mapping[Cell, Any],
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
+        self, released: Releases, public: Releases, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit
     ) -> dict[Cell, list[str]]:
         """Step 6, and without demonstrations."""
         shown = {ZERO_SHOT: (), **released, **public, **random_rows(train, contract, unit)}
         return {cell: answers.prompts_for(demonstrations, queries, contract) for cell, demonstrations in shown.items()}
 
-    def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
+    def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
         """One row per text."""
         noisy = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
         return [{"cell": cell.key, "label": one.label, "text": one.text} for cell, texts in noisy.items() for one in texts]

@@ -155,13 +155,7 @@ class LdpTabicl(TabularMethod[Collected]):
         return with_content_free(row_prompts(pools, encoded.codes, texts, _demonstrations(contract), draws, alone=alone), contract, unit)
 
     def baselines(
-        self,
-        released: Released[Collected],
-        train: PrivateTable | None,
-        test: QueryTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
+        self, released: Released[Collected], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
         """LR* and GNB* of every collection: fitted on the reconstructed rows, at no further cost."""
         chosen, encoded = release_cells(unit), encode_queries(test, contract)

@@ -58,16 +58,21 @@ def _way_out(stored: Account, declared: Account) -> str:
     )
 
 
+def stored_account(connection: Connection, name: str) -> Account | None:
+    """The account of this name; None where none is open."""
+    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
+    return None if row is None else account_value(row)
+
+
 def find_account(connection: Connection, name: str) -> Account:
     """An open account.
 
     Raises:
         LedgerError: there is none of this name.
     """
-    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
-    if row is None:
+    if (account := stored_account(connection, name)) is None:
         raise LedgerError(f"account {name!r} is not open in this ledger")
-    return account_value(row)
+    return account
 
 
 def release_row(release: Release) -> dict[str, Any]:

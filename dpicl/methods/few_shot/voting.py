@@ -18,7 +18,7 @@ import numpy as np
 from dpicl.contract.text import TextContract
 from dpicl.errors import ModelError
 from dpicl.lm.isolation import isolated_votes
-from dpicl.lm.local.batching import Tokens
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.private_token import UNITS, Kind
