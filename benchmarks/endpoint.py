@@ -8,7 +8,7 @@ import multiprocessing
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -54,7 +54,7 @@ async def _paced(url: str, connections: int, count: int) -> tuple[float, np.ndar
     """Seconds for all calls, and for each."""
     client = Client(Server("m", url, "", connections, 600.0), Usage(), connections)
     prompts, seconds = iter([LabelRequest(f"Row {number} of {connections}. Answer:", CONTINUATIONS) for number in range(count)]), []
-    async with client:
+    async with aclosing(client):
         asker = LabelRequester(client, "m", RequestMode("completions", "top-logprobs", 20), LabelRequest.public(CONTINUATIONS))
 
         async def one_by_one() -> None:

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,19 +136,15 @@ def central_baselines(
     results = {}
     for name in ("lr", "gnb", "lr-naive", "gnb-naive"):
         naive, table = name.endswith("-naive"), subsample if name.endswith("-naive") else train
-        fitted_on, tested_on = (_features(part, contract, one_hot=name == "lr", scaled=not naive) for part in (table, test))
+        designs = [central_design(part, contract, one_hot=name == "lr") for part in (table, test)]
+        fitted_on, tested_on = designs if naive else [design.scaled(len(contract.features)) for design in designs]
         labels = label_codes(table, contract)
         if len(np.unique(labels)) < 2:
             results[name] = _constant(truth, int(labels[0]) if len(labels) else 0)
             continue
         model = _central_model(name.removesuffix("-naive"), fitted_on, epsilon, stream)
-        results[name] = _measured(_fit(model, fitted_on.matrix, labels), tested_on.matrix, truth)
+        results[name] = _measured(_fitted(model, fitted_on.matrix, labels), tested_on.matrix, truth)
     return results
-
-
-def _features(table: Table, contract: Contract, *, one_hot: bool, scaled: bool) -> Design:
-    design = central_design(table, contract, one_hot=one_hot)
-    return design.scaled(len(contract.features)) if scaled else design
 
 
 def _central_model(name: str, design: Design, epsilon: float, stream: Stream) -> Any:
@@ -168,17 +163,11 @@ def _central_model(name: str, design: Design, epsilon: float, stream: Stream) ->
     return PrivateNB(epsilon=epsilon, bounds=(design.low, design.high), random_state=seed)
 
 
-def _fit(model: Any, features: np.ndarray, labels: np.ndarray) -> Any:
-    with _quiet():
-        return model.fit(features, labels)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """A privacy leak is an error; convergence and deprecation chatter is not worth a line."""
+def _fitted(model: Any, features: np.ndarray, labels: np.ndarray) -> Any:
+    """A privacy leak is an error; convergence and deprecation warnings are not worth a line."""
     from diffprivlib.utils import PrivacyLeakWarning
 
     with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", category=PrivacyLeakWarning)
-        yield
+        return model.fit(features, labels)

@@ -18,10 +18,10 @@ Chosen = TypeVar("Chosen", bound=Frozen)
 
 
 class CommonOptions(Frozen):
-    """Choices for all methods."""
+    """Options of all methods."""
 
     calibrate: bool = False
-    """Also answer with contextual calibration: what the model says without content is taken off."""
+    """Also report answers with contextual calibration (Zhao et al. 2021)."""
 
 
 def parse_epsilon(value: object) -> float:

@@ -1,13 +1,12 @@
 """What a Prefect server watches for us: low budgets, failed checks, runs that went silent.
 
 The first two follow events that runs send, with counts and costs and no value. The last one is the
-absence of a flow run's heartbeats: such a run is marked as crashed, so that it holds no place for ever.
+absence of a flow run's heartbeats: such a run is marked as crashed, so that it does not hold its place indefinitely.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from prefect.automations import AutomationCore
@@ -35,18 +34,20 @@ def ensure_automations(notify: str | None) -> None:
     Raises:
         RunError: the server has no such block.
     """
-    told = _notification(notify)
+    block = _block_id(notify) if notify else None
+
+    def notice(sentence: str) -> list[SendNotification]:
+        body = "{{ event.event }}\n{{ event.payload }}"
+        return [SendNotification(block_document_id=block, subject=f"dpicl: {sentence}", body=body)] if block else []
+
+    low = notice("the budget will not last the schedule, or has refused a run")
+    failed, given_up = notice("the checks of a data set failed"), notice("a run failed and is not tried again")
+    crashed = ChangeFlowRunState(state=StateType.CRASHED, message=f"no sign of life for {SILENT.total_seconds():g} s")
     wanted = [
-        AutomationCore(
-            name=f"{PREFIX}budget low",
-            trigger=_event(BUDGET_LOW),
-            actions=told("the budget will not last the schedule, or has refused a run"),
-        ),
-        AutomationCore(
-            name=f"{PREFIX}validation failed", trigger=_event(VALIDATION_FAILED), actions=told("the checks of a data set failed")
-        ),
-        AutomationCore(name=f"{PREFIX}run given up", trigger=_event(GIVEN_UP), actions=told("a run failed and is not tried again")),
-        AutomationCore(name=f"{PREFIX}run stuck", trigger=_silence(), actions=[_crashed(), *(told("a run went silent") if notify else [])]),
+        AutomationCore(name=f"{PREFIX}budget low", trigger=_event(BUDGET_LOW), actions=low or [DoNothing()]),
+        AutomationCore(name=f"{PREFIX}validation failed", trigger=_event(VALIDATION_FAILED), actions=failed or [DoNothing()]),
+        AutomationCore(name=f"{PREFIX}run given up", trigger=_event(GIVEN_UP), actions=given_up or [DoNothing()]),
+        AutomationCore(name=f"{PREFIX}run stuck", trigger=_silence(), actions=[crashed, *notice("a run went silent")]),
     ]
     with get_client(sync_client=True) as client:
         for automation in wanted:
@@ -76,19 +77,6 @@ def _silence() -> EventTrigger:
         threshold=1,
         within=SILENT,
     )
-
-
-def _crashed() -> ChangeFlowRunState:
-    return ChangeFlowRunState(state=StateType.CRASHED, message=f"no sign of life for {SILENT.total_seconds():g} s")
-
-
-def _notification(block: str | None) -> Any:
-    """What makes an automation's actions out of a sentence."""
-    if block is None:
-        return lambda sentence: [DoNothing()]
-    identity = _block_id(block)
-    body = "{{ event.event }}\n{{ event.payload }}"
-    return lambda sentence: [SendNotification(block_document_id=identity, subject=f"dpicl: {sentence}", body=body)]
 
 
 def _block_id(block: str) -> UUID:

@@ -35,7 +35,7 @@ MAX_AT_ONCE = 2
 
 @dataclass(frozen=True)
 class Deployment:
-    """One pipeline as a deployment of the sweep, whoever runs it."""
+    """One pipeline as a deployment of the sweep, served by `dpicl serve` or run by workers of a pool."""
 
     name: str
     pipeline: Pipeline
@@ -47,7 +47,7 @@ class Deployment:
 
     @property
     def _shared(self) -> dict[str, Any]:
-        """What a served deployment and a described one are told alike, by the names that Prefect gives it."""
+        """What a served deployment and a described one share, by Prefect's names."""
         schedule = self.pipeline.schedule
         changes = {"changes": dict(schedule.parameters)} if schedule and schedule.parameters else {}
         return {
@@ -115,7 +115,7 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
 
 
 def prepare_server(settings: Settings, console: Console, notify: str | None) -> Pipelines:
-    """Tell what is scheduled and how long the budgets last; make the server's automations and limits.
+    """Print what is scheduled and how long the budgets last; make the server's automations and limits.
 
     Raises:
         RunError: no Prefect server is named, it does not answer, or lacks the notification block.

@@ -23,7 +23,7 @@ from flows.environment import variable
 
 START_SECONDS = 120
 DRAIN_SECONDS = 10
-_ASKED_OF_SERVER = {"PREFECT_SERVER_UI_ENABLED": "false", "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true"}
+_SERVER_SETTINGS = {"PREFECT_SERVER_UI_ENABLED": "false", "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true"}
 _SERVE = ("-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--log-level", "error")
 
 
@@ -59,16 +59,21 @@ class EmbeddedServer:
 @contextmanager
 def embedded_server() -> Iterator[EmbeddedServer]:
     """Start a server; inside, `PREFECT_API_URL` and the secret that opens it are set for all children."""
-    port, secret = _free_port(), f"dpicl:{secrets.token_urlsafe(32)}"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    secret = f"dpicl:{secrets.token_urlsafe(32)}"
     api_url = f"http://127.0.0.1:{port}/api"
     with ExitStack() as stack:
         # Set first: every client process that is started from here on inherits the secret, the server demands it.
         stack.enter_context(variable("PREFECT_SERVER_API_AUTH_STRING", secret))
         stack.enter_context(variable("PREFECT_API_AUTH_STRING", secret))
-        process = subprocess.Popen([sys.executable, *_SERVE, "--port", str(port)], env={**os.environ, **_ASKED_OF_SERVER})  # noqa: S603 - our own words
+        process = subprocess.Popen([sys.executable, *_SERVE, "--port", str(port)], env={**os.environ, **_SERVER_SETTINGS})  # noqa: S603 - our own command
         server = EmbeddedServer(process, api_url)
         stack.callback(server.stop)
-        stack.callback(_end, stop_with_parent(process.pid))
+        guard = stop_with_parent(process.pid)
+        stack.callback(guard.wait)
+        stack.callback(guard.kill)
         stack.enter_context(variable("PREFECT_API_URL", api_url))
         stack.callback(_drain)
         from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
@@ -80,12 +85,7 @@ def embedded_server() -> Iterator[EmbeddedServer]:
 def stop_with_parent(process: int) -> subprocess.Popen[bytes]:
     """A guard that stops a process once this one is gone, even if it was killed."""
     script = f"import os, signal, sys; sys.stdin.read(); os.kill({process}, signal.SIGTERM)"
-    return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own words
-
-
-def _end(guard: subprocess.Popen[bytes]) -> None:
-    guard.kill()
-    guard.wait()
+    return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own command
 
 
 def _drain() -> None:
@@ -95,12 +95,6 @@ def _drain() -> None:
 
     APILogWorker.drain_all(timeout=DRAIN_SECONDS)
     EventsWorker.drain_all(timeout=DRAIN_SECONDS)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _answers(api_url: str) -> bool:

@@ -26,7 +26,7 @@ DEFAULTS = {  # of every process of a run, on a worker pool too
     # Private frames must not reach a disk in plain.
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
-    # The pages of scheduler and workers ask nobody who he is: all but the heartbeat are off.
+    # The pages of scheduler and workers need no login: all but the heartbeat are off.
     "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "['distributed.http.health']",
     "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "['distributed.http.health']",
     "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver",

@@ -33,14 +33,14 @@ Labels = TypeVar("Labels", bound=tuple[str, ...])
 
 
 class RunsAndBudgets(Collector):
-    """Everything that is told of one installation."""
+    """All metrics of one installation."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._runs, self._ledger = RunReader(settings), LedgerReader(settings)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: asked at registration, which must not read anything."""
+        """Nothing: called at registration, which must not read anything."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -51,8 +51,8 @@ class RunsAndBudgets(Collector):
         intervals, refused = self._intervals()
         unreadable = {("run folder",): damaged, ("pipelines.yaml",): int(refused)}
         yield _gauge("dpicl_unreadable", "Run folders that cannot be read, and whether pipelines.yaml cannot.", ["what"], unreadable)
-        name, told = "dpicl_schedule_interval_seconds", "Longest time between two runs that a pipeline's schedule asks for."
-        yield _gauge(name, told, ["pipeline"], intervals)
+        name, meaning = "dpicl_schedule_interval_seconds", "Longest time between two runs that a pipeline's schedule asks for."
+        yield _gauge(name, meaning, ["pipeline"], intervals)
         yield from _of_runs(runs)
         yield from _of_stages(runs)
         yield from _of_checks(runs)
@@ -74,8 +74,8 @@ def longest_gap(cron: str) -> float:
     return max(((later - earlier).total_seconds() for earlier, later in pairwise(dates)), default=math.inf)
 
 
-def _gauge(name: str, told: str, labels: Iterable[str], values: Mapping[Labels, float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, told, labels=list(labels))
+def _gauge(name: str, meaning: str, labels: Iterable[str], values: Mapping[Labels, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, meaning, labels=list(labels))
     for key, value in values.items():
         family.add_metric(key, value)
     return family
@@ -98,8 +98,8 @@ def _of_runs(runs: list[RunFacts]) -> Iterator[Metric]:
     }
     yield _gauge("dpicl_run_last_finished_timestamp_seconds", "When the newest finished run was collected.", ["pipeline"], last)
     written = {(run.pipeline, run.name): run.written for run in runs if run.finished is None}
-    name, told = "dpicl_run_last_written_timestamp_seconds", "When an unfinished run last wrote a file."
-    yield _gauge(name, told, ["pipeline", "run"], written)
+    name, meaning = "dpicl_run_last_written_timestamp_seconds", "When an unfinished run last wrote a file."
+    yield _gauge(name, meaning, ["pipeline", "run"], written)
     yield from _of_models(pipelines)
 
 
@@ -109,20 +109,20 @@ def _of_models(pipelines: Mapping[str, list[RunFacts]]) -> Iterator[Metric]:
     for name, mine in pipelines.items():
         prompts.add_metric([name], sum(run.prompts for run in mine))
         for kind in TOKENS:
-            if told := [run.tokens[kind] for run in mine if kind in run.tokens]:
-                tokens.add_metric([name, kind], sum(told))
+            if counts := [run.tokens[kind] for run in mine if kind in run.tokens]:
+                tokens.add_metric([name, kind], sum(counts))
     yield prompts
     yield tokens
 
 
 def _of_stages(runs: list[RunFacts]) -> Iterator[Metric]:
-    found: dict[tuple[str, str], list[float]] = {}
+    by_stage: dict[tuple[str, str], list[float]] = {}
     for run in runs:
         for key, seconds in run.stages.items():
-            found.setdefault(key, []).extend(seconds)
-    told = "How long stages took, by their last attempts; stages of a data set have no method."
-    family = SummaryMetricFamily("dpicl_stage_seconds", told, labels=["stage", "method"])
-    for key, seconds in sorted(found.items()):
+            by_stage.setdefault(key, []).extend(seconds)
+    meaning = "How long stages took, by their last attempts; stages of a data set have no method."
+    family = SummaryMetricFamily("dpicl_stage_seconds", meaning, labels=["stage", "method"])
+    for key, seconds in sorted(by_stage.items()):
         family.add_metric(key, len(seconds), sum(seconds))
     yield family
 
@@ -134,23 +134,23 @@ def _of_checks(runs: list[RunFacts]) -> Iterator[Metric]:
             if dataset not in newest or newest[dataset][0] < checked.time:
                 newest[dataset] = (checked.time, checked.broken)
     broken = {(dataset, severity): count for dataset, (_, counts) in newest.items() for severity, count in counts.items()}
-    told = "Rules of a data set's contract that did not hold when it was last checked."
-    yield _gauge("dpicl_validation_broken_rules", told, ["dataset", "severity"], broken)
+    meaning = "Rules of a data set's contract that did not hold when it was last checked."
+    yield _gauge("dpicl_validation_broken_rules", meaning, ["dataset", "severity"], broken)
 
 
 def _of_ledger(intact: bool | None, accounts: tuple[AccountFacts, ...]) -> Iterator[Metric]:
-    """Nothing before there is a ledger; of a ledger that is not intact no account is told."""
+    """Nothing before there is a ledger; no account of a ledger that is not intact."""
     if intact is None:
         return
     yield _gauge("dpicl_ledger_intact", "1 if every record of the ledger was checked and fits, else 0.", [], {(): intact})
     by_state = {(one.name, state): count for one in accounts for state, count in one.releases.items()}
     yield _gauge("dpicl_releases", "Releases that are charged, by whether they are published.", ["account", "state"], by_state)
-    for name, told, values in (
+    for name, meaning, values in (
         ("spent", "Epsilon that an account has spent, in nats.", {(one.name,): one.spent for one in accounts}),
         ("cap", "Epsilon that an account may spend; none for a benchmark.", {(one.name,): one.cap for one in accounts}),
         ("left", "Epsilon that an account has left.", {(one.name,): one.left for one in accounts}),
     ):
-        yield _gauge(f"dpicl_epsilon_{name}", told, ["account"], {key: value for key, value in values.items() if value is not None})
+        yield _gauge(f"dpicl_epsilon_{name}", meaning, ["account"], {key: value for key, value in values.items() if value is not None})
     yield _gauge("dpicl_delta_spent", "Delta at which the spent epsilon holds.", ["account"], {(one.name,): one.delta for one in accounts})
     yield _gauge("dpicl_delta_cap", "Delta that an account may spend.", ["account"], {(one.name,): one.delta_cap for one in accounts})
 

@@ -1,10 +1,10 @@
-"""The embedded orchestrator and cluster, for machines where nobody has started any.
+"""The embedded orchestrator and cluster, for machines where none is running.
 
 With `PREFECT_API_URL` and `DASK_SCHEDULER_ADDRESS` set, both are used as they are. Without,
 one server process and one local cluster are started for the run and stopped after it.
 
-Whoever can speak to a Dask scheduler runs code as its owner, so the cluster asks everybody
-for a certificate that is made for this run and kept in no file.
+A client of a Dask scheduler runs code as its owner, so the cluster demands a certificate of every
+client; it is made for this run and written to no file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import asyncio
 import importlib
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from dpicl.errors import RunError
@@ -24,7 +24,6 @@ from flows.environment import prepare_environment, variable
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
-    from distributed.security import Security
 
 # The HTTP pages of the scheduler stay on this machine, at any free port.
 LOCAL_CLUSTER: dict[str, Any] = {
@@ -43,22 +42,13 @@ def runtime(workers: int | None = None) -> Iterator[None]:
     prepare_environment()
     check_named()
     # Server, workers and this process import what they need beside each other; the server stops after the workers' last log.
-    with _orchestrator() as ready:
+    with nullcontext() if os.environ.get("PREFECT_API_URL") else embedded_server() as server:
         _start_fork_server()
         importlib.import_module("flows.wiring")  # not `flows.sweep`, which looks for the cluster's address when it is imported
-        with _cluster(workers or os.cpu_count() or 1):
-            ready()
+        with _cluster(workers):
+            if server is not None:
+                server.wait()
             yield
-
-
-@contextmanager
-def _orchestrator() -> Iterator[Callable[[], None]]:
-    """The named server, or one of our own; the function inside waits until it answers."""
-    if os.environ.get("PREFECT_API_URL"):
-        yield lambda: None
-        return
-    with embedded_server() as server:
-        yield server.wait
 
 
 def check_named() -> None:
@@ -112,29 +102,36 @@ def _check_scheduler(address: str) -> None:
 
 
 @contextmanager
-def _cluster(workers: int) -> Iterator[None]:
+def _cluster(workers: int | None) -> Iterator[None]:
+    """The cluster that is named, or a local one, with what a client that knows only its address needs besides."""
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
         yield
         return
     import dask
 
-    with (
-        local_cluster(workers) as cluster,
-        dask.config.set(_client_settings(cluster.security)),
-        variable("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address),
-    ):
-        yield
+    with local_cluster(workers) as cluster:
+        tls = cluster.security.get_tls_config_for_role("client")
+        settings = {
+            "distributed.comm.require-encryption": True,
+            "distributed.comm.tls.ca-file": tls["ca_file"],
+            "distributed.comm.tls.client.cert": tls["cert"],
+            "distributed.comm.tls.client.key": tls["key"],
+        }
+        with dask.config.set(settings), variable("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address):
+            yield
 
 
-def local_cluster(workers: int) -> LocalCluster:
-    """Worker processes on this machine, at least one per GPU, behind a certificate of their own."""
+def local_cluster(workers: int | None = None) -> LocalCluster:
+    """Worker processes on this machine, one per core if not said, at least one per GPU, behind a certificate of their own."""
     from distributed import LocalCluster
 
     from dpicl.processes import gpus_here
     from flows.gpus import LocalWorker
 
     _start_fork_server()
-    return LocalCluster(n_workers=max(workers, len(gpus_here())), security=True, worker_class=LocalWorker, **LOCAL_CLUSTER)
+    return LocalCluster(
+        n_workers=max(workers or os.cpu_count() or 1, len(gpus_here())), security=True, worker_class=LocalWorker, **LOCAL_CLUSTER
+    )
 
 
 def _start_fork_server() -> None:
@@ -154,14 +151,3 @@ def _start_fork_server() -> None:
             if name not in os.environ:
                 stack.enter_context(variable(name, str(value)))
         fork_server(["tasks.warm", "prefect_dask"])
-
-
-def _client_settings(security: Security) -> dict[str, Any]:
-    """What a client that knows only the address needs besides."""
-    tls = security.get_tls_config_for_role("client")
-    return {
-        "distributed.comm.require-encryption": True,
-        "distributed.comm.tls.ca-file": tls["ca_file"],
-        "distributed.comm.tls.client.cert": tls["cert"],
-        "distributed.comm.tls.client.key": tls["key"],
-    }

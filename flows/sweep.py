@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,7 +31,7 @@ def task_runner() -> TaskRunner[Any]:
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     if address:
         return DaskTaskRunner(address=address)
-    return DaskTaskRunner(cluster_class=partial(local_cluster, os.cpu_count() or 1))
+    return DaskTaskRunner(cluster_class=local_cluster)
 
 
 ACCOUNT_LIMIT = "dpicl-account-"

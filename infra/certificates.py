@@ -1,12 +1,12 @@
 """Certificates for a cluster of one's own: `python -m infra.certificates FOLDER --host NAME...`.
 
-ca.pem                       the authority of the Dask cluster; its key is thrown away, so nobody can add to it
+ca.pem                       the authority of the Dask cluster; its key is discarded, so no certificate can be added
 scheduler, worker, client    `.pem` and `.key` of each role, for callers and called alike
 server                       `.pem` and `.key` of the Prefect server, which signs for itself: it is no party of the cluster
 tls.env                      the variables that Dask and Prefect read, to be sourced
 
-Dask asks everybody for a certificate of this authority and looks at no host name: whoever holds
-one runs code on the cluster. Prefect's clients do look at the name of the server.
+Dask demands a certificate of this authority and does not compare host names: the holder of one runs
+code on the cluster. Prefect's clients do check the server's name.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path
 
 
 def environment(folder: Path) -> str:
-    """What Dask and Prefect are told, as lines that a shell can source."""
+    """The variables for Dask and Prefect, as lines that a shell can source."""
     variables = {"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True", "DASK_DISTRIBUTED__COMM__TLS__CA_FILE": folder / "ca.pem"}
     for role in ROLES:
         for kind, ending in (("CERT", "pem"), ("KEY", "key")):
@@ -145,7 +145,7 @@ def _extensions(
     uses: Sequence[x509.ObjectIdentifier],
     authority: bool,
 ) -> Iterator[tuple[x509.ExtensionType, bool]]:
-    """What a certificate says besides, and what must be understood by whoever reads it."""
+    """Extensions of a certificate, and whether each is critical."""
     yield x509.BasicConstraints(ca=authority, path_length=0 if authority else None), True
     yield x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False
     yield x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), False
@@ -177,29 +177,29 @@ def _write(path: Path, content: bytes) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells a mistake in one sentence, without the usage."""
+    """A mistake is one sentence, without the usage."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise RunError(message)
 
 
-def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m infra.certificates", description="Make the certificates of a Dask cluster and of a Prefect server.")
     parser.add_argument("folder", type=Path, help="a new folder")
     parser.add_argument("--host", dest="hosts", nargs="+", required=True, metavar="NAME", help="names and addresses of the hosts")
     parser.add_argument("--days", type=int, default=365, help=f"how long they are valid, at most {MOST_DAYS}")
     parser.add_argument("--at", type=Path, help="where the folder will stand on the hosts; here if left out")
-    return parser.parse_args(words)
+    return parser
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Make them and print the variables; a mistake is one sentence and exit code 2."""
     try:
-        asked = _arguments(words)
-        sys.stdout.write(make_certificates(asked.folder, asked.hosts, days=asked.days, at=asked.at))
+        options = _parser().parse_args(words)
+        sys.stdout.write(make_certificates(options.folder, options.hosts, days=options.days, at=options.at))
     except (DpiclError, OSError) as error:
-        told = f"{Path(str(error.filename)).name}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        sys.stderr.write(f"infra.certificates: {told}\n")
+        message = f"{Path(str(error.filename)).name}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        sys.stderr.write(f"infra.certificates: {message}\n")
         return 2
     return 0
 

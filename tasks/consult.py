@@ -1,7 +1,5 @@
 """Stage `consult` as a retryable task: a model answers with private rows, on a worker."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import consult as stages
 from tasks.wrapper import as_task
 

@@ -1,7 +1,5 @@
 """Stage `count` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import count as stages
 from tasks.wrapper import as_task
 

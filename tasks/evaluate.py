@@ -1,7 +1,5 @@
 """Stage `evaluate` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import evaluate as stages
 from tasks.wrapper import as_task
 

@@ -1,4 +1,4 @@
-"""Great Expectations, asked for whether expectations hold and for nothing else.
+"""Whether expectations hold, by Great Expectations, and nothing else of its results.
 
 It may quote private rows in results, exceptions and log lines, and stores a digest of them in what
 it calls meta: booleans are all that is taken from it, and its pages are made of those alone.
@@ -45,8 +45,8 @@ def evaluate(table: pa.Table, expectations: Sequence[Expectation], contract: Con
         context.variables.progress_bars = {"globally": False}
         asset = context.data_sources.add_pandas("private").add_dataframe_asset("table")
         batch = asset.add_batch_definition_whole_dataframe("whole").get_batch(batch_parameters={"dataframe": _frame(table, contract)})
-        found = batch.validate(gx.ExpectationSuite(name=contract.name, expectations=numbered), result_format="BOOLEAN_ONLY")
-    verdicts = {one.expectation_config.meta["number"]: None if _raised(one.exception_info) else bool(one.success) for one in found.results}
+        result = batch.validate(gx.ExpectationSuite(name=contract.name, expectations=numbered), result_format="BOOLEAN_ONLY")
+    verdicts = {one.expectation_config.meta["number"]: None if _raised(one.exception_info) else bool(one.success) for one in result.results}
     return [verdicts.get(number) for number in range(len(expectations))]  # an unknown one would be dropped
 
 
@@ -108,29 +108,14 @@ def page(name: str, run: str, expectations: Sequence[Expectation], verdicts: Seq
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
     from great_expectations.render.renderer import ValidationResultsPageRenderer
     from great_expectations.render.view import DefaultJinjaPageView
+    from great_expectations.validator.validation_statistics import calc_validation_statistics
 
+    configured = [ExpectationConfiguration(type=one.type, kwargs=dict(one.arguments)) for one in expectations]
     results = [
-        ExpectationValidationResult(
-            success=bool(holds),
-            expectation_config=ExpectationConfiguration(type=one.type, kwargs=dict(one.arguments)),
-            result={},
-            exception_info={"raised_exception": False, "exception_message": None, "exception_traceback": None},
-        )
-        for one, holds in zip(expectations, verdicts, strict=True)
+        ExpectationValidationResult(success=bool(held), expectation_config=one) for one, held in zip(configured, verdicts, strict=True)
     ]
-    held = sum(map(bool, verdicts))
-    statistics = {
-        "evaluated_expectations": len(results),
-        "successful_expectations": held,
-        "unsuccessful_expectations": len(results) - held,
-        "success_percent": 100 * held / len(results),
-    }
-    whole = ExpectationSuiteValidationResult(
-        success=held == len(results),
-        results=results,
-        suite_name=name,
-        statistics=statistics,
-        meta={"run_id": {"run_name": run, "run_time": "1970-01-01T00:00:00+00:00"}, "great_expectations_version": gx.__version__},
-    )
+    statistics = calc_validation_statistics(results)._asdict()
+    meta = {"run_id": {"run_name": run, "run_time": "1970-01-01T00:00:00+00:00"}, "great_expectations_version": gx.__version__}
+    whole = ExpectationSuiteValidationResult(statistics.pop("success"), results, name, statistics=statistics, meta=meta)
     html: str = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(whole))
     return html.replace("<head>", f"<head>{_LOADS_NOTHING}", 1)

@@ -1,7 +1,5 @@
 """Stage `fit_baselines` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import fit_baselines as stages
 from tasks.wrapper import as_task
 

@@ -1,7 +1,5 @@
 """Stage `generate` as a retryable task: a model writes from private rows, on a worker."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import generate as stages
 from tasks.wrapper import as_task
 

@@ -1,7 +1,5 @@
 """Stage `ingest` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import ingest as stages
 from tasks.wrapper import as_task
 

@@ -1,4 +1,4 @@
-"""Stage `prepare` as a retryable task: batches are read, checked and split, and Great Expectations is asked of each."""
+"""Stage `prepare` as a retryable task: batches are read, checked, split, and evaluated by Great Expectations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Stage `probe` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import probe as stages
 from tasks.wrapper import as_task
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import csv
 import logging
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
+from prefect import Task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
@@ -19,7 +20,7 @@ from dpicl.engine.artefacts import read_released, read_texts
 from dpicl.engine.files import read_json
 from dpicl.engine.forecast import Forecast, forecast
 from dpicl.engine.releases import open_ledger, spending_of
-from dpicl.engine.run_folder import Plan, UnitFolder, open_unit, read_plan
+from dpicl.engine.run_folder import Plan, open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.errors import DpiclError
@@ -41,7 +42,15 @@ def artifact_key(*parts: str) -> str:
     return "-".join(parts).lower().replace("_", "-").replace(".", "-")[:200]
 
 
-def _show_checks(run: str, dataset: str) -> str:
+def _shows(what: str, reference: str = "") -> Callable[[Callable[..., str]], Task[..., str]]:
+    """A function of references, `reference` besides the run's folder, as a task."""
+    label = f"show {what} {{{reference}}}" if reference else f"show {what}"
+    return lambda function: as_task(stage(f"show {what}", label, function))
+
+
+@_shows("checks", "dataset")
+def show_checks(run: str, dataset: str) -> str:
+    """Which checks of a data set hold; an event where one of severity `fail` does not."""
     rows = read_json(Path(run) / "validation" / f"{dataset}.json")
     create_table_artifact(
         key=artifact_key("checks", dataset), table=rows, description=f"Checks of {dataset}: whether they hold, never values"
@@ -54,21 +63,22 @@ def _show_checks(run: str, dataset: str) -> str:
     return f"{len(rows)} checks"
 
 
-def _show_release(run: str, unit_key: str) -> str:
+@_shows("release", "unit_key")
+def show_release(run: str, unit_key: str) -> str:
+    """What a unit released."""
     folder = open_unit(run, unit_key)
-    rows = _shown_rows(folder)
+    method = folder.method
+    if isinstance(method, TextMethod):
+        rows = method.shown(read_texts(folder)[0], folder.texts)
+    else:
+        rows = tabular(folder.unit.method).shown(read_released(folder), folder.contract, folder.unit)
     create_table_artifact(key=artifact_key("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
     return f"{len(rows)} released rows"
 
 
-def _shown_rows(folder: UnitFolder) -> list[dict[str, Any]]:
-    method = folder.method
-    if isinstance(method, TextMethod):
-        return method.shown(read_texts(folder)[0], folder.texts)
-    return tabular(folder.unit.method).shown(read_released(folder), folder.contract, folder.unit)
-
-
-def _show_results(run: str) -> str:
+@_shows("results")
+def show_results(run: str) -> str:
+    """Results and report of a run."""
     with (Path(run) / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     name = Path(run).name
@@ -79,12 +89,14 @@ def _show_results(run: str) -> str:
     return f"{len(rows)} results"
 
 
-def _show_figures(run: str) -> str:
-    """Publish the report's figures as pictures in Markdown; they show results only."""
+@_shows("figures")
+def show_figures(run: str) -> str:
+    """The report's figures as pictures in Markdown; they show results only."""
     drawn = figures_of(load_run(Path(run)))
     named = [(title, figure.svg) for title, figure in drawn.by_method]
     named += [("Judged by logistic regression", drawn.fitted), ("Time by stage", drawn.time)]
-    parts = [f"### {title}\n\n![{title}](data:image/svg+xml;base64,{_encoded(figure)})" for title, figure in named if figure]
+    encoded = [(title, base64.b64encode(standalone(figure).encode()).decode()) for title, figure in named if figure]
+    parts = [f"### {title}\n\n![{title}](data:image/svg+xml;base64,{picture})" for title, picture in encoded]
     if parts:
         create_markdown_artifact(
             key=artifact_key("figures", Path(run).name), markdown="\n\n".join(parts), description=f"Figures of {Path(run).name}"
@@ -92,15 +104,12 @@ def _show_figures(run: str) -> str:
     return f"{len(parts)} figures"
 
 
-def _encoded(figure: str) -> str:
-    return base64.b64encode(standalone(figure).encode()).decode()
-
-
-def _show_budget(run: str) -> str:
+@_shows("budget")
+def show_budget(run: str) -> str:
     """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the schedule."""
     folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
-    found = _forecasts(plan, settings)
+    forecasts = _forecasts(plan, settings)
     rows = []
     with open_ledger(settings) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
@@ -109,9 +118,10 @@ def _show_budget(run: str) -> str:
             cap, spent = caps[name], ledger.spent(name).epsilon
             facts = {"account": name, "releases": releases, "charged_now": charged, "spent": _shown(spent)}
             left = "-" if cap is None else _shown(cap - spent)
-            rows.append(facts | {"cap": "none" if cap is None else cap, "left": left, "outlook": _outlook(found.get(name))})
+            outlook = forecasts[name].sentence.partition("; ")[2] if name in forecasts else ""
+            rows.append(facts | {"cap": "none" if cap is None else cap, "left": left, "outlook": outlook})
     create_table_artifact(key=artifact_key("budget", folder.name), table=rows, description="What was spent, epsilon in nats")
-    for line in found.values():
+    for line in forecasts.values():
         if not line.is_enough:
             log.warning("%s", line.sentence)
             costs = {"run": folder.name, "left": line.left, "cost_of_a_run": line.cost, "runs_left": line.affordable, "runs_due": line.due}
@@ -131,14 +141,3 @@ def _forecasts(plan: Plan, settings: Settings) -> dict[str, Forecast]:
 def _shown(value: float) -> float | str:
     """A number; in words where it is none that JSON has, since a page shows nothing of a table with one."""
     return round(value, 6) if isfinite(value) else "without bound"
-
-
-def _outlook(line: Forecast | None) -> str:
-    return "" if line is None else line.sentence.partition("; ")[2]
-
-
-show_checks = as_task(stage("show checks", "show checks {dataset}", _show_checks))
-show_release = as_task(stage("show release", "show release {unit_key}", _show_release))
-show_results = as_task(stage("show results", "show results", _show_results))
-show_figures = as_task(stage("show figures", "show figures", _show_figures))
-show_budget = as_task(stage("show budget", "show budget", _show_budget))

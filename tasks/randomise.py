@@ -1,7 +1,5 @@
 """Stage `randomise` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages.draw import draw_stage
 from tasks.wrapper import as_task
 

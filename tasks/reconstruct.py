@@ -1,7 +1,5 @@
 """Stage `reconstruct` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages.draw import derive_stage
 from tasks.wrapper import as_task
 

@@ -1,7 +1,5 @@
 """Stage `release` as a retryable task: what a model drafted is published."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import charge as stages
 from tasks.wrapper import as_task
 

@@ -1,7 +1,5 @@
 """Stage `score` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import score as stages
 from tasks.wrapper import as_task
 

@@ -1,7 +1,5 @@
 """Stage `serialize` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import serialize as stages
 from tasks.wrapper import as_task
 

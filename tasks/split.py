@@ -1,7 +1,5 @@
 """Stage `split` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages import split as stages
 from tasks.wrapper import as_task
 

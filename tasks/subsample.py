@@ -1,7 +1,5 @@
 """Stage `subsample` as a retryable task."""
 
-from __future__ import annotations
-
 from dpicl.engine.stages.draw import prepare_stage
 from tasks.wrapper import as_task
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dpicl.contract import Contract, TextContract
@@ -44,10 +44,13 @@ def check_expectations(run: Path, dataset: str) -> None:
     else:
         ours = [held for held, one in zip(ours, rules, strict=True) if is_row_by_row(one)]
         rules = tuple(one for one in rules if is_row_by_row(one))
-        found = [batch_verdicts(batches, number, (*rules, *own)) for number in range(batches.count)]
-        verdicts = [None if None in one else all(one) for one in zip(*found, strict=True)]
-    write_json(run / FOLDER / f"{dataset}.json", _shown(rules, own, verdicts), replace=True)
-    html = page(dataset, run.name, (*rules, *own), verdicts)
+        verdicts = _all_hold(batch_verdicts(batches, number, (*rules, *own)) for number in range(batches.count))
+    evaluated = (*rules, *own)
+    shown = [
+        {**one.model_dump(by_alias=True), "own": number >= len(rules), "holds": verdicts[number]} for number, one in enumerate(evaluated)
+    ]
+    write_json(run / FOLDER / f"{dataset}.json", shown, replace=True)
+    html = page(dataset, run.name, evaluated, verdicts)
     publish(run / FOLDER / f"{dataset}.html", lambda file: file.write(html.encode()), replace=True)
     for one, held, verdict in zip(rules, ours, verdicts, strict=False):
         if verdict != held and (batches is None or held):  # of a batch, rows that are held out from all may be gone
@@ -72,11 +75,6 @@ def _suites(
     return rules, own
 
 
-def _shown(rules: Sequence[Expectation], own: Sequence[Expectation], verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
-    rows = [("contract", one) for one in rules] + [("own", one) for one in own]
-    return [{"of": of, **one.model_dump(by_alias=True), "holds": holds} for (of, one), holds in zip(rows, verdicts, strict=True)]
-
-
 def evaluate_part(run: str, dataset: str, part: int, parts: int) -> None:
     """The batches of one piece of work, by the worker that has prepared them."""
     settings = Settings.current()
@@ -88,17 +86,21 @@ def evaluate_part(run: str, dataset: str, part: int, parts: int) -> None:
         batch_verdicts(batches, number, wanted)
 
 
+def _all_hold(parts: Iterable[list[Verdict]]) -> list[Verdict]:
+    """Verdicts on all rows from those on their parts."""
+    return [None if None in one else all(one) for one in zip(*parts, strict=True)]
+
+
 def batch_verdicts(batches: Batches, number: int, expectations: Sequence[Expectation]) -> list[Verdict]:
     """Of one batch and expectations about single rows; evaluated once, and kept among its private files."""
-    file, asked = batches.place / f"expectations-{number:05}.json", [one.model_dump(by_alias=True) for one in expectations]
-    kept = read_json(file) if file.exists() else {}
-    if kept.get("expectations") != asked:
+    file, wanted = batches.place / f"expectations-{number:05}.json", [one.model_dump(by_alias=True) for one in expectations]
+    stored = read_json(file) if file.exists() else {}
+    if stored.get("expectations") != wanted:
         tables = [table for table in (batches.train(number).data, batches.test(number)) if table.num_rows]
-        found = [evaluate(table, expectations, batches.contract) for table in tables]
-        kept = {"expectations": asked, "holds": [None if None in one else all(one) for one in zip(*found, strict=True)]}
+        stored = {"expectations": wanted, "holds": _all_hold(evaluate(table, expectations, batches.contract) for table in tables)}
         check_open(batches.place)
-        write_json(file, kept, mode=PRIVATE_MODE, replace=True)
-    verdicts: list[Verdict] = kept["holds"]
+        write_json(file, stored, mode=PRIVATE_MODE, replace=True)
+    verdicts: list[Verdict] = stored["holds"]
     return verdicts
 
 

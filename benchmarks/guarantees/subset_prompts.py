@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from benchmarks.figures import Figures
 from dpicl.audit import CASES, run_audits
-from dpicl.lm.local.batching import Tokens
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import VoteRequest, VoteRule
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
@@ -79,8 +79,8 @@ def _rule(shape: Shape) -> VoteRule:
 
 def _share(prompts: Prompts, pair: Sequence[tuple[Tokens, ...]]) -> float:
     """Of the movement that the noise is for: the squared l2 norm, or the spread."""
-    ballots = [VoteRequest(prompts.public(LABEL), voters, prompts.writer.encode(" ")) for voters in pair]
-    one, other = (votes.sums for votes in prompts.writer.vote(ballots, _rule(prompts.shape)))
+    requests = [VoteRequest(prompts.public(LABEL), voters, prompts.model.encode(" ")) for voters in pair]
+    one, other = (votes.sums for votes in prompts.model.vote(requests, _rule(prompts.shape)))
     noise, difference = TokenNoise(prompts.shape.kind, None), (one - other).astype(object)
     if prompts.shape.kind == "gaussian":
         return float(Fraction(int((difference**2).sum()), noise.squared_movement))

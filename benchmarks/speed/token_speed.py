@@ -20,12 +20,12 @@ import torch
 
 from benchmarks.figures import Figures
 from benchmarks.speed.random_llama import CONTEXT, VOCABULARY, random_llama
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.growing_rows import CachedSession
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.preallocated_cache import ROOM
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import Reader, count_votes
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -47,7 +47,7 @@ def reader_of() -> Reader:
     return Reader(model, "random", DEVICE, torch.arange(VOCABULARY, device=DEVICE), CONTEXT, BUDGET, VOCABULARY, read)
 
 
-def ballots_of(written: int, seed: int) -> list[VoteRequest]:
+def vote_requests(written: int, seed: int) -> list[VoteRequest]:
     """Instruction, two examples of about 60 tokens and a header in every voter's prompt."""
     rng = np.random.default_rng(seed)
 
@@ -64,25 +64,25 @@ def ballots_of(written: int, seed: int) -> list[VoteRequest]:
 
 
 @torch.inference_mode()
-def _plain(reader: Reader, ballot: VoteRequest) -> Sums:
+def _plain(reader: Reader, request: VoteRequest) -> Sums:
     """Sums of probabilities by candidate."""
 
     def after(prompt: Tokens) -> np.ndarray:
-        row = torch.tensor([prompt + ballot.written], device=DEVICE)
+        row = torch.tensor([prompt + request.written], device=DEVICE)
         logits = reader.model(input_ids=row, logits_to_keep=1, use_cache=False).logits[0, -1]
         return np.asarray(logits.double().cpu().numpy())
 
-    candidates = np.argsort(-after(ballot.public), kind="stable")[: RULE.candidates]
+    candidates = np.argsort(-after(request.public), kind="stable")[: RULE.candidates]
     sums = np.zeros(len(candidates))
-    for voter in ballot.voters:
+    for voter in request.voters:
         weights = np.exp(after(voter)[candidates])
         sums += weights / weights.sum()
     return dict(zip(candidates.tolist(), sums.tolist(), strict=True))
 
 
-def _fresh(reader: Reader, ballots: list[VoteRequest]) -> list[Votes]:
-    votes = count_votes(reader, dict(enumerate(ballots)), RULE)
-    return [votes[number] for number in range(len(ballots))]
+def _fresh(reader: Reader, requests: list[VoteRequest]) -> list[Votes]:
+    votes = count_votes(reader, dict(enumerate(requests)), RULE)
+    return [votes[number] for number in range(len(requests))]
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
@@ -93,20 +93,20 @@ def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
     return result, clock() - started
 
 
-def _fixed(reader: Reader, ballots: list[VoteRequest]) -> tuple[list[Votes | None], float]:
+def _fixed(reader: Reader, requests: list[VoteRequest]) -> tuple[list[Votes | None], float]:
     """Votes at the end, and seconds for a token of one text in fixed batches.
 
     The first token reads all prompts. As many steps as bring one growth of the caches, around the middle
     of a text, stand for all others.
     """
-    session = CachedSession(reader, [replace(ballot, written=()) for ballot in ballots], RULE)
-    votes, first = _timed(partial(session.vote, [() for _ in ballots]))
-    session.vote([ballot.written[:-STEPS] for ballot in ballots])
+    session = CachedSession(reader, [replace(request, written=()) for request in requests], RULE)
+    votes, first = _timed(partial(session.vote, [() for _ in requests]))
+    session.vote([request.written[:-STEPS] for request in requests])
     steps = []
     for step in range(-STEPS, 0):
-        votes, seconds = _timed(partial(session.vote, [(ballot.written[step],) for ballot in ballots]))
+        votes, seconds = _timed(partial(session.vote, [(request.written[step],) for request in requests]))
         steps.append(seconds)
-    return votes, (first + (TOKENS - 1) * float(np.mean(steps))) / TOKENS / len(ballots)
+    return votes, (first + (TOKENS - 1) * float(np.mean(steps))) / TOKENS / len(requests)
 
 
 def _difference(votes: Votes | None, sums: Sums) -> float:
@@ -121,11 +121,11 @@ def measure(figures: Figures) -> None:
     """Rounds over all ways, each with prompts of its own; fixed batches of a single text, and differences, in the last round."""
     torch.set_num_threads(1)
     reader = reader_of()
-    _plain(reader, ballots_of(5, 0)[0])
+    _plain(reader, vote_requests(5, 0)[0])
     seconds: dict[str, list[float]] = {"plain loop": [], "fresh": [], "fixed": []}
     for seed in range(ROUNDS):
-        longer = ballots_of((TOKENS + STEPS) // 2, seed)
-        middle = [replace(ballot, written=ballot.written[: TOKENS // 2]) for ballot in longer]
+        longer = vote_requests((TOKENS + STEPS) // 2, seed)
+        middle = [replace(request, written=request.written[: TOKENS // 2]) for request in longer]
         sums, plain = _timed(partial(_plain, reader, middle[0]))
         votes, fresh = _timed(partial(_fresh, reader, middle[:FRESH_TEXTS]))
         told, fixed = _fixed(reader, longer)

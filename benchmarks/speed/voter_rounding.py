@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from benchmarks.figures import Figures
-from benchmarks.speed.token_speed import BUDGET, DEVICE, UNITS, ballots_of, reader_of
+from benchmarks.speed.token_speed import BUDGET, DEVICE, UNITS, reader_of, vote_requests
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.tree_attention import NAME
 from dpicl.lm.local.tree_reader import read_shared
@@ -47,16 +47,16 @@ def _in_sixteen_bits(reader: Reader) -> Reader:
 
 def _shares(reader: Reader, rule: VoteRule) -> Iterator[float]:
     """Of the l2 norm, or of the difference of two candidates, that one changed vote may move."""
-    ballot = ballots_of(10, 0)[0]
-    first, others = ballot.voters[0], ballot.voters[1:]
-    before = _others(reader, ballot, rule, first)
+    request = vote_requests(10, 0)[0]
+    first, others = request.voters[0], request.voters[1:]
+    before = _others(reader, request, rule, first)
     for changed in (first + (5,) * 30, others[0][:80] + first[80:], first[:60]):
-        moved = (_others(reader, ballot, rule, changed) - before).astype(np.float64)
+        moved = (_others(reader, request, rule, changed) - before).astype(np.float64)
         yield np.linalg.norm(moved) / (2**0.5 * UNITS) if rule.kind == "probability" else np.ptp(moved) / (2 * UNITS)
 
 
-def _others(reader: Reader, ballot: VoteRequest, rule: VoteRule, first: tuple[int, ...]) -> np.ndarray:
-    """Votes of all but the first voter, read in one batch with it: equal prompts of two ballots are read once."""
-    everybody = replace(ballot, voters=(first, *ballot.voters[1:]))
-    both = {0: everybody, 1: replace(ballot, voters=ballot.voters[1:])}
+def _others(reader: Reader, request: VoteRequest, rule: VoteRule, first: tuple[int, ...]) -> np.ndarray:
+    """Votes of all but the first voter, read in one batch with it: equal prompts of two requests are read once."""
+    everybody = replace(request, voters=(first, *request.voters[1:]))
+    both = {0: everybody, 1: replace(request, voters=request.voters[1:])}
     return count_votes(reader, both, rule)[1].sums

@@ -14,8 +14,7 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, Trial, less_noise
 from dpicl.contract import TextContract, parse_contract
-from dpicl.lm.local.batching import Tokens
-from dpicl.lm.requests import ModelDescription
+from dpicl.lm.requests import ModelDescription, Tokens
 from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.methods.few_shot.plan import CellPlan, Drawing, Noise, Pool, Shape

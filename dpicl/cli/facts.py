@@ -66,7 +66,7 @@ class RunReader:
     def read(self) -> tuple[list[RunFacts], int]:
         """Every run that can be read, and how many folders cannot."""
         runs, finished, unreadable = [], {}, 0
-        for folder in self._folders():
+        for folder in sorted(self._runs.glob("[!.]*/")):
             try:
                 stamp = _stamp(folder)
                 cached = self._finished.get(folder)
@@ -81,13 +81,6 @@ class RunReader:
                 finished[folder] = (stamp, facts)
         self._finished = finished
         return runs, unreadable
-
-    def _folders(self) -> list[Path]:
-        try:
-            with os.scandir(self._runs) as entries:
-                return sorted(Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-        except FileNotFoundError:
-            return []
 
 
 def _stamp(folder: Path) -> object:

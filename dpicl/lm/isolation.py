@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from dpicl.errors import DpiclError, ModelError, TooLongError
-from dpicl.lm.local.batching import Tokens
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes
 
 T = TypeVar("T")

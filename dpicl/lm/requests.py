@@ -18,6 +18,7 @@ Trust = Literal["local", "remote"]
 """`local`: prompts stay on machines that may see private rows; `remote`: they leave them."""
 CONTINUATIONS = (" No", " Yes")
 """What is scored after a prompt over a table: column 0 and 1 of every score table."""
+Tokens = tuple[int, ...]
 Progress = Callable[[int], None]
 """Called now and then with the number of prompts finished so far."""
 

@@ -22,41 +22,40 @@ Wanted = Literal["scores", "text"]
 class ModelSpec(BaseModel):
     """One model that a run may use.
 
-    `bundled` is the small trained one in this package; `tiny` is built on the spot, with random
-    weights; `fake` answers with hashes;
-    `transformers` is a folder or a hub id; `endpoint` is a model of an OpenAI-compatible server.
+    `bundled` is the small trained model in this package, `tiny` has random weights, `fake` answers with hashes, `transformers` is a
+    folder or a hub id, and `endpoint` a model on an OpenAI-compatible server.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    """How reports call it; an entry of `models` has its key as its name, and leaves this out."""
+    """Name in reports; an entry of `models` omits it and is named by its key."""
     kind: Literal["bundled", "tiny", "transformers", "endpoint", "fake"]
-    """Where it runs."""
+    """What kind of model it is."""
     id: str | None = None
-    """Folder with config.json or `org/name` on the hub; for an endpoint, the server's name of the model."""
+    """A folder with config.json, or `org/name` on the hub; for an endpoint, the server's name for the model."""
     revision: str | None = None
     """Branch, tag or commit on the hub."""
     dtype: Dtype = "float32"
-    """Of a local model's weights; one that reads private texts needs float32."""
+    """Local models only: type of the weights; a model that reads private texts needs float32."""
     device: Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
-    """Of a local model; `auto` is a GPU where there is one."""
+    """Local models only; `auto` uses a GPU if there is one."""
     trust: Trust = "local"
-    """Of an endpoint `remote`, unless its entry says otherwise."""
+    """Whether it may see private rows; `remote` for an endpoint unless its entry says otherwise."""
     url: Annotated[str, StringConstraints(max_length=300)] | None = None
-    """Of an endpoint: what `/completions` is appended to."""
+    """Endpoints only: base URL, to which `/completions` is appended."""
     api: Literal["auto", "completions", "chat"] = "auto"
-    """Of an endpoint: which of its two interfaces is used; `auto` probes them."""
+    """Endpoints only: which of the two interfaces to use; `auto` probes them."""
     key_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
-    """Name of the environment variable that holds the endpoint's key."""
+    """Name of the environment variable with the endpoint's API key."""
     max_connections: Annotated[int, Field(ge=1, le=1024)] = 32
-    """Most requests at once, of each process."""
+    """Maximum number of concurrent requests per process."""
     deadline_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
-    """For one answer, repeated attempts included."""
+    """Time limit for one answer, retries included."""
     price_per_million_tokens: Annotated[float, Field(ge=0, le=1e6)] | None = None
-    """Of an endpoint, prompt and answer alike, in any currency: reports then say what a run cost."""
+    """Endpoints only: price of prompt and answer tokens, in any currency, for the cost in reports."""
     allow_fallback: bool = False
-    """Whether the endpoint's text may be parsed where it gives no log-probabilities."""
+    """Whether to parse the endpoint's text if it returns no log-probabilities."""
 
     @model_validator(mode="before")
     @classmethod
@@ -85,10 +84,8 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     """
     if name in registry:
         return registry[name]
-    if name.lower().startswith(
-        ("http://", "https://")
-    ):  # no key, and not trusted with private rows; an entry of the registry may allow more
-        url, _, model = name.partition("#")
+    if name.lower().startswith(("http://", "https://")):
+        url, _, model = name.partition("#")  # no key, and not trusted with private rows; an entry of the registry may allow more
         try:
             return ModelSpec(name=model, kind="endpoint", id=model, url=url.rstrip("/"))
         except ValidationError as error:

@@ -102,17 +102,17 @@ def _leading(rate: Fraction, plus: int, digits: int) -> int:
         return 0
     precision = digits
     while True:
-        low, high = ((1 << digits) // (plus + power) for power in _exponential(rate, precision))
+        low, high = ((1 << digits) // (plus + power) for power in exponential_bounds(rate, precision))
         if low == high:
             return low
         precision *= 2
 
 
-def _exponential(rate: Fraction, precision: int) -> tuple[Fraction, Fraction]:
-    """Numbers on both sides of e^rate, upper first; `decimal` rounds quotients as given and e^x to the nearest."""
+def exponential_bounds(exponent: Fraction, precision: int) -> tuple[Fraction, Fraction]:
+    """Numbers of so many decimal digits on both sides of e^exponent, upper first; `decimal` rounds quotients as given and e^x to the nearest."""
     powers = []
     for rounding in (ROUND_CEILING, ROUND_FLOOR):
         context = Context(prec=precision, rounding=rounding)
-        power = context.exp(context.divide(Decimal(rate.numerator), Decimal(rate.denominator)))
+        power = context.exp(context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator)))
         powers.append(Fraction(context.next_plus(power) if rounding == ROUND_CEILING else context.next_minus(power)))
     return powers[0], powers[1]

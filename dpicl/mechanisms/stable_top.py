@@ -31,7 +31,6 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 
@@ -39,7 +38,7 @@ from dpicl.accounting.events import approximate
 from dpicl.accounting.guarantee import Event
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.noisy_max import exponential_maxima
-from dpicl.mechanisms.samplers import discrete_laplaces
+from dpicl.mechanisms.samplers import discrete_laplaces, exponential_bounds
 from dpicl.randomness import Stream
 
 CITATIONS = ("dwork2009differential", "zhu2022adaptive", "wu2024privacy")
@@ -95,9 +94,11 @@ class StableTop:
             return 0
         epsilon = self.test_epsilon
         enough = math.ceil(math.log(1 / self.delta) / float(epsilon)) + 1
-        return 1 + bisect_left(
-            range(1, enough), True, key=lambda least: self.delta * (_power(epsilon * least) + _power(epsilon * (least - 1))) >= 1
-        )
+
+        def power(least: int) -> Fraction:
+            return exponential_bounds(epsilon * least, _DIGITS)[1]
+
+        return 1 + bisect_left(range(1, enough), True, key=lambda least: self.delta * (power(least) + power(least - 1)) >= 1)
 
     def event(self) -> Event:
         """What one choice costs, before sampling and composition.
@@ -123,10 +124,3 @@ def _gap(falling: Sequence[int], size: int) -> int:
     """Equation (1)."""
     here, behind = (falling[place] if place < len(falling) else 0 for place in (size - 1, size))
     return here - behind
-
-
-def _power(exponent: Fraction) -> Fraction:
-    """A number just below e to the exponent >= 0."""
-    context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
-    quotient = context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
-    return Fraction(context.next_minus(context.exp(quotient)))

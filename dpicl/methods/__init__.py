@@ -24,12 +24,12 @@ from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import CommonOptions, Unit
 
 GROUP = "dpicl.methods"
-"""Entry points of other packages: a name, and the class of a method."""
+"""Entry points of other packages: a name, and the class of a method. Our own are named below: a clone runs without an installation."""
 Kind = TypeVar("Kind", bound=Method)
 
 
 class Registry(dict[str, Method]):
-    """Methods by name: of one that nobody has registered nothing is guessed."""
+    """Methods by name; a name that is not registered is an error."""
 
     def __missing__(self, name: str) -> Method:
         raise PrivacyError(f"method {name[:60]!r}: is not registered; expected one of {', '.join(self)}")
@@ -48,17 +48,17 @@ class Registry(dict[str, Method]):
 
 
 def _registered() -> Registry:
-    found = Registry()
+    registry = Registry()
     others = (point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
     for method in (LdpTabicl, GdpTabicl, MstTabicl, FewShotGeneration, DpIcl, *others):
-        found.add(method())
-    return found
+        registry.add(method())
+    return registry
 
 
 METHODS = _registered()
 """Methods by the name that pipelines.yaml gives them."""
 _CHOICES: dict[str, Any] = {
-    name: (method.options, Field(default=method.options(), description=f"Of {method.title}.")) for name, method in METHODS.items()
+    name: (method.options, Field(default=method.options(), description=f"For {method.title}.")) for name, method in METHODS.items()
 }
 if TYPE_CHECKING:
 
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 else:
     Options = create_model(
-        "Options", __base__=CommonOptions, __doc__="Choices by method, and for all of them.", __module__=__name__, **_CHOICES
+        "Options", __base__=CommonOptions, __doc__="Options by method, and for all methods.", __module__=__name__, **_CHOICES
     )
 
 
@@ -90,10 +90,10 @@ def on_texts(name: str) -> TextMethod:
 
 
 def _of(name: str, kind: type[Kind]) -> Kind:
-    found = METHODS[name]
-    if not isinstance(found, kind):
-        raise PrivacyError(f"method {name!r}: reads {found.data}; expected {kind.__name__}")
-    return found
+    method = METHODS[name]
+    if not isinstance(method, kind):
+        raise PrivacyError(f"method {name!r}: reads {method.data}; expected {kind.__name__}")
+    return method
 
 
 def unit_of(

@@ -51,13 +51,13 @@ class Method(ABC):
     answers_queries: ClassVar[bool]
     """Whether a release answers one set of queries only, which is then part of its name."""
     baselines_read: ClassVar[Reads]
-    """What its baselines are fitted on: there are none; what is released already; or private rows again, which nobody charges."""
+    """What its baselines are fitted on: there are none; what is released already; or private rows again, which is charged to no account."""
     options: ClassVar[type[Frozen]]
     """Its choices, as pipelines.yaml writes them; all of them have defaults."""
     draw_version: ClassVar[int]
     """Raised when the same parameters would draw something else: part of a release's name."""
     post_version: ClassVar[int]
-    """Raised when something else is derived from the same draw: stands in the manifest, and charges nobody again."""
+    """Raised when something else is derived from the same draw: stands in the manifest, and costs nothing."""
     artefact: ClassVar[str]
     """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is one array."""
     stated: ClassVar[tuple[tuple[str, type, str], ...]] = ()
@@ -79,7 +79,7 @@ class Method(ABC):
 
     @abstractmethod
     def systems(self, unit: Unit) -> tuple[str, ...]:
-        """Ways in which the model is asked beside `icl`."""
+        """Systems that are evaluated beside `icl`."""
 
     @abstractmethod
     def releases(self, contract: Any, unit: Unit) -> dict[Cell, Cost]:

@@ -49,7 +49,7 @@ from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, plans, statement
 from dpicl.methods.ensemble.voting import Placement, Voters, Votes
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import EnsembleOptions
-from dpicl.methods.text_method import TextMethod
+from dpicl.methods.text_method import Releases, TextMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.text.prompts import asking_demonstration, asking_prompt, keywords_query
@@ -227,9 +227,7 @@ class DpIcl(TextMethod):
         public = Public(write_candidates(texts, contract, unit.seed, model), embedder)
         return answer(job, consult(train, numbered, model, job), numbered, public), {}
 
-    def examples(
-        self, released: Mapping[Cell, Any], public: Mapping[Cell, Any], queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
+    def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
         """The first answers, with their queries."""
         texts = queries.data.column("text").to_pylist()[:EXAMPLES]
         return {
@@ -238,13 +236,7 @@ class DpIcl(TextMethod):
         }
 
     def prompts(
-        self,
-        released: Mapping[Cell, Any],
-        public: Mapping[Cell, Any],
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
+        self, released: Releases, public: Releases, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit
     ) -> dict[Cell, list[str]]:
         """Step 4 for released keywords, and what the paper compares with: real rows, and no demonstrations."""
         shown = {ZERO_SHOT: (), **real_rows(train, contract, unit)}
@@ -256,7 +248,7 @@ class DpIcl(TextMethod):
                 prompts[cell] = [asking_prompt(contract, [], query) for query in with_keywords]
         return prompts
 
-    def final_answers(self, released: Mapping[Cell, Any], contract: TextContract) -> dict[Cell, np.ndarray]:
+    def final_answers(self, released: Releases, contract: TextContract) -> dict[Cell, np.ndarray]:
         """Of labels, by their number, and of texts; keywords are asked once more."""
         names = list(contract.demonstrated)
         final = {cell: given for cell, given in released.items() if all(isinstance(one, str) for one in given)}
@@ -264,7 +256,7 @@ class DpIcl(TextMethod):
             cell: np.array([names.index(one) for one in given] if contract.is_classification else given) for cell, given in final.items()
         }
 
-    def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
+    def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
         """One row per answer."""
         return [
             {"cell": cell.key, "query": number, "answer": answer_text(contract, one)}

@@ -38,8 +38,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpicl.contract.text import Generation, TextContract
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.embedding import Embedder
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, Votes
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
@@ -48,7 +48,7 @@ from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plans, po
 from dpicl.methods.few_shot.voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
 from dpicl.methods.memory import MemoryJournal
 from dpicl.methods.options import FewShotOptions
-from dpicl.methods.text_method import TextMethod
+from dpicl.methods.text_method import Releases, TextMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.text.parse import plain_text
 from dpicl.types import Demonstration, PrivateTable, QueryTable
@@ -74,7 +74,7 @@ class Draft:
         self._written: dict[Text, Tokens] = {Text(job, cell, shot, label): () for shot, label in enumerate(labels)}
         self._ended: set[Text] = set()
         self._private_tokens: Counter[Text] = Counter()
-        self.steps, self.most, self._writer = 0, prompts.shape.max_tokens, prompts.writer
+        self.steps, self.most, self._model = 0, prompts.shape.max_tokens, prompts.model
         while self.open and (tokens := job.journal.read(cell, self.steps)) is not None:
             self._append(tokens)
 
@@ -96,7 +96,7 @@ class Draft:
         """One number per text: twice the token, and 1 more for a private token."""
         for text, number in zip(self._written, numbers, strict=True):
             token, is_private = divmod(number, 2)
-            if number == ENDED or token in self._writer.ends:
+            if number == ENDED or token in self._model.ends:
                 self._ended.add(text)
             else:
                 self._written[text] += (token,)
@@ -105,7 +105,7 @@ class Draft:
 
     def demonstrations(self) -> tuple[Demonstration, ...]:
         """The finished texts with their labels."""
-        decode = self._writer.decode
+        decode = self._model.decode
         return tuple(Demonstration(text.label, plain_text(decode(tokens))) for text, tokens in self._written.items())
 
 
@@ -116,19 +116,19 @@ def job_of(contract: TextContract, unit: Unit, journal: Journal, cells: Sequence
 
 
 def write(
-    train: PrivateTable, contract: TextContract, writer: GeneratorModel, jobs: Sequence[Job], progress: Progress | None = None
+    train: PrivateTable, contract: TextContract, model: GeneratorModel, jobs: Sequence[Job], progress: Progress | None = None
 ) -> list[Demonstrations]:
     """Steps 0 to 5 for all cells of all jobs, side by side where they are written in one way.
 
     Args:
-        progress: told after every token how many are drawn, and how many there may be.
+        progress: called after every token with how many are drawn, and how many there may be.
 
     Raises:
-        ModelError: the writer's context is too small.
+        ModelError: the model's context is too small.
     """
     drafts: list[Draft] = []
     for shape in dict.fromkeys(plan.shape for job in jobs for plan in job.plans.values()):
-        prompts = Prompts(contract, writer, shape)
+        prompts = Prompts(contract, model, shape)
         alike = [Draft(job, cell, plan.labels, prompts) for job in jobs for cell, plan in job.plans.items() if plan.shape == shape]
         for some in _side_by_side(alike, shape, contract):
             _finish(some, open_voting(train, prompts), partial(_select, contract), progress)
@@ -161,9 +161,9 @@ def _select(contract: TextContract, text: Text, token: int, private_tokens: int,
     return drawing.noise.token.select(votes.sums, text.stream("token", token)), True
 
 
-def write_public(contract: TextContract, unit: Unit, writer: GeneratorModel) -> Demonstrations:
+def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> Demonstrations:
     """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no row and costs nothing."""
-    prompts, draws = Prompts(contract, writer, Shape.of(contract, unit)), draws_for(contract, unit.seed)
+    prompts, draws = Prompts(contract, model, Shape.of(contract, unit)), draws_for(contract, unit.seed)
     job = Job({}, MemoryJournal(draws))
     drafts = [Draft(job, Cell("icl", 0.0, shots), labels_of(contract, unit, shots), prompts) for shots in unit.shots]
 
@@ -255,39 +255,25 @@ class FewShotGeneration(TextMethod):
         return tuple(Demonstration(one["label"], one["text"]) for one in content)
 
     def in_memory(
-        self,
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
-        model: GeneratorModel,
-        embedder: Embedder | None,
+        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: GeneratorModel, embedder: Embedder | None
     ) -> tuple[Demonstrations, Demonstrations]:
         """Steps 0 to 5."""
         journal = MemoryJournal(draws_for(contract, unit.seed))
         (released,) = write(train, contract, model, [job_of(contract, unit, journal)])
         return released, write_public(contract, unit, model)
 
-    def examples(
-        self, released: Mapping[Cell, Any], public: Mapping[Cell, Any], queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
+    def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
         """All of them, as they stand in a prompt."""
         return {cell: answers.shown(texts, contract) for cell, texts in {**released, **public}.items()}
 
     def prompts(
-        self,
-        released: Mapping[Cell, Any],
-        public: Mapping[Cell, Any],
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
+        self, released: Releases, public: Releases, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit
     ) -> dict[Cell, list[str]]:
         """Step 6, and without demonstrations."""
         shown = {ZERO_SHOT: (), **released, **public, **random_rows(train, contract, unit)}
         return {cell: answers.prompts_for(demonstrations, queries, contract) for cell, demonstrations in shown.items()}
 
-    def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
+    def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
         """One row per text."""
         noisy = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
         return [{"cell": cell.key, "label": one.label, "text": one.text} for cell, texts in noisy.items() for one in texts]

@@ -167,13 +167,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return with_content_free({cell: [prompt(shown, text) for text in texts] for cell, shown in examples.items()}, contract, unit)
 
     def baselines(
-        self,
-        released: Released[ReleasedGroups],
-        train: PrivateTable | None,
-        test: QueryTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
+        self, released: Released[ReleasedGroups], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
         """diffprivlib's models on private rows at every epsilon, fair and naive, scikit-learn's at infinity: on benchmarks only."""
         assert train is not None

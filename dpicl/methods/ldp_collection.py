@@ -1,6 +1,6 @@
 """Step 1 of LDP-TabICL: what every client reports, by design, and what it costs the client.
 
-Trust       Local: nobody but the client sees a true answer.
+Trust       Local: only the client sees a true answer.
 Unit        One client, who reports once; where the contract protects persons, a client is a person
             and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
@@ -20,7 +20,7 @@ from functools import cache
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Guarantee, compose_sequential
+from dpicl.accounting.guarantee import compose_sequential
 from dpicl.contract.models import Contract
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.methods.common import Cost, epsilon_of
@@ -55,10 +55,10 @@ def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -
 
 
 def release_cells(unit: Unit) -> dict[Cell, LdpVariant]:
-    """Every collection of a unit, and the way that it is for."""
+    """Every collection of a unit, and the variant that it is for."""
     options = unit.chosen(LdpOptions)
-    ways = {"reports": options.variant("icl"), **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.variants}}
-    return {Cell(name, epsilon): chosen for name, chosen in ways.items() for epsilon in unit.epsilons}
+    variants = {"reports": options.variant("icl"), **{f"reports-{name}": options.variant(f"icl-{name}") for name in options.variants}}
+    return {Cell(name, epsilon): chosen for name, chosen in variants.items() for epsilon in unit.epsilons}
 
 
 def collect(
@@ -81,12 +81,12 @@ def collect(
     return collections
 
 
-def merged(parts: Sequence[Collected]) -> Collected:
+def merged(batches: Sequence[Collected]) -> Collected:
     """What all clients sent, from what those of every batch sent, in the order of the batches; at least one."""
-    first = parts[0]
+    first = batches[0]
     if isinstance(first, Tally):
-        return sum((part for part in parts[1:] if isinstance(part, Tally)), first)
-    reports = [part.reports.codes for part in parts if isinstance(part, Reported)]
+        return sum((batch for batch in batches[1:] if isinstance(batch, Tally)), first)
+    reports = [batch.reports.codes for batch in batches if isinstance(batch, Reported)]
     return Reported(LocalReports(np.concatenate(reports)), first.laws)
 
 
@@ -114,24 +114,21 @@ def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, e
 
 
 def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-    """What this unit spends: every client reports once per collection, whatever the shots.
+    """What this unit costs a client, who reports once per collection, whatever the shots: on every row all answers, or one question.
 
     Raises:
         ParameterError: an estimator takes fewer cells than the contract's attributes make.
     """
-    for chosen in release_cells(unit).values():
-        check_fits(chosen.estimator, encoding_of(contract, chosen).sizes, contract.name)
-    return {cell: Cost(client_guarantee(contract, chosen, epsilon_of(cell))) for cell, chosen in release_cells(unit).items()}
-
-
-def client_guarantee(contract: Contract, chosen: LdpVariant, epsilon: float) -> Guarantee:
-    """Cost to one client: on every row they report all answers, or one question, in sequence."""
-    encoding, person = encoding_of(contract, chosen), contract.privacy.person
-    if chosen.design == "all-columns":
-        once = [law.guarantee() for law in laws_for(encoding, epsilon)]
-    else:
-        once = [questions_for(encoding, chosen, epsilon).guarantee]
-    return compose_sequential(once * (person.max_rows if person else 1))
+    costs, person = {}, contract.privacy.person
+    for cell, chosen in release_cells(unit).items():
+        encoding, epsilon = encoding_of(contract, chosen), epsilon_of(cell)
+        check_fits(chosen.estimator, encoding.sizes, contract.name)
+        if chosen.design == "all-columns":
+            once = [law.guarantee() for law in laws_for(encoding, epsilon)]
+        else:
+            once = [questions_for(encoding, chosen, epsilon).guarantee]
+        costs[cell] = Cost(compose_sequential(once * (person.max_rows if person else 1)))
+    return costs
 
 
 def released_by(system: str, epsilon: float, collected: Mapping[Cell, Collected] | Mapping[Cell, Cost]) -> Cell:

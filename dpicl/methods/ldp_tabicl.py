@@ -1,6 +1,6 @@
 """LDP-TabICL: randomised at the client, reconstructed, sampled afresh for every query.
 
-Trust       Local: nobody but the client sees a true answer.
+Trust       Local: only the client sees a true answer.
 Unit        One client, who reports every attribute and the label once; where the contract
             protects persons, a client is a person and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
@@ -64,8 +64,8 @@ class LdpTabicl(TabularMethod[Collected]):
         """See `Method`."""
         chosen = unit.chosen(LdpOptions)
         raw = ("raw-rows",) if chosen.design == "all-columns" else ()
-        ways = (f"icl-{name}" for name in (*chosen.shot_selection, *chosen.variants))
-        return (*raw, *ways, *(("content-free",) if unit.options.calibrate else ()))
+        variants = (f"icl-{name}" for name in (*chosen.shot_selection, *chosen.variants))
+        return (*raw, *variants, *(("content-free",) if unit.options.calibrate else ()))
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
         """The number of clients is seen without noise: no row's content may decide whether it is one."""
@@ -85,11 +85,11 @@ class LdpTabicl(TabularMethod[Collected]):
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """To each client."""
         paid = releases(contract, unit)
-        asked = {cell: paid[released_by(cell.system, cell.epsilon, paid)] for cell in unit.evaluated_cells if cell.epsilon is not None}
+        evaluated = {cell: paid[released_by(cell.system, cell.epsilon, paid)] for cell in unit.evaluated_cells if cell.epsilon is not None}
         fitted = {
             Cell(name + cell.system.removeprefix("reports"), cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")
         }
-        return {**asked, **fitted}
+        return {**evaluated, **fitted}
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`; the sampling rate changes nothing of a collection, but releases of before are named so."""
@@ -137,9 +137,9 @@ class LdpTabicl(TabularMethod[Collected]):
         """Step 2."""
         chosen, rows = release_cells(unit), {}
         for cell, collected in drawn.items():
-            way = chosen[cell]
-            chance = draws.public("rows", f"{way.design},{way.columns},{way.estimator},epsilon={cell.epsilon}")
-            rows[cell] = estimated_rows(collected, way.estimator, chance)
+            variant = chosen[cell]
+            chance = draws.public("rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}")
+            rows[cell] = estimated_rows(collected, variant.estimator, chance)
         return rows
 
     def examples(self, released: Released[Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
@@ -155,13 +155,7 @@ class LdpTabicl(TabularMethod[Collected]):
         return with_content_free(row_prompts(pools, encoded.codes, texts, _demonstrations(contract), draws, alone=alone), contract, unit)
 
     def baselines(
-        self,
-        released: Released[Collected],
-        train: PrivateTable | None,
-        test: QueryTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
+        self, released: Released[Collected], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
         """LR* and GNB* of every collection: fitted on the reconstructed rows, at no further cost."""
         chosen, encoded = release_cells(unit), encode_queries(test, contract)

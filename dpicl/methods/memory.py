@@ -33,7 +33,7 @@ class MemoryJournal:
 
 
 class Memory:
-    """Secrets and kept votes that last as long as their process."""
+    """Secrets and stored votes that last as long as their process."""
 
     def __init__(self, draws: Draws) -> None:
         self._draws = draws

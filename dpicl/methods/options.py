@@ -56,7 +56,7 @@ class FewShotVariant(Frozen):
     batches: Literal["fresh", "fixed"] = "fresh"
     """`fresh`: every token is voted on by newly sampled subsets. `fixed`: every row votes by itself, on all tokens of one text."""
     voters: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """`fresh`: number of subsets (M). `fixed`: rows per text, if every label has the contract's fewest rows; all of them if left out."""
+    """`fresh`: number of subsets (M). `fixed`: rows per text at the contract's `min_rows`; all rows if left out."""
     examples: Annotated[int, Field(ge=1, le=64)] | None = None
     """`fresh` only: rows per subset (N)."""
     candidates: Annotated[int, Field(ge=2, le=1_000_000)] | Literal["contract", "all"] = "contract"
@@ -70,7 +70,7 @@ class FewShotVariant(Frozen):
     the model's own, public choice will do.
     """
     agreement: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """With `private_tokens`: the share of votes at which the public choice is taken; 0.5 if left out, 0.95 of clipped logits."""
+    """With `private_tokens`: the share of votes at which the public choice is taken; 0.5 if left out, 0.95 for `clipped-logits`."""
 
     @model_validator(mode="after")
     def _fits_batches(self) -> FewShotVariant:

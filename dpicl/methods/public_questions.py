@@ -15,7 +15,7 @@ from dpicl.lm.requests import Scorer
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, Votes
 from dpicl.methods.ensemble.answers import write_candidates
 from dpicl.methods.ensemble.voting import Voters
-from dpicl.methods.few_shot.plan import Shape
+from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape
 from dpicl.methods.few_shot.voting import Prompts, rule_of
 from dpicl.pipeline import Unit
 from dpicl.text.prompts import PUBLIC_TEXT
@@ -69,28 +69,28 @@ def check_ensemble(contract: TextContract, model: Scorer, embedder: Embedder | N
         raise ModelError(f"model {model.description.name!r} writes texts that lie nowhere; expected texts that can be compared")
 
 
-def check_writer(contract: TextContract, unit: Unit, writer: GeneratorModel) -> None:
-    """Let made-up voters vote on two tokens of every label's text, and where batches are fixed from what is kept too.
+def check_generator(contract: TextContract, unit: Unit, model: GeneratorModel) -> None:
+    """Let made-up voters vote on two tokens of every label's text, and where batches are fixed in a voting session too.
 
     Raises:
-        DpiclError: the writer does not answer, or its context is too small.
+        DpiclError: the model does not answer, or its context is too small.
     """
-    shapes = dict.fromkeys(Shape.of(contract, unit, system) for system in unit.systems if system != "random-rows")
+    shapes = dict.fromkeys(Shape.of(contract, unit, system) for system in unit.systems if system != RANDOM_ROWS)
     for shape in shapes:
-        public_answer(writer.description.name, lambda shape=shape: _write(Prompts(contract, writer, shape), shape))  # type: ignore[misc]
+        public_answer(model.description.name, lambda shape=shape: _write(Prompts(contract, model, shape), shape))  # type: ignore[misc]
 
 
 def _write(prompts: Prompts, shape: Shape) -> None:
-    contract, writer, rule = prompts.contract, prompts.writer, rule_of(shape)
+    contract, model, rule = prompts.contract, prompts.model, rule_of(shape)
     requests = [_request(prompts, label) for label in contract.demonstrated[:LABELS]]
-    tokens = [_token(writer, votes) for votes in writer.vote(requests, rule)]
+    tokens = [_token(model, votes) for votes in model.vote(requests, rule)]
     begun = [VoteRequest(one.public, one.voters, (token,)) for one, token in zip(requests, tokens, strict=True)]
-    votes: list[Votes | None] = [*writer.vote(begun, rule)]
+    votes: list[Votes | None] = [*model.vote(begun, rule)]
     if shape.fixed:
-        session = writer.session(requests, rule)
+        session = model.session(requests, rule)
         votes += [*session.vote([()] * len(requests)), *session.vote([(token,) for token in tokens])]
     for one in votes:
-        _token(writer, one)
+        _token(model, one)
 
 
 def _request(prompts: Prompts, label: str) -> VoteRequest:
@@ -99,10 +99,10 @@ def _request(prompts: Prompts, label: str) -> VoteRequest:
     return VoteRequest(public, (prompts.voter(label, [prompts.example(PUBLIC_TEXT, text)]), public), ())
 
 
-def _token(writer: GeneratorModel, votes: Votes | None) -> int:
+def _token(model: GeneratorModel, votes: Votes | None) -> int:
     """The likeliest candidate, which has a text."""
     if votes is None or not len(votes.candidates) or not np.asarray(votes.sums).any():
-        raise ModelError(f"model {writer.description.name!r} votes for no token; expected votes of a public prompt")
+        raise ModelError(f"model {model.description.name!r} votes for no token; expected votes of a public prompt")
     token = int(votes.candidates[0])
-    writer.decode((token,))
+    model.decode((token,))
     return token

@@ -34,8 +34,8 @@ def shown(demonstrations: Sequence[Demonstration], contract: TextContract) -> li
 
 def prompts_for(demonstrations: Sequence[Demonstration], queries: QueryTable, contract: TextContract) -> list[str]:
     """One prompt per query, all with the same demonstrations; those without content come last, where the contract calibrates."""
-    asked = [*queries.data.column("text").to_pylist(), *(CONTENT_FREE if contract.calibrate else ())]
-    return [asking_prompt(contract, shown(demonstrations, contract), asking_query(contract, text)) for text in asked]
+    texts = [*queries.data.column("text").to_pylist(), *(CONTENT_FREE if contract.calibrate else ())]
+    return [asking_prompt(contract, shown(demonstrations, contract), asking_query(contract, text)) for text in texts]
 
 
 def ask_cell(model: Scorer, texts: Sequence[str], contract: TextContract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
@@ -104,5 +104,5 @@ def metrics_of(outputs: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: 
     if isinstance(contract.task, FreeText):
         return {cell: measure_texts(truth, one) for cell, one in answered.items()}
     balanced = contract.is_classification
-    found = {cell: measure(truth, one, balanced=balanced) for cell, one in answered.items()}
-    return {**found, MAJORITY: majority(truth, balanced=balanced)}
+    metrics = {cell: measure(truth, one, balanced=balanced) for cell, one in answered.items()}
+    return {**metrics, MAJORITY: majority(truth, balanced=balanced)}

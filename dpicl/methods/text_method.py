@@ -18,6 +18,9 @@ from dpicl.methods.base import Data, Method
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivateTable, QueryTable
 
+Releases = Mapping[Cell, Any]
+"""Releases of a method by cell."""
+
 
 class TextMethod(Method, abstract=True):
     """A method on private texts, which a language model reads."""
@@ -47,9 +50,7 @@ class TextMethod(Method, abstract=True):
         return {cell: self.decode(stored[cell.key]) for cell in unit.evaluated_cells if cell.key in stored}
 
     @abstractmethod
-    def examples(
-        self, released: Mapping[Cell, Any], public: Mapping[Cell, Any], queries: QueryTable, contract: TextContract
-    ) -> dict[Cell, list[str]]:
+    def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
         """What people see of a release, by cell.
 
         Args:
@@ -59,27 +60,21 @@ class TextMethod(Method, abstract=True):
     @abstractmethod
     def in_memory(
         self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Any, embedder: Embedder | None
-    ) -> tuple[Mapping[Cell, Any], Mapping[Cell, Any]]:
+    ) -> tuple[Releases, Releases]:
         """All releases, and the same written without private rows; nothing outlives this process."""
 
     @abstractmethod
     def prompts(
-        self,
-        released: Mapping[Cell, Any],
-        public: Mapping[Cell, Any],
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
+        self, released: Releases, public: Releases, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit
     ) -> dict[Cell, list[str]]:
         """One prompt per query and cell that is still to be asked; rows of `train` on benchmarks only, without noise."""
 
-    def final_answers(self, released: Mapping[Cell, Any], contract: TextContract) -> dict[Cell, np.ndarray]:
+    def final_answers(self, released: Releases, contract: TextContract) -> dict[Cell, np.ndarray]:
         """Released answers that need no further question: shape (queries,)."""
         return {}
 
     @abstractmethod
-    def shown(self, released: Mapping[Cell, Any], contract: TextContract) -> list[dict[str, Any]]:
+    def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
         """What was released, as a table for people; its keys are columns."""
 
     @property

@@ -1,5 +1,33 @@
 """From a run folder to its report: one self-contained HTML page and the same in Markdown."""
 
-from dpicl.report.render import build_report
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpicl.report.content import report_of
+from dpicl.report.figures import figures_of
+from dpicl.report.html import to_html
+from dpicl.report.load import load_run
+from dpicl.report.markdown import to_markdown
+from dpicl.report.svg import standalone
 
 __all__ = ["build_report"]
+FITTED = "fitted.svg"
+"""Logistic regression on what was released, as a picture of its own."""
+
+
+def build_report(run_folder: Path) -> tuple[Path, Path]:
+    """Write report.html and report.md into the run folder and return their paths.
+
+    Raises:
+        DpiclError: the folder lacks its manifest, or a file in it breaks its schema.
+    """
+    run = load_run(run_folder)
+    figures = figures_of(run)
+    report = report_of(run, figures)
+    html, markdown = run_folder / "report.html", run_folder / "report.md"
+    html.write_text(to_html(report), encoding="utf-8")
+    markdown.write_text(to_markdown(report), encoding="utf-8")
+    if figures.fitted:
+        (run_folder / FITTED).write_text(standalone(figures.fitted), encoding="utf-8")
+    return html, markdown

@@ -30,7 +30,7 @@ class Paper:
         """13B, unless a 7B model answered; the mechanism and the aggregations that the run's options name."""
         name = model_name.lower()
         mechanism = str(options.get(WRITTEN, {}).get("mechanism", "gaussian"))
-        return Paper("7b" if "7b" in name and "llama" in name else "13b", mechanism, _aggregations(options.get(ENSEMBLE, {})))
+        return Paper("7b" if "7b" in name and "llama" in name else "13b", mechanism, _printed_variants(options.get(ENSEMBLE, {})))
 
     def number(
         self, method: str, dataset: str, metric: str, system: str, shots: int | None, epsilon: float
@@ -60,10 +60,12 @@ class Paper:
         return words.listing([*llama, *babbage, *(["GPT-3 (Babbage where answers are labels)"] if ENSEMBLE in methods else [])])
 
 
-def _aggregations(options: Mapping[str, Any]) -> dict[str, str | None]:
-    """Of the ways that a run's options name, those with the paper's noise and sizes."""
+def _printed_variants(options: Mapping[str, Any]) -> dict[str, str | None]:
+    """The aggregations of the run's variants that have the paper's noise and sizes."""
     variants = options.get("variants", options.get("also"))  # earlier runs
-    ways = {"icl": options, **{f"icl-{name}": way for name, way in (variants if isinstance(variants, Mapping) else {}).items()}}
-    known = {system: way for system, way in ways.items() if isinstance(way, Mapping)}
-    as_printed = {system: way for system, way in known.items() if way.get("noise") in (None, "gaussian") and way.get("subsets") is None}
-    return {"few-shot": "few-shot", **{system: way.get("aggregation") for system, way in as_printed.items()}}
+    by_system = {"icl": options, **{f"icl-{name}": chosen for name, chosen in (variants if isinstance(variants, Mapping) else {}).items()}}
+    return {"few-shot": "few-shot"} | {
+        system: chosen.get("aggregation")
+        for system, chosen in by_system.items()
+        if isinstance(chosen, Mapping) and chosen.get("noise") in (None, "gaussian") and chosen.get("subsets") is None
+    }

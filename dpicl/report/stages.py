@@ -7,7 +7,7 @@ from pathlib import Path
 from dpicl.engine.collect import collect
 from dpicl.engine.order import Step
 from dpicl.engine.stage import stage
-from dpicl.report.render import build_report
+from dpicl.report import build_report
 
 collect_run = stage("collect", "collect", collect, "owner")
 write_report = stage("report", "report", lambda run: str(build_report(Path(run))[0].name), "owner")

@@ -1,4 +1,4 @@
-"""Small models of several architectures, ballots for them, and comparisons of their votes."""
+"""Small models of several architectures, requests for them, and comparisons of their votes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPTNeoXConfig, LlamaConfig, MistralConfig, PreTrainedConfig
 
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 
 INSTRUCTION = "Given a label of news type, generate the chosen type of news accordingly.\n\n"
@@ -64,7 +64,7 @@ def prompt(writer: TransformersScorer, *examples: str) -> Tokens:
     return writer.leading + writer.encode(INSTRUCTION + "".join(examples) + HEADER)
 
 
-def ballots_of(writer: TransformersScorer) -> list[VoteRequest]:
+def vote_requests(writer: TransformersScorer) -> list[VoteRequest]:
     """Three texts: many voters, a repeated one and one without examples, and none."""
     voters = [prompt(writer, *EXAMPLES[line : line + 2]) for line in range(0, 12, 2)]
     public = prompt(writer)

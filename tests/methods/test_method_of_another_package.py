@@ -120,10 +120,20 @@ FACTS = {
 }
 
 
+PAIRS = {
+    "prepare": ('prepare_stage = "mark"', "prepare_stage"),
+    "derive": ('derive_stage = "make rows"', "derive_stage"),
+    "baselines": ('baselines_read = "private"', "baselines_read"),
+    "count": ("merge = draw", "merge"),
+}
+"""A line that states one of two that belong together, by the function that is missing then."""
+
+
 def test_a_fact_that_is_left_out_is_an_error_at_import(place: Place, installed: str) -> None:
     """Of the class, before anything is charged."""
     head, keyword, body = (PACKAGE / "noisy_label.py").read_text("utf-8").partition("class NoisyLabel")
     without = {fact: head + keyword + re.sub(rf"\b{fact}\b", f"{fact}_of_old", body, count=1) for facts in FACTS.values() for fact in facts}
+    without |= {name: f"{head}{keyword}{body}\n    {line}\n" for name, (line, _) in PAIRS.items()}
     program = (
         "import json, sys\nfor fact, source in json.load(sys.stdin).items():\n"
         "    try:\n        exec(source, {'__name__': 'forgetful'})\n"
@@ -135,6 +145,8 @@ def test_a_fact_that_is_left_out_is_an_error_at_import(place: Place, installed: 
         for fact in facts:
             kind, text = errors[fact]
             assert kind == "PrivacyError" and text.startswith(f"method 'noisy_label': {fact}: {rule}; expected "), text
+    for name, (_, other) in PAIRS.items():
+        assert errors[name] == ("PrivacyError", f"method 'noisy_label': {name}: does not fit {other}; expected both or neither")
 
 
 def test_the_audit_of_the_whole_machine_covers_it(place: Place, installed: str) -> None:

@@ -22,7 +22,7 @@ from dpicl.accounting.ledger.chain import Change
 from dpicl.accounting.ledger.models import accounts, assets, entries, records, totals
 from dpicl.accounting.ledger.state import members_of, payer_of, payers_at, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
-from dpicl.accounting.ledger.verify import Replay, verify
+from dpicl.accounting.ledger.verify import ReplayedRows, verify
 from dpicl.errors import LedgerRefusedError, PrivacyError
 
 CONTRACT = "contract"
@@ -45,28 +45,23 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
                 f"{declared.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
                 f"expected `budget: {{epsilon: CAP}}` in place of `benchmark: true`"
             )
-        return _stored(connection, declared.name), []
+        return rows.stored_account(connection, declared.name), []
     own = payer_of(connection, declared.name)
     if named and payers - {own}:
         raise PrivacyError(
             f"account {own!r}: its rows belong to account {min(payers - {own})!r}; expected `account: {min(payers - {own})}`"
         )
     if not named and own not in payers and payers:
-        stored = _stored(connection, own)
+        stored = rows.stored_account(connection, own)
         if stored is not None and not stored.benchmark and not is_unused(connection, members_of(connection, own)):
             payers |= {own}  # an older account, whose rows another contract has named first
     if len(payers) > 1:
         names = ", ".join(sorted(payers))
         raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {names}; expected the rows of one")
     name = next(iter(payers), own)
-    stored = _stored(connection, name)
+    stored = rows.stored_account(connection, name)
     known = set(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
     return stored, [address for address in dict.fromkeys(addresses) if address not in known]
-
-
-def _stored(connection: Connection, name: str) -> Account | None:
-    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
-    return None if row is None else rows.account_value(row)
 
 
 def agrees(connection: Connection, key: bytes, stored: Account, declared: Account) -> bool:
@@ -203,7 +198,7 @@ def is_decided(connection: Connection, key: bytes, name: str) -> bool:
 def before_settling(connection: Connection) -> dict[str, Account]:
     """Accounts with a cap as they were when accounts were joined."""
     settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
-    replay = Replay()
+    replay = ReplayedRows()
     earlier = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0)).order_by(records.c.sequence)
     for row in connection.execute(earlier):
         replay.record(row.kind, json.loads(row.content))

@@ -14,7 +14,7 @@ from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, drawings, entries
-from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation, State
+from dpicl.accounting.ledger.values import Account, Entry, Release, ReleaseState, Reservation
 from dpicl.errors import LedgerError, PrivacyError
 
 
@@ -58,16 +58,21 @@ def _way_out(stored: Account, declared: Account) -> str:
     )
 
 
+def stored_account(connection: Connection, name: str) -> Account | None:
+    """The account of this name; None where none is open."""
+    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
+    return None if row is None else account_value(row)
+
+
 def find_account(connection: Connection, name: str) -> Account:
     """An open account.
 
     Raises:
         LedgerError: there is none of this name.
     """
-    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
-    if row is None:
+    if (account := stored_account(connection, name)) is None:
         raise LedgerError(f"account {name!r} is not open in this ledger")
-    return account_value(row)
+    return account
 
 
 def release_row(release: Release) -> dict[str, Any]:
@@ -106,7 +111,7 @@ def reserved_before(known: Row[Any], row: Mapping[str, Any]) -> Reservation:
     different = [name for name, value in row.items() if name != "content_version" and known._mapping[name] != value]
     if different:
         raise PrivacyError(f"release {known.release_id} is charged already with another {' and '.join(different)}; one id is one release")
-    state: State = "reserved" if known.artefact_sha256 is None else "published"
+    state: ReleaseState = "reserved" if known.artefact_sha256 is None else "published"
     return Reservation(state, known.artefact_sha256, is_new=False)
 
 

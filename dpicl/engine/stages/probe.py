@@ -27,7 +27,7 @@ from dpicl.lm.requests import ModelDescription, Scorer
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.common import ZERO_SHOT
-from dpicl.methods.public_questions import check_ensemble, check_scores, check_writer
+from dpicl.methods.public_questions import check_ensemble, check_generator, check_scores
 from dpicl.pipeline import Unit
 
 PROBE = "probe.json"
@@ -80,7 +80,7 @@ def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, se
     spec = plan.writing_model
     if on_texts(unit.method).votes_on_tokens:
         writer = public_answer(spec.name, lambda: writer_of(run, settings))
-        check_writer(contract, unit, writer)
+        check_generator(contract, unit, writer)
         return writer.description
     reader = public_answer(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
     check_reader(contract, reader, spec)

@@ -10,9 +10,8 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import httpx
 
@@ -51,12 +50,9 @@ class Server:
 
     name: str
     url: str
-    key: str
+    key: str = field(repr=False)
     max_connections: int
     deadline_seconds: float
-
-    def __repr__(self) -> str:
-        return f"Server({self.name!r})"
 
 
 class Client:
@@ -75,11 +71,9 @@ class Client:
         headers |= {"Authorization": f"Bearer {server.key}"} if server.key else {}
         self._pool = ConnectionPool(server.url, headers, timeout)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self._pool.close()
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._pool.aclose()
 
     async def post(self, path: str, body: dict[str, Any], read: Callable[[Reply], T], *, attempts: int = ATTEMPTS) -> T:
         """What `read` makes of the server's reply; a reply that it finds garbled is requested again.

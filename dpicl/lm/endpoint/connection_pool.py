@@ -47,7 +47,7 @@ class ConnectionPool:
         finally:
             self._free.append(http)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close what is open."""
         for http in self._free:
             await http.aclose()

@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -54,14 +55,13 @@ class LabelRequester(Requester[LabelRequest]):
         Raises:
             ModelError: a label and what stands before it share a token.
         """
-        pairs = (
-            {(_ending(request.prompt), label) for request in requests for label in request.labels} if self.mode.kind == "echo" else set()
-        )
+        if self.mode.kind != "echo":
+            return
+        pairs = {(_ending(request.prompt), label) for request in requests for label in request.labels}
         for ending, label in sorted(pairs - self._token_counts.keys()):
             # as in `transformers_backend`: blanks at the prompt's end belong to the label
             before, whole = [
-                await self.required(self._send(text, (), lambda reply, text=text: reply.tokens[: echoed_tokens(reply, text)]))  # type: ignore[misc]
-                for text in (ending.rstrip(), ending + label)
+                await self.required(self._send(text, (), partial(echoed_tokens, text=text))) for text in (ending.rstrip(), ending + label)
             ]
             if whole[: len(before)] != before or len(whole) == len(before):
                 raise ModelError(
@@ -76,7 +76,7 @@ class LabelRequester(Requester[LabelRequest]):
             scores = []
             for label in request.labels:
                 text, count = request.prompt + label, self._token_counts[_ending(request.prompt), label]
-                scores.append(await self._send(text, (), lambda reply, text=text, count=count: echoed_score(reply, text, count)))  # type: ignore[misc]
+                scores.append(await self._send(text, (), partial(echoed_score, text=text, label_tokens=count)))
             return Answer("scored", tuple(scores))
         labels = request.labels if self.mode.api == "completions" else tuple(label.strip() for label in request.labels)
         score = top_answer if self.mode.kind == "top-logprobs" else parsed_answer
@@ -115,15 +115,15 @@ def echoed_score(reply: Reply, text: str, label_tokens: int) -> float:
     Raises:
         GarbledError: the reply does not repeat the text with its log-probabilities.
     """
-    end = echoed_tokens(reply, text)
+    end = len(echoed_tokens(reply, text))
     values = [value for value in reply.logprobs[max(end - label_tokens, 0) : end] if value is not None]
     if len(values) != label_tokens:
         raise GarbledError(_SILENT)
     return math.fsum(values)
 
 
-def echoed_tokens(reply: Reply, text: str) -> int:
-    """How many tokens, a start token included, the text that was sent is; what follows them was generated.
+def echoed_tokens(reply: Reply, text: str) -> tuple[str, ...]:
+    """Tokens of the text that was sent, a start token included; what follows them was generated.
 
     By the tokens' own texts; where these do not make up the text (some servers show
     them without blanks), by the count that the server bills.
@@ -138,7 +138,7 @@ def echoed_tokens(reply: Reply, text: str) -> int:
     count = ends.index(start + len(text)) + 1 if start >= 0 and start + len(text) in ends else reply.prompt_tokens
     if not 0 < count <= len(reply.tokens):
         raise GarbledError(_SILENT)
-    return count
+    return reply.tokens[:count]
 
 
 def top_answer(reply: Reply, labels: Sequence[str]) -> Answer:

@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from copy import copy
 from dataclasses import asdict
 from threading import Lock
@@ -174,7 +175,7 @@ class EndpointScorer:
         """Work with connections that are closed after it, also where the caller's thread has an event loop of its own."""
 
         async def connected() -> T:
-            async with Client(self._server, self._usage, self._start) as client:
+            async with aclosing(Client(self._server, self._usage, self._start)) as client:
                 try:
                     return await work(client)
                 finally:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Tokens = tuple[int, ...]
+from dpicl.lm.requests import Tokens
 
 
 @dataclass(frozen=True)

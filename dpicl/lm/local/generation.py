@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from dpicl.lm.local.batching import Tokens, pad_left, plan_batches
+from dpicl.lm.local.batching import pad_left, plan_batches
 from dpicl.lm.local.oom_retry import run_with_oom_retry
-from dpicl.lm.requests import before_stop
+from dpicl.lm.requests import Tokens, before_stop
 from dpicl.randomness import stream
 
 

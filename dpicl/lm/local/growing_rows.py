@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from transformers import Cache
 
-from dpicl.lm.local.batching import Tokens, pad_left, plan_batches
+from dpicl.lm.local.batching import pad_left, plan_batches
 from dpicl.lm.local.oom_retry import run_with_oom_retry
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.preallocated_cache import ROOM, PreallocatedCacheLayer
 from dpicl.lm.local.vote_reader import Key, Reader, Rows, count_votes, read_fresh
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
 
 BUDGETS = 4

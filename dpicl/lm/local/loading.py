@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from dpicl.errors import ModelError, ParameterError
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.model_files import Dtype
+from dpicl.lm.requests import Tokens
 
 _FORWARD_INPUTS = {"attention_mask", "position_ids", "logits_to_keep"}
 _LOAD_ERRORS = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from dpicl.lm.local.batching import Tokens, pad_left, plan_batches
+from dpicl.lm.local.batching import pad_left, plan_batches
 from dpicl.lm.local.oom_retry import run_with_oom_retry
+from dpicl.lm.requests import Tokens
 
 Places = list[tuple[int, int]]
 """Row and position of every logit vector."""

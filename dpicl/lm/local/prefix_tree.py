@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpicl.lm.local.batching import Tokens
+from dpicl.lm.requests import Tokens
 
 ROOT = -1
 """Parent of the segments that start a row."""
@@ -39,11 +39,6 @@ class PrefixTree:
 
     segments: tuple[Segment, ...]
     leaves: tuple[int, ...]
-
-    @property
-    def token_count(self) -> int:
-        """How many tokens are read."""
-        return sum(len(segment.tokens) for segment in self.segments)
 
     def path(self, index: int) -> tuple[int, ...]:
         """A segment's ancestors, from the start of the row, and itself."""

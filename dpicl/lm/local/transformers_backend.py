@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from dpicl.errors import ModelError, TooLongError
-from dpicl.lm.local.batching import Row, Tokens, rows_of
+from dpicl.lm.local.batching import Row, rows_of
 from dpicl.lm.local.generation import generate
 from dpicl.lm.local.growing_rows import CachedSession
 from dpicl.lm.local.loading import choose_device, ending_tokens, known_tokens, leading_tokens, load
@@ -29,7 +29,7 @@ from dpicl.lm.local.tiny import UNTRAINED_NOTE
 from dpicl.lm.local.tree_attention import NAME, NotShareable
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import Reader, count_votes
-from dpicl.lm.requests import ModelDescription, Progress, Trust
+from dpicl.lm.requests import ModelDescription, Progress, Tokens, Trust
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, VotingSession, check_sums
 
 _TOKEN_BUDGET = {"cpu": 4096, "cuda": 16384}

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from dpicl.errors import ModelError
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.padded_reader import Places
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.integer_votes import candidates_of, whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
 

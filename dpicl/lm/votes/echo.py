@@ -15,8 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from dpicl.lm.local.batching import Tokens
-from dpicl.lm.requests import ModelDescription
+from dpicl.lm.requests import ModelDescription, Tokens
 from dpicl.lm.votes.integer_votes import candidates_of, whole_votes
 from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession, check_public, check_sums, fits
 

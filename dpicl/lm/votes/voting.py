@@ -19,8 +19,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from dpicl.errors import ModelError, ParameterError
-from dpicl.lm.local.batching import Tokens
-from dpicl.lm.requests import ModelDescription
+from dpicl.lm.requests import ModelDescription, Tokens
 
 _LARGEST_SUM = 1 << 62
 _MOST_UNITS = 1 << 40

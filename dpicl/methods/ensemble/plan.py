@@ -28,7 +28,7 @@ from dpicl.contract.text import Ensemble, TextContract
 from dpicl.errors import PrivacyError
 from dpicl.mechanisms import joint_exponential
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
-from dpicl.mechanisms.private_token import Kind, TokenNoise
+from dpicl.mechanisms.private_token import NoiseKind, TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, Unit
@@ -75,7 +75,7 @@ class Shape:
         """That of one cell of a unit; `rows` are the cell's shots.
 
         Raises:
-            PrivacyError: the way of aggregation does not fit the contract's answers.
+            PrivacyError: the aggregation does not fit the contract's answers.
         """
         assert cell.shots is not None
         chosen, sizes = unit.chosen(EnsembleOptions).variant(cell.system), sizes_of(contract)
@@ -220,7 +220,7 @@ def _noise(shape: Shape, amount: Fraction | None, test_delta: Fraction) -> Noise
     if shape.aggregation == "keywords-ptr":
         size, test = (None, None) if amount is None else (amount * SIZE_SHARE, amount * (1 - SIZE_SHARE))
         return StableTop(size, test, test_delta, shape.keywords)
-    kind: Kind = "gaussian" if shape.gaussian else "clipped-logits" if shape.alone else "exponential"
+    kind: NoiseKind = "gaussian" if shape.gaussian else "clipped-logits" if shape.alone else "exponential"
     return TokenNoise(kind, amount, shape.alone)
 
 
@@ -238,7 +238,7 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
     whole, one, shape = plan.guarantee, plan.per_query, plan.shape
     return (
         f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
-        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: whoever reads all of them and guesses whether a certain {whole.unit} "
+        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: anyone who reads all of them and guesses whether a certain {whole.unit} "
         f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what they were, but for a chance of "
         f"{whole.delta:.2g}. {_how(plan)} The {_ordinal(shape.queries + 1)} query is refused; asking the same queries again gives the "
         f"same answers at no cost. Every number of shots and every seed is a release of its own. The queries themselves are not protected."

@@ -57,12 +57,12 @@ class Placement:
     def name(self) -> str:
         """What votes are stored under: the same for releases that see the same prompts and are asked alike."""
         shape = self.shape
-        asked = (self.rate, shape.subsets, shape.rows, shape.alone, shape.clip if shape.alone else None)
-        return hashlib.sha256(self.key + repr(asked).encode()).hexdigest()
+        sizes = (self.rate, shape.subsets, shape.rows, shape.alone, shape.clip if shape.alone else None)
+        return hashlib.sha256(self.key + repr(sizes).encode()).hexdigest()
 
     @cached_property
     def _own_marks(self) -> np.ndarray:
-        """Equal rows are told apart by counting; of persons among their own rows only, so that nobody's count moves another's."""
+        """Equal rows are numbered; those of a person among that person's rows only, so that no person's count moves another's."""
         names = ("label", "text") if self.most_rows is None else (PERSON, "label", "text")
         columns = [self.train.data.column(name).to_pylist() for name in names]
         return record_marks(identities(["\0".join(row).encode() for row in zip(*columns, strict=True)]), key=self.key)
@@ -108,8 +108,8 @@ class Voters:
         def shown(row: int) -> str:
             return asking_demonstration(self.contract, texts[row].as_py(), self.contract.label_text(labels[row].as_py()))
 
-        asked = asking_query(self.contract, query)
-        return [asking_prompt(self.contract, [shown(int(row)) for row in rows], asked) for rows in placement.groups(number)]
+        text = asking_query(self.contract, query)
+        return [asking_prompt(self.contract, [shown(int(row)) for row in rows], text) for rows in placement.groups(number)]
 
     def votes(self, placement: Placement, queries: Sequence[tuple[int, str]]) -> list[Votes]:
         """Clean votes on some numbered queries, whose prompts are all asked together.

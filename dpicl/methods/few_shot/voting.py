@@ -18,10 +18,10 @@ import numpy as np
 from dpicl.contract.text import TextContract
 from dpicl.errors import ModelError
 from dpicl.lm.isolation import isolated_votes
-from dpicl.lm.local.batching import Tokens
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
-from dpicl.mechanisms.private_token import UNITS, Kind
+from dpicl.mechanisms.private_token import UNITS, NoiseKind
 from dpicl.methods.few_shot.plan import CellPlan, Pool, Shape, pool_of
 from dpicl.pipeline import Cell
 from dpicl.randomness import Stream
@@ -30,7 +30,7 @@ from dpicl.types import PrivateTable
 
 SHORTEST = 8
 """Fewest tokens of an example: a context that leaves less is too small."""
-VOTES: dict[Kind, Literal["probability", "relative", "logit"]] = {
+VOTES: dict[NoiseKind, Literal["probability", "relative", "logit"]] = {
     "gaussian": "probability",
     "exponential": "relative",
     "clipped-logits": "logit",
@@ -56,7 +56,7 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One unit's share of the work: the cells that are written, and where draws come from and tokens are kept."""
+    """One unit's share of the work: the cells that are written, and where draws come from and tokens are journalled."""
 
     plans: Mapping[Cell, CellPlan]
     journal: Journal
@@ -94,10 +94,10 @@ class Voting(Protocol):
 
 @dataclass(frozen=True)
 class Prompts:
-    """Prompts for one writer: pieces are made tokens one by one, so that no row's text changes another's."""
+    """Prompts for one generator model: pieces are made tokens one by one, so that no row's text changes another's."""
 
     contract: TextContract
-    writer: GeneratorModel
+    model: GeneratorModel
     shape: Shape
 
     def public(self, label: str) -> Tokens:
@@ -117,10 +117,10 @@ class Prompts:
 
     def example(self, text: str, label: str) -> Tokens:
         """One row, cut to `example_tokens`."""
-        tokens = tuple(self.writer.encode(example_piece(self.contract, text, label)))
+        tokens = tuple(self.model.encode(example_piece(self.contract, text, label)))
         if len(tokens) <= self.example_tokens:
             return tokens
-        end = tuple(self.writer.encode("\n\n"))
+        end = tuple(self.model.encode("\n\n"))
         return tokens[: self.example_tokens - len(end)] + end
 
     @cached_property
@@ -132,22 +132,22 @@ class Prompts:
         """
         longest = max(len(self.public(label)) for label in self.contract.demonstrated)
         most = self.contract.max_characters
-        if self.writer.context is None:
+        if self.model.context is None:
             return most
-        room = (self.writer.context - longest - self.shape.max_tokens) // self.shape.examples
+        room = (self.model.context - longest - self.shape.max_tokens) // self.shape.examples
         if room < SHORTEST:
             raise ModelError(
-                f"model {self.writer.description.name!r} reads {self.writer.context} tokens, which leaves {max(room, 0)} for each of "
+                f"model {self.model.description.name!r} reads {self.model.context} tokens, which leaves {max(room, 0)} for each of "
                 f"{self.shape.examples} examples; expected at least {SHORTEST}: fewer examples, fewer max_tokens or a longer context"
             )
         return min(room, most)
 
     @cached_property
     def _before(self) -> Tokens:
-        return (*self.writer.leading, *self.writer.encode(instruction_piece(self.contract)))
+        return (*self.model.leading, *self.model.encode(instruction_piece(self.contract)))
 
     def _header(self, label: str) -> Tokens:
-        return tuple(self.writer.encode(header_piece(self.contract, self.contract.label_text(label))))
+        return tuple(self.model.encode(header_piece(self.contract, self.contract.label_text(label))))
 
 
 class PrivateRows:
@@ -190,7 +190,7 @@ class FreshVoting:
             numbers, rate, stream = self.rows.of(pool), text.plan.drawings[pool].rate, text.stream("subsets", len(tokens))
             places = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=self.prompts.shape.voters or 1, stream=stream)
             requests.append(VoteRequest(self.prompts.public(text.label), self.voters(text.label, numbers, places), tokens))
-        return dict(zip(written, isolated_votes(self.prompts.writer, requests, self.rule), strict=True))
+        return dict(zip(written, isolated_votes(self.prompts.model, requests, self.rule), strict=True))
 
     def voters(self, label: str, numbers: np.ndarray, places: np.ndarray) -> tuple[Tokens, ...]:
         """One prompt per subset, for rows of which each stands in the subset of its place."""
@@ -201,7 +201,7 @@ class FreshVoting:
 class FixedVoting:
     """Every row votes on the tokens of one text, all by itself; one voter more knows no row.
 
-    Voters are kept from token to token as long as none fails; after that every one is asked afresh.
+    The model keeps the voters from token to token as long as none fails; after that every token is voted on afresh.
     """
 
     def __init__(self, rows: PrivateRows, prompts: Prompts, rule: VoteRule) -> None:
@@ -220,12 +220,12 @@ class FixedVoting:
                 return self._session_votes(written)
             except Exception:  # noqa: BLE001 - whatever it is, it may follow from a row; what is public fails again below
                 self._failed, self._session = True, None
-        return dict(zip(written, isolated_votes(self._prompts.writer, self._requests(written), self._rule), strict=True))
+        return dict(zip(written, isolated_votes(self._prompts.model, self._requests(written), self._rule), strict=True))
 
     def _session_votes(self, written: Written) -> dict[Text, Votes]:
         if self._session is None:
             self._texts = list(written)
-            self._session = self._prompts.writer.session(self._requests(written), self._rule)
+            self._session = self._prompts.model.session(self._requests(written), self._rule)
             self._read = {text: len(tokens) for text, tokens in written.items()}
         new_tokens = [written[text][self._read[text] :] if text in written else None for text in self._texts]
         self._read |= {text: len(tokens) for text, tokens in written.items()}
@@ -262,7 +262,7 @@ class PublicVoting:
         """See `Voting`."""
         rule = VoteRule("probability", self.prompts.shape.candidates, UNITS)
         requests = [VoteRequest(self.prompts.public(text.label), (), tokens) for text, tokens in written.items()]
-        return dict(zip(written, self.prompts.writer.vote(requests, rule), strict=True))
+        return dict(zip(written, self.prompts.model.vote(requests, rule), strict=True))
 
 
 def open_voting(train: PrivateTable, prompts: Prompts) -> Voting:

@@ -30,12 +30,12 @@ def _fill(template: Template, fields: Mapping[str, str], part_of: Callable[[str,
 
 def _put(text: str, fields: Mapping[str, str]) -> str:
     """Text with its places filled; `format_map` would read the dot in a column's name as an attribute."""
-    return "".join(plain if name is None else plain + fields[name] for plain, name in _pieces(text))
+    return "".join(plain if name is None else plain + fields[name] for plain, name, _, _ in _parsed(text))
 
 
 @cache
-def _pieces(text: str) -> tuple[tuple[str, str | None], ...]:
-    return tuple((plain, name) for plain, name, _, _ in Formatter().parse(text))
+def _parsed(text: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    return list(Formatter().parse(text))
 
 
 def _with_question(body: str, contract: Contract, label: int | None) -> str:
@@ -76,31 +76,20 @@ def format_number(value: float, decimals: int) -> str:
     return "0" if text in ("-0", "") else text
 
 
-def _central_fields(values: Mapping[str, float | str], contract: Contract) -> dict[str, str]:
-    fields = {}
+def _central_text(values: Mapping[str, float | str], contract: Contract, label: int | None) -> str:
+    template, fields = contract.prompts.central, {}
     for name, value in values.items():
         declared = contract.columns[name]
         if isinstance(declared, CategoryColumn):
             fields[name] = declared.texts.get(str(value), str(value))
         else:
             fields[name] = format_number(float(value), declared.decimals)
-    return fields
-
-
-def _central_text(values: Mapping[str, float | str], contract: Contract, label: int | None) -> str:
-    template = contract.prompts.central
 
     def part_of(word: str, field: str) -> int:
-        return _part(contract, word, values[field])
+        value, rule = values[field], template.words[word]
+        return _category_part(rule.parts, value) if isinstance(value, str) else int(np.searchsorted(rule.cuts, value, side="right"))
 
-    return _with_question(_fill(template, _central_fields(values, contract), part_of), contract, label)
-
-
-def _part(contract: Contract, word: str, value: float | str) -> int:
-    rule = contract.prompts.central.words[word]
-    if isinstance(value, str):
-        return _category_part(rule.parts, value)
-    return int(np.searchsorted(rule.cuts, value, side="right"))
+    return _with_question(_fill(template, fields, part_of), contract, label)
 
 
 @lru_cache(maxsize=4096)
@@ -116,14 +105,12 @@ def central_demonstrations(groups: ReleasedGroups, contract: Contract) -> list[s
 
 def central_queries(queries: QueryTable, contract: Contract) -> list[str]:
     """One query per held-out row, ending in the answer cue."""
-    columns = {name: _python_values(queries, name, contract) for name in contract.features}
+    columns: dict[str, list[float | str]] = {}
+    for name in contract.features:
+        declared = contract.columns[name]
+        if isinstance(declared, CategoryColumn):
+            columns[name] = [declared.categories[code] for code in queries.codes(name)]
+        else:
+            columns[name] = queries.numbers(name).tolist()
     rows = zip(*columns.values(), strict=True)
     return [_central_text(dict(zip(columns, row, strict=True)), contract, None) for row in rows]
-
-
-def _python_values(queries: QueryTable, name: str, contract: Contract) -> list[float | str]:
-    declared = contract.columns[name]
-    if isinstance(declared, CategoryColumn):
-        return [declared.categories[code] for code in queries.codes(name)]
-    values: list[float | str] = queries.numbers(name).tolist()
-    return values

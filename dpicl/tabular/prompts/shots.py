@@ -45,8 +45,9 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
         return _draws(row_count, SHARED_SETS, shots, cell, draws)[np.arange(query_count) % SHARED_SETS]
     if cell.system in ("icl-prototype", "icl-diverse", "icl-near"):
         pool = _draws(row_count, 1, min(POOL, row_count), Cell(cell.system, cell.epsilon), draws)[0]
-        if cell.system == "icl-near":
-            return pool[_nearest(rows[pool, :-1], queries[:, :-1], shots)]
+        if cell.system == "icl-near":  # of equals those that were drawn first
+            apart = np.stack([(rows[pool, :-1] != query).sum(axis=1) for query in queries[:, :-1]])
+            return pool[np.argsort(apart, axis=1, kind="stable")[:, :shots][:, ::-1]]
         return np.tile(pool[_typical(rows[pool], shots, diverse=cell.system == "icl-diverse")], (query_count, 1))
     return _draws(row_count, query_count, shots, cell, draws)
 
@@ -54,12 +55,6 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
 def _draws(row_count: int, count: int, shots: int, cell: Cell, draws: Draws) -> np.ndarray:
     rng = draws.public("sample", cell.key).generator()
     return np.array([rng.choice(row_count, shots, replace=False, shuffle=True) for _ in range(count)]).reshape(count, shots)
-
-
-def _nearest(pool: np.ndarray, queries: np.ndarray, shots: int) -> np.ndarray:
-    """Shape (queries, k), the nearest last; of equals those that were drawn first."""
-    apart = np.stack([(pool != query).sum(axis=1) for query in queries])
-    return np.argsort(apart, axis=1, kind="stable")[:, :shots][:, ::-1]
 
 
 def _typical(pool: np.ndarray, shots: int, *, diverse: bool) -> np.ndarray:

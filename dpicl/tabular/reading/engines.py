@@ -1,10 +1,10 @@
-"""Databases that a contract's query is asked of, each held to reading: a contract is public, and its SQL is whatever stands there.
+"""Databases that a contract's query may go to, each limited to reading: a contract is public, and its SQL is whatever stands there.
 
     PostgreSQL   a read-only transaction and a server-side cursor, so that one query is all there is; the server's own time limit
     SQLite       the file opened for reading, `query_only`, and an authorizer that lets nothing in but SELECT, columns and
                  functions that give one value: those that give a table, as `json_each` does, would write to the schema
 
-Both end at a deadline that counts from the question to the last row. No other engine is asked.
+Both end at a deadline that counts from the query to the last row. No other engine is let in.
 
 Not covered  what a PostgreSQL function does elsewhere than in its database, such as those of `dblink`: give a role that may only read.
 """
@@ -15,9 +15,10 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 from urllib.parse import quote
 
 from dpicl.errors import ParameterError
@@ -57,74 +58,54 @@ class Deadline:
         return time.monotonic() >= self._end
 
 
-class Answer(NamedTuple):
-    """Names of the columns, and the rows, some at a time."""
-
-    names: list[str]
-    rows: Iterator[Sequence[Sequence[Any]]]
-
-
-class Connection(Protocol):
-    """A database that is asked one query, and cannot be written to."""
-
-    def __init__(self, address: Any, deadline: Deadline) -> None: ...
-
-    def ask(self, sql: str) -> Answer:
-        """The answer, read as it is gone through."""
-
-    def close(self) -> None:
-        """Let go of the database."""
+Rows = tuple[list[str], Iterator[Sequence[Sequence[Any]]]]
+"""Names of the columns, and the rows, some at a time, read as they are gone through."""
+Connection = Callable[[str], Rows]
+"""A database that cannot be written to: it runs one query."""
 
 
-class PostgreSql:
-    """Through SQLAlchemy and psycopg."""
+@contextmanager
+def _postgresql(address: Any, deadline: Deadline) -> Iterator[Connection]:
+    """Through SQLAlchemy and psycopg; the server keeps the rows until they are fetched."""
+    from sqlalchemy import NullPool, create_engine
 
-    def __init__(self, address: Any, deadline: Deadline) -> None:
-        from sqlalchemy import create_engine
-
-        self._engine = create_engine(address.set(drivername="postgresql+psycopg"), connect_args={"connect_timeout": _CONNECT_SECONDS})
-        self._connection = self._engine.connect().execution_options(postgresql_readonly=True)
-        self._deadline = deadline
+    address = address.set(drivername="postgresql+psycopg")
+    engine = create_engine(address, connect_args={"connect_timeout": _CONNECT_SECONDS}, poolclass=NullPool)
+    with closing(engine.connect().execution_options(postgresql_readonly=True)) as connection:
         # The server's limit is of a statement, and a function of the query may set it anew: the clock here is the query's.
-        driver: Any = self._connection.connection.driver_connection
-        self._alarm = threading.Timer(deadline.seconds, driver.cancel)
-        self._alarm.daemon = True
+        driver: Any = connection.connection.driver_connection
+        alarm = threading.Timer(deadline.seconds, driver.cancel)
+        alarm.daemon = True
 
-    def ask(self, sql: str) -> Answer:
-        """The answer, which the server keeps until it is fetched."""
-        self._alarm.start()
-        self._connection.exec_driver_sql(f"SET LOCAL statement_timeout = {self._deadline.seconds * 1000}")
-        options = {"stream_results": True, "max_row_buffer": _FETCHED_ROWS, "no_parameters": True}
-        answer = self._connection.execution_options(**options).exec_driver_sql(sql)
-        return Answer(list(answer.keys()), answer.partitions(_FETCHED_ROWS))
+        def ask(sql: str) -> Rows:
+            alarm.start()
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {deadline.seconds * 1000}")
+            options = {"stream_results": True, "max_row_buffer": _FETCHED_ROWS, "no_parameters": True}
+            rows = connection.execution_options(**options).exec_driver_sql(sql)
+            return list(rows.keys()), rows.partitions(_FETCHED_ROWS)
 
-    def close(self) -> None:
-        """End the transaction and the session."""
-        self._alarm.cancel()
-        self._connection.close()
-        self._engine.dispose()
+        try:
+            yield ask
+        finally:
+            alarm.cancel()
 
 
-class Sqlite:
+@contextmanager
+def _sqlite(address: Any, deadline: Deadline) -> Iterator[Connection]:
     """Python's own; a file that is not there is not made."""
+    path = Path(address.database).absolute()
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as connection:
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.set_authorizer(_authorise)
+        connection.set_progress_handler(deadline.has_passed, _STEPS)
 
-    def __init__(self, address: Any, deadline: Deadline) -> None:
-        path = Path(address.database).absolute()
-        self._connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)
-        self._connection.execute("PRAGMA query_only = ON")
-        self._connection.execute("PRAGMA trusted_schema = OFF")
-        self._connection.set_authorizer(_authorise)
-        self._connection.set_progress_handler(deadline.has_passed, _STEPS)
+        def ask(sql: str) -> Rows:
+            cursor = connection.execute(sql)
+            names = [str(column[0]) for column in cursor.description or ()]
+            return names, iter(lambda: cursor.fetchmany(_FETCHED_ROWS), [])
 
-    def ask(self, sql: str) -> Answer:
-        """The answer, found row by row as it is fetched."""
-        cursor = self._connection.execute(sql)
-        names = [str(column[0]) for column in cursor.description or ()]
-        return Answer(names, iter(lambda: cursor.fetchmany(_FETCHED_ROWS), []))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
+        yield ask
 
 
 def _authorise(action: int, _table: str | None, function: str | None, _database: str | None, _trigger: str | None) -> int:
@@ -132,10 +113,10 @@ def _authorise(action: int, _table: str | None, function: str | None, _database:
     return sqlite3.SQLITE_OK if action in _READING and not is_barred else sqlite3.SQLITE_DENY
 
 
-ENGINES: dict[str, type[Connection]] = {
-    "postgresql": PostgreSql,
-    "postgresql+psycopg": PostgreSql,
-    "sqlite": Sqlite,
-    "sqlite+pysqlite": Sqlite,
+ENGINES: dict[str, Callable[[Any, Deadline], AbstractContextManager[Connection]]] = {
+    "postgresql": _postgresql,
+    "postgresql+psycopg": _postgresql,
+    "sqlite": _sqlite,
+    "sqlite+pysqlite": _sqlite,
 }
 """By the first word of an address."""

@@ -8,8 +8,8 @@ belong together is known only of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ _SUFFIX = ".parquet"
 
 @dataclass(frozen=True)
 class Survey:
-    """Parquet files below the data folder, or objects of a store by their addresses, as they were found, in the order of their names."""
+    """Parquet files below the data folder, or objects of a store by their addresses, in the order of their names."""
 
     folder: Path
     files: tuple[tuple[str, Footer], ...]
@@ -61,22 +61,15 @@ class Survey:
         return table.combine_chunks()
 
     def _read(self, start: int, stop: int, contract: Contract) -> pa.Table:
-        pieces = [
-            typed_rows(
-                read_rows(_place(self.folder, name, contract), footer, list(contract.read_columns), first, last, name), contract, name
-            )
-            for name, footer, first, last in self._pieces(start, stop)
-        ]
-        return pa.concat_tables(pieces)
-
-    def _pieces(self, start: int, stop: int) -> Iterator[tuple[str, Footer, int, int]]:
-        """Every file's part of a range of rows; of the first file nothing where the range is empty."""
-        at = 0
+        """A range of rows: every file's part of it; of the first file nothing where the range is empty."""
+        tables, at = [], 0
         for name, footer in self.files:
             first, last = max(start - at, 0), min(stop - at, footer.rows)
             if first < last or (start == stop == at == 0):
-                yield name, footer, first, max(first, last)
+                place, columns = _place(self.folder, name, contract), list(contract.read_columns)
+                tables.append(typed_rows(read_rows(place, footer, columns, first, max(first, last), name), contract, name))
             at += footer.rows
+        return pa.concat_tables(tables)
 
     def as_json(self) -> list[Any]:
         """For a file; the folder is left out."""
@@ -101,16 +94,15 @@ def survey(contract: Contract, data_folder: Path | None) -> Survey | None:
     named = contract.source.folder
     if named is None or (data_folder is None and not named.startswith(SCHEME)):
         return None
-    names, folder = folder_files(contract, data_folder), data_folder or Path()
-    return Survey(folder, tuple((name, _footer(_place(folder, name, contract), contract, name)) for name in names))
+    files, folder = [], data_folder or Path()
+    for name in folder_files(contract, data_folder):
+        footer = read_footer(_place(folder, name, contract), partial(check_columns, contract=contract, where=name), name)
+        files.append((name, footer))
+    return Survey(folder, tuple(files))
 
 
 def _place(folder: Path, name: str, contract: Contract) -> Path | Stored:
     return Stored(name) if name.startswith(SCHEME) else below(folder, name, contract.name)
-
-
-def _footer(path: Path | Stored, contract: Contract, name: str) -> Footer:
-    return read_footer(path, lambda names: check_columns(names, contract, name), name)
 
 
 def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
@@ -123,20 +115,19 @@ def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
         DataError: something in it is not called as a Parquet file is.
     """
     named = str(contract.source.folder).rstrip("/")
-    found = names_below(named) if named.startswith(SCHEME) else _names_in(named, contract, data_folder)
-    names = sorted(name for name in found if not name.startswith((".", "_")))
+    if named.startswith(SCHEME):
+        every = names_below(named)
+    elif data_folder is None or not (folder := below(data_folder, named, contract.name)).is_dir():
+        raise SourceError(f"{contract.name}: no rows at hand; set DPICL_DATA to the folder that holds {named}/")
+    else:
+        try:
+            every = [path.name for path in folder.iterdir()]
+        except OSError as error:
+            raise SourceError(f"{contract.name}: folder {named} cannot be read ({error.strerror})") from None
+    names = sorted(name for name in every if not name.startswith((".", "_")))
     others = sum(not name.endswith(_SUFFIX) for name in names)
     if others:
         raise DataError(f"{named}/", f"holds {others} other than Parquet files; expected only names that end in {_SUFFIX}")
     if not names:
         raise SourceError(f"{contract.name}: folder {named} holds no file; expected names that end in {_SUFFIX}")
     return [f"{named}/{name}" for name in names]
-
-
-def _names_in(named: str, contract: Contract, data_folder: Path | None) -> list[str]:
-    if data_folder is None or not (folder := below(data_folder, named, contract.name)).is_dir():
-        raise SourceError(f"{contract.name}: no rows at hand; set DPICL_DATA to the folder that holds {named}/")
-    try:
-        return [path.name for path in folder.iterdir()]
-    except OSError as error:
-        raise SourceError(f"{contract.name}: folder {named} cannot be read ({error.strerror})") from None

@@ -27,7 +27,7 @@ rules = st.builds(
 anything = st.one_of(st.floats(-30, 30, width=32), st.floats(width=32), st.sampled_from([0.0, -0.0, 3e38, -3e38, math.inf, math.nan]))
 
 
-def ballots(most: int = 5) -> st.SearchStrategy[np.ndarray]:
+def logits_of_voters(most: int = 5) -> st.SearchStrategy[np.ndarray]:
     return st.tuples(st.integers(1, most), st.integers(1, 9)).flatmap(lambda shape: arrays(np.float32, shape, elements=anything))
 
 
@@ -38,7 +38,7 @@ def votes_of(logits: np.ndarray, rule: VoteRule) -> np.ndarray:
     return np.array(told, dtype=object)
 
 
-@given(ballots(), rules)
+@given(logits_of_voters(), rules)
 def test_a_vote_is_whole_numbers_within_its_bounds(logits: np.ndarray, rule: VoteRule) -> None:
     votes = votes_of(logits, rule)
     assert votes.shape == logits.shape
@@ -47,7 +47,7 @@ def test_a_vote_is_whole_numbers_within_its_bounds(logits: np.ndarray, rule: Vot
         assert all(sum(row) <= rule.units for row in votes)
 
 
-@given(ballots(), rules, st.data())
+@given(logits_of_voters(), rules, st.data())
 def test_an_exchanged_voter_moves_the_sums_by_no_more_than_is_stated(logits: np.ndarray, rule: VoteRule, data: st.DataObject) -> None:
     other = logits.copy()
     other[data.draw(st.integers(0, len(logits) - 1))] = data.draw(arrays(np.float32, logits.shape[1], elements=anything))
@@ -57,7 +57,7 @@ def test_an_exchanged_voter_moves_the_sums_by_no_more_than_is_stated(logits: np.
     assert max(moved) - min(moved) <= 2 * rule.units
 
 
-@given(ballots(), rules)
+@given(logits_of_voters(), rules)
 def test_a_further_voter_moves_the_sums_by_no_more_than_is_stated(logits: np.ndarray, rule: VoteRule) -> None:
     votes = votes_of(logits, rule)
     moved = votes.sum(axis=0) - votes[1:].sum(axis=0)
@@ -66,7 +66,7 @@ def test_a_further_voter_moves_the_sums_by_no_more_than_is_stated(logits: np.nda
         assert sum(moved**2) <= rule.units**2
 
 
-@given(ballots(), rules)
+@given(logits_of_voters(), rules)
 def test_numbers_that_are_not_finite_are_a_vote_for_nobody(logits: np.ndarray, rule: VoteRule) -> None:
     votes, finite = votes_of(logits, rule), np.isfinite(logits).all(axis=1)
     assert not votes[~finite].any()
@@ -74,7 +74,7 @@ def test_numbers_that_are_not_finite_are_a_vote_for_nobody(logits: np.ndarray, r
         assert (votes[finite].max(axis=1, initial=rule.units) == rule.units).all()
 
 
-@given(ballots(), rules, st.randoms(use_true_random=False))
+@given(logits_of_voters(), rules, st.randoms(use_true_random=False))
 def test_a_vote_depends_on_its_own_logits_alone(logits: np.ndarray, rule: VoteRule, random: Any) -> None:
     order = random.sample(range(len(logits)), len(logits))
     together = votes_of(logits, rule)

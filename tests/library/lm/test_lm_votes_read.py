@@ -26,7 +26,6 @@ from tests.library.vote_models import (
     RULES,
     UNITS,
     assert_alike,
-    ballots_of,
     equal,
     made,
     model_named,
@@ -34,6 +33,7 @@ from tests.library.vote_models import (
     prompt,
     tiny_model,
     tokens_read,
+    vote_requests,
 )
 
 torch.set_num_threads(1)  # small batches on a busy machine
@@ -65,12 +65,12 @@ def loaded(home: Path) -> tuple[Any, Any]:
     return AutoTokenizer.from_pretrained(home), AutoModelForCausalLM.from_pretrained(home).eval()
 
 
-def plain(home: Path, ballot: VoteRequest, rule: VoteRule) -> tuple[list[int], np.ndarray]:
+def plain(home: Path, request: VoteRequest, rule: VoteRule) -> tuple[list[int], np.ndarray]:
     """Candidates and sums as fractions of units: a loop over the subsets."""
     tokenizer, model = loaded(home)
     with torch.inference_mode():
         public, *voters = (
-            model(torch.tensor([row + ballot.written])).logits[0, -1].double().numpy() for row in (ballot.public, *ballot.voters)
+            model(torch.tensor([row + request.written])).logits[0, -1].double().numpy() for row in (request.public, *request.voters)
         )
     candidates = np.argsort(-public[: len(tokenizer)], kind="stable")[: rule.candidates]
     sums = np.zeros(len(candidates))
@@ -86,9 +86,9 @@ def plain(home: Path, ballot: VoteRequest, rule: VoteRule) -> tuple[list[int], n
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
 def test_votes_equal_a_plain_loop_over_the_subsets(home: Path, writer: TransformersScorer, rule: VoteRule) -> None:
-    ballots = ballots_of(writer)
-    for ballot, votes in zip(ballots, writer.vote(ballots, rule), strict=True):
-        candidates, sums = plain(home, ballot, rule)
+    requests = vote_requests(writer)
+    for request, votes in zip(requests, writer.vote(requests, rule), strict=True):
+        candidates, sums = plain(home, request, rule)
         assert votes.candidates.dtype == votes.sums.dtype == np.int64
         assert sorted(votes.candidates.tolist()) == sorted(candidates)
         place = {token: line for line, token in enumerate(votes.candidates.tolist())}
@@ -96,11 +96,11 @@ def test_votes_equal_a_plain_loop_over_the_subsets(home: Path, writer: Transform
 
 
 def test_fresh_voters_that_are_equal_are_read_once(tiny: TransformersScorer) -> None:
-    ballot = VoteRequest(prompt(tiny), (prompt(tiny, EXAMPLES[0]),), ())
+    request = VoteRequest(prompt(tiny), (prompt(tiny, EXAMPLES[0]),), ())
     with tokens_read(tiny) as read:
-        once = tiny.vote([ballot], RULE)
+        once = tiny.vote([request], RULE)
         tokens = sum(read)
-        often = tiny.vote([replace(ballot, voters=ballot.voters * 5)] * 3, RULE)
+        often = tiny.vote([replace(request, voters=request.voters * 5)] * 3, RULE)
     assert sum(read) == 2 * tokens
     assert all(np.array_equal(votes.sums, 5 * once[0].sums) for votes in often)
 
@@ -108,31 +108,31 @@ def test_fresh_voters_that_are_equal_are_read_once(tiny: TransformersScorer) -> 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_texts_and_voters_changes_no_bit(tiny: TransformersScorer, seed: int) -> None:
     writer, rng = tiny, np.random.default_rng(seed)
-    ballots = ballots_of(writer)
-    order = rng.permutation(len(ballots))
-    moved = [replace(ballots[line], voters=tuple(rng.permutation(np.array(ballots[line].voters, dtype=object)))) for line in order]
-    expected = writer.vote(ballots, RULE)
+    requests = vote_requests(writer)
+    order = rng.permutation(len(requests))
+    moved = [replace(requests[line], voters=tuple(rng.permutation(np.array(requests[line].voters, dtype=object)))) for line in order]
+    expected = writer.vote(requests, RULE)
     assert equal(writer.vote(moved, RULE), [expected[line] for line in order])
-    at_once = writer.session(ballots, RULE).vote([()] * 3), writer.session(moved, RULE).vote([()] * 3)
+    at_once = writer.session(requests, RULE).vote([()] * 3), writer.session(moved, RULE).vote([()] * 3)
     assert_alike([at_once[0][line] for line in order], at_once[1], units=8)
 
 
 def test_candidates_are_those_of_the_public_prompt_whoever_votes(tiny: TransformersScorer) -> None:
     writer = tiny
-    few, many, alone = ballots_of(writer)
-    ballots = [replace(few, written=()), replace(many, written=()), replace(alone, written=())]
-    told = [*writer.vote(ballots, RULE), *writer.vote(ballots[:1], RULE), *writer.session(ballots, RULE).vote([()] * 3)]
+    few, many, alone = vote_requests(writer)
+    requests = [replace(few, written=()), replace(many, written=()), replace(alone, written=())]
+    told = [*writer.vote(requests, RULE), *writer.vote(requests[:1], RULE), *writer.session(requests, RULE).vote([()] * 3)]
     assert all(votes is not None and np.array_equal(votes.candidates, told[0].candidates) for votes in told)
     assert told[0].sums[np.argmax(told[2].sums)] != told[0].sums.max()  # though voters like others best
 
 
 def test_a_voter_moves_the_votes_of_others_by_rounding_alone(tiny: TransformersScorer) -> None:
-    ballot = ballots_of(tiny)[0]
+    request = vote_requests(tiny)[0]
     for parted in (1, 3):
         whole, one, rest = tiny.vote(
-            [replace(ballot, voters=some) for some in (ballot.voters, ballot.voters[:parted], ballot.voters[parted:])], RULE
+            [replace(request, voters=some) for some in (request.voters, request.voters[:parted], request.voters[parted:])], RULE
         )
-        apart = [tiny.vote([replace(ballot, voters=some)], RULE)[0] for some in (ballot.voters[:parted], ballot.voters[parted:])]
+        apart = [tiny.vote([replace(request, voters=some)], RULE)[0] for some in (request.voters[:parted], request.voters[parted:])]
         assert np.array_equal(whole.sums, one.sums + rest.sums)
         assert np.abs(whole.sums - apart[0].sums - apart[1].sums).max() <= 8
 
@@ -175,20 +175,20 @@ def spoilt(folder: Path, tmp_path: Path) -> TransformersScorer:
 
 
 def test_a_voter_after_whom_numbers_are_not_finite_votes_for_nobody(spoilt: TransformersScorer) -> None:
-    ballot = ballots_of(spoilt)[0]
+    request = vote_requests(spoilt)[0]
     sick = prompt(spoilt, EXAMPLES[0], "News Type: World\nText: Oh~\n\n")
-    alone = spoilt.vote([ballot], RULE)
+    alone = spoilt.vote([request], RULE)
     assert alone[0].sums.sum() > 5.9 * UNITS
-    together = replace(ballot, voters=(*ballot.voters, sick))
+    together = replace(request, voters=(*request.voters, sick))
     assert_alike(spoilt.vote([together], RULE), alone)
     reading = spoilt.session([together], RULE)
     assert_alike(reading.vote([()]), alone)
-    assert_alike(reading.vote([(9,)]), spoilt.vote([replace(ballot, written=(9,))], RULE))
+    assert_alike(reading.vote([(9,)]), spoilt.vote([replace(request, written=(9,))], RULE))
 
 
 def test_a_public_prompt_after_which_numbers_are_not_finite_is_an_error(spoilt: TransformersScorer) -> None:
     with pytest.raises(ModelError, match="answered with numbers that are not finite"):
-        spoilt.vote([replace(ballots_of(spoilt)[0], written=spoilt.encode("~"))], RULE)
+        spoilt.vote([replace(vote_requests(spoilt)[0], written=spoilt.encode("~"))], RULE)
 
 
 def test_texts_end_with_the_models_end_a_line_break_or_a_mark(tiny: TransformersScorer, tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import torch
 from transformers import FalconConfig, GPT2Config, Lfm2Config
 
 from dpicl.lm.local import growing_rows
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.preallocated_cache import ROOM
 from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import VoteRequest, Votes, VotingSession
 from tests.library.vote_models import (
     EXAMPLES,
@@ -23,13 +23,13 @@ from tests.library.vote_models import (
     SMALL,
     UNITS,
     assert_alike,
-    ballots_of,
     made,
     model_named,
     opened,
     prompt,
     tiny_model,
     tokens_read,
+    vote_requests,
 )
 
 torch.set_num_threads(1)  # small batches on a busy machine
@@ -53,21 +53,21 @@ def writer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def test_a_session_gives_what_fresh_reading_gives(writer: TransformersScorer) -> None:
     """Texts of different lengths that end at different times, and grow alike, unlike and not at all."""
-    ballots = ballots_of(writer)
-    reading = writer.session(ballots, RULE)
+    requests = vote_requests(writer)
+    reading = writer.session(requests, RULE)
     steps: list[list[Tokens | None]] = [[(), (), ()], [(), (), ()]]
     steps += [[(token,), (token + 1,), (token + 2,)] for token in (40, 50, 60)]
     steps += [[tuple(range(40, 40 + ROOM))] * 3, [(70,)] * 3]
     steps += [[(41, 42), (43,), (44,)], [(), (45,), (46, 47)], [(48,), None, (49,)], [(50,), None, None], [None, None, None]]
     for written in steps:
-        ballots = [replace(ballot, written=ballot.written + (new or ())) for ballot, new in zip(ballots, written, strict=True)]
-        open_ones = [ballot for ballot, new in zip(ballots, written, strict=True) if new is not None]
+        requests = [replace(request, written=request.written + (new or ())) for request, new in zip(requests, written, strict=True)]
+        open_ones = [request for request, new in zip(requests, written, strict=True) if new is not None]
         fresh = iter(writer.vote(open_ones, RULE))
         assert_alike(reading.vote(written), [None if new is None else next(fresh) for new in written])
 
 
 def test_a_session_reads_every_prompt_once_and_then_a_token_of_each_row(writer: TransformersScorer) -> None:
-    reading = writer.session(ballots_of(writer), RULE)
+    reading = writer.session(vote_requests(writer), RULE)
     reading.vote([(), (), ()])
     steps: list[list[Tokens | None]] = [[(40,), (41,), (42,)], [(43,), (44,), (45,)], [(46,), None, (47,)]]
     rows = [6 + 3 + 3, 6 + 3 + 3, 6 + 2]  # two of the second text's voters are equal; its public prompt is read too
@@ -109,7 +109,7 @@ def follow(reading: VotingSession, steps: int = 4) -> list[list[Votes | None]]:
 def with_memory(writer: TransformersScorer, kept: int) -> tuple[Tight, list[list[Votes | None]]]:
     model = writer._model
     tight = writer._model = Tight(model, kept)
-    told = follow(writer.session(ballots_of(writer), RULE))
+    told = follow(writer.session(vote_requests(writer), RULE))
     writer._model = model
     return tight, told
 
@@ -132,15 +132,15 @@ def test_a_session_without_memory_for_what_it_read_reads_anew(tiny: Transformers
 
 def test_a_session_keeps_what_fits_a_cpus_memory_and_reads_the_rest_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = opened(folder, token_budget=100)
-    ballots = ballots_of(writer)
-    expected = follow(writer.session(ballots, RULE), 3)
+    requests = vote_requests(writer)
+    expected = follow(writer.session(requests, RULE), 3)
     monkeypatch.setattr(growing_rows, "CPU_BYTES", 700 * 1024)
-    reading = writer.session(ballots, RULE)
+    reading = writer.session(requests, RULE)
     for found, told in zip(follow(reading, 3), expected, strict=True):
         assert_alike(found, told)
     with tokens_read(writer) as read:
         reading.vote([(1,), (2,), (3,)])
-    whole = sum(len(voter) for ballot in ballots for voter in set(ballot.voters))
+    whole = sum(len(voter) for request in requests for voter in set(request.voters))
     assert 12 < sum(read) < whole
 
 
@@ -149,12 +149,12 @@ def test_a_voter_that_grows_beyond_the_context_stops_voting(folder: Path, tmp_pa
     writer = opened(made(folder, tmp_path, lambda size: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140)))
     public, examples = prompt(writer), [prompt(writer, EXAMPLES[0]), prompt(writer, *EXAMPLES[:2])]
     voters = tuple((voter * 4)[: 138 - line] for line, voter in enumerate(examples))
-    ballot, reading = VoteRequest(public, voters, ()), writer.session([VoteRequest(public, voters, ())], RULE)
+    request, reading = VoteRequest(public, voters, ()), writer.session([VoteRequest(public, voters, ())], RULE)
     shares = []
     for written in [(), (5,), (6,), (7,), (8,)]:
-        ballot = replace(ballot, written=ballot.written + written)
+        request = replace(request, written=request.written + written)
         votes = reading.vote([written])
-        assert_alike(votes, writer.vote([ballot], RULE))
+        assert_alike(votes, writer.vote([request], RULE))
         assert votes[0] is not None
         shares.append(round(votes[0].sums.sum() / UNITS, 2))
     assert shares == [2, 2, 2, 1, 0]
@@ -164,12 +164,12 @@ def test_a_hybrid_model_s_voters_are_read_anew_at_every_token(folder: Path, tmp_
     """Layers that keep something else than keys and values fail in a way of their own where they are read in steps."""
     layers = ["conv", "full_attention"]
     hybrid = opened(made(folder, tmp_path, lambda size: Lfm2Config(**SMALL, num_key_value_heads=2, layer_types=layers, vocab_size=size)))
-    ballots = ballots_of(hybrid)
-    session = hybrid.session(ballots, RULE)
-    assert_alike(session.vote([(), (), ()]), hybrid.vote(ballots, RULE))
+    requests = vote_requests(hybrid)
+    session = hybrid.session(requests, RULE)
+    assert_alike(session.vote([(), (), ()]), hybrid.vote(requests, RULE))
     assert_alike(
         session.vote([(40,), (50,), None])[:2],
-        hybrid.vote([replace(one, written=(*one.written, token)) for one, token in zip(ballots[:2], (40, 50), strict=True)], RULE),
+        hybrid.vote([replace(one, written=(*one.written, token)) for one, token in zip(requests[:2], (40, 50), strict=True)], RULE),
     )
 
 

@@ -16,9 +16,8 @@ from hypothesis.extra import numpy as arrays
 
 from dpicl.errors import DpiclError, ModelError, PrivacyError, TooLongError
 from dpicl.lm.isolation import isolated_answers, isolated_votes
-from dpicl.lm.local.batching import Tokens
 from dpicl.lm.local.embedding import HashEmbedder
-from dpicl.lm.requests import HashScorer
+from dpicl.lm.requests import HashScorer, Tokens
 from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.noisy_embedding import SCALE, whole_vectors
@@ -188,27 +187,27 @@ class MarkedWriter(EchoGenerator):
     in_sessions_only: bool = False
     dead: bool = False
 
-    def vote(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
+    def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         if self.dead:
             raise IndexError("gone")
         if not self.in_sessions_only:
-            self._meet(ballots)
-        return super().vote(ballots, rule)
+            self._meet(requests)
+        return super().vote(requests, rule)
 
-    def session(self, ballots: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
+    def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
         def vote(some: Sequence[VoteRequest]) -> list[Votes]:
             self._meet(some)
             return self.vote(some, rule)
 
-        return FreshSession(ballots, vote)
+        return FreshSession(requests, vote)
 
     def encode(self, text: str) -> Tokens:
         if "unspeakable" in text:
             raise self.failure
         return super().encode(text)
 
-    def _meet(self, ballots: Sequence[VoteRequest]) -> None:
-        if any(MARK.encode() in bytes(voter) for ballot in ballots for voter in ballot.voters):
+    def _meet(self, requests: Sequence[VoteRequest]) -> None:
+        if any(MARK.encode() in bytes(voter) for request in requests for voter in request.voters):
             raise self.failure
 
 
@@ -217,16 +216,16 @@ RULE = VoteRule("probability", 20, UNITS)
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_voter_that_a_writer_fails_on_votes_for_nobody(failure: Exception) -> None:
-    def ballots(*voters: str) -> list[VoteRequest]:
+    def requests(*voters: str) -> list[VoteRequest]:
         one = VoteRequest(tuple(b"Text:"), tuple(tuple(f"Text: {voter}\nText:".encode()) for voter in voters), ())
         return [one, VoteRequest(tuple(b"Text: a\nText:"), (), ()), replace(one, voters=one.voters[:1])]
 
     writer = MarkedWriter(failure=failure)
     for voters in (["x", "y", "x"], ["x"], ["y"] * 7):
-        without, found = (isolated_votes(writer, ballots(*some), RULE) for some in (voters, [*voters, MARK]))
+        without, found = (isolated_votes(writer, requests(*some), RULE) for some in (voters, [*voters, MARK]))
         for one, other in zip(without, found, strict=True):
             assert np.array_equal(one.candidates, other.candidates) and np.array_equal(one.sums, other.sums)
-    (alone, *_) = isolated_votes(writer, ballots(MARK), RULE)
+    (alone, *_) = isolated_votes(writer, requests(MARK), RULE)
     assert not alone.sums.any()
 
 

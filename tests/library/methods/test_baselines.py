@@ -14,7 +14,7 @@ from diffprivlib.utils import PrivacyLeakWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from dpicl.baselines import _fit, central_baselines, central_design, local_baselines, local_design
+from dpicl.baselines import _fitted, central_baselines, central_design, local_baselines, local_design
 from dpicl.contract import Contract
 from dpicl.evaluation import measure
 from dpicl.mechanisms.randomised_response import randomise, response
@@ -99,7 +99,7 @@ def test_diffprivlib_gets_public_bounds_whatever_the_rows(epsilon: float, beyond
 @pytest.mark.parametrize("model", [PrivateLR(epsilon=1.0), PrivateNB(epsilon=1.0)], ids=["lr", "gnb"])
 def test_a_model_without_public_bounds_is_an_error(model: Any) -> None:
     with pytest.raises(PrivacyLeakWarning):
-        _fit(model, np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2)
+        _fitted(model, np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2)
 
 
 def test_without_noise_the_baselines_are_scikit_learn_s() -> None:

@@ -69,13 +69,7 @@ class NoisyLabel(TabularMethod[list[int]]):
         return f"The released counts are {cost.nominal.epsilon:.4g}-DP; they answer any number of queries."
 
     def draw(
-        self,
-        train: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
+        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
     ) -> dict[Cell, list[int]]:
         """Equation (1)."""
         labels = label_codes(train, contract)[contributing_rows(train, contract, draws)]
