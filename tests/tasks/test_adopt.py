@@ -236,7 +236,7 @@ def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(set
     charged(settings)
     lose(settings)
     with monkeypatch.context() as patched:
-        patched.setattr("dpicl.engine.adopt.keep_adopted", _killed)
+        patched.setattr("dpicl.engine.adopt.write_adopted", _killed)
         with pytest.raises(KeyboardInterrupt):
             adopt(settings)
     with pytest.raises(LedgerRefusedError, match="dpicl ledger adopt"):
