@@ -1,15 +1,15 @@
-"""Which local collection to choose: tried on made-up populations of the contract's shape, before any client reports.
+"""Which local collection to choose: designs simulated on synthetic populations of the contract's shape, before any client reports.
 
 Guarantee   none needed: the contract and a number of clients are public, and no row is read.
 
-A made-up population has the contract's columns; its label comes up in a quarter or in half of the
+A synthetic population has the contract's columns; its label comes up in a quarter or in half of the
 rows, some columns lean towards the label, some towards the column before them, some towards nothing. Every design
-and estimator releases rows from it at the wished epsilon. Two numbers judge the rows on fresh ones:
+and estimator releases rows from it at the given epsilon. Two numbers judge the rows on fresh ones:
 
     fitted   accuracy of logistic regression, above always answering the majority
-    voting   accuracy of k rows that vote by likeness, for k shots: a simple stand-in for a model in context
+    voting   accuracy of k rows that vote by similarity, for k shots: a simple stand-in for a model in context
 
-Not covered what a language model makes of the rows, and how the own population differs.
+Not covered what a language model makes of the rows, and how the real population differs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dpicl.tabular.reading.encode import LocalEncoding
 from dpicl.types import EncodedQueries, PrivateCodes
 
 POPULATIONS, QUERIES, SHOTS = 8, 500, (1, 2, 4, 8, 16)
-WAYS = (
+VARIANTS = (
     LdpVariant(),
     LdpVariant(estimator="log-linear"),
     LdpVariant(design="one-column", estimator="log-linear"),
@@ -45,13 +45,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Advice:
-    """One way with what is to be expected of it; gains and votes have one entry per population."""
+    """A variant with its expected accuracy; gains and votes have one entry per population."""
 
-    way: LdpVariant
+    variant: LdpVariant
     gains: tuple[float, ...]
     shots: int
     votes: tuple[float, ...]
-    """Of as many shots as do best on average."""
+    """At the number of shots that is best on average."""
 
     @property
     def gain(self) -> float:
@@ -67,7 +67,7 @@ class Advice:
 def advise(
     contract: Contract, clients: int, epsilon: float, *, populations: int = POPULATIONS, progress: Progress | None = None
 ) -> list[Advice]:
-    """Every way that fits the contract, the best first.
+    """Every variant that fits the contract, the best first.
 
     Raises:
         ParameterError: no client, or epsilon is not positive.
@@ -77,23 +77,23 @@ def advise(
     if not epsilon > 0:
         raise ParameterError("epsilon", epsilon, "a number > 0, or inf")
     encoding = LocalEncoding.of(contract, "k-ary")
-    ways = [way for way in WAYS if fits(way.estimator, encoding.sizes)]
-    judged: dict[int, list[tuple[float, np.ndarray]]] = {place: [] for place in range(len(ways))}
+    variants = [variant for variant in VARIANTS if fits(variant.estimator, encoding.sizes)]
+    judged: dict[int, list[tuple[float, np.ndarray]]] = {place: [] for place in range(len(variants))}
     for number in range(populations):
-        rows = made_up(encoding.sizes, clients + QUERIES, stream(number, "advise", contract.name, "").generator())
-        for place, way in enumerate(ways):
-            judged[place].append(_judge(way, rows, encoding, epsilon, Draws(number, contract.name, simulated=True)))
+        rows = synthetic_rows(encoding.sizes, clients + QUERIES, stream(number, "advise", contract.name, "").generator())
+        for place, variant in enumerate(variants):
+            judged[place].append(_judge(variant, rows, encoding, epsilon, Draws(number, contract.name, simulated=True)))
             if progress is not None:
-                progress(number * len(ways) + place + 1, populations * len(ways))
+                progress(number * len(variants) + place + 1, populations * len(variants))
     advice = []
     for place, judgements in judged.items():
         votes = np.array([by_shots for _, by_shots in judgements])
         best = int(votes.mean(axis=0).argmax())
-        advice.append(Advice(ways[place], tuple(gain for gain, _ in judgements), SHOTS[best], tuple(votes[:, best].tolist())))
+        advice.append(Advice(variants[place], tuple(gain for gain, _ in judgements), SHOTS[best], tuple(votes[:, best].tolist())))
     return sorted(advice, key=lambda one: -one.gain)
 
 
-def made_up(sizes: Sequence[int], count: int, rng: np.random.Generator) -> np.ndarray:
+def synthetic_rows(sizes: Sequence[int], count: int, rng: np.random.Generator) -> np.ndarray:
     """Rows of a population, the label last: shape (count, columns), uint8."""
     label = (rng.random(count) < rng.choice([0.25, 0.5])).astype(np.uint8)
     columns: list[np.ndarray] = []
@@ -108,15 +108,15 @@ def made_up(sizes: Sequence[int], count: int, rng: np.random.Generator) -> np.nd
     return np.stack([*columns, label], axis=1)
 
 
-def _judge(way: LdpVariant, rows: np.ndarray, encoding: LocalEncoding, epsilon: float, draws: Draws) -> tuple[float, np.ndarray]:
+def _judge(variant: LdpVariant, rows: np.ndarray, encoding: LocalEncoding, epsilon: float, draws: Draws) -> tuple[float, np.ndarray]:
     """Accuracy above majority; and of the first k of sixteen rows, each of which votes with weight e^(columns in common): shape (shots,)."""
     train, queries = rows[:-QUERIES], rows[-QUERIES:]
-    collected = collect_codes(PrivateCodes(train), encoding, way, epsilon, draws)
-    released = estimated_rows(collected, way.estimator, draws.public("rows", ""))
+    collected = collect_codes(PrivateCodes(train), encoding, variant, epsilon, draws)
+    released = estimated_rows(collected, variant.estimator, draws.public("rows", ""))
     fitted = local_baselines(released, encoding, EncodedQueries(queries.astype(np.int64)))["lr"]
     rate, rng = queries[:, -1].mean(), draws.public("votes", "").generator()
     shown = released.codes[rng.integers(len(released.codes), size=(len(queries), max(SHOTS)))]
-    alike = (shown[:, :, :-1] == queries[:, np.newaxis, :-1]).sum(axis=2)
-    weights = np.exp(alike.astype(float)) * (2.0 * shown[:, :, -1] - 1)
+    similarity = (shown[:, :, :-1] == queries[:, np.newaxis, :-1]).sum(axis=2)
+    weights = np.exp(similarity.astype(float)) * (2.0 * shown[:, :, -1] - 1)
     votes = np.array([((weights[:, :shots].sum(axis=1) > 0) == queries[:, -1]).mean() for shots in SHOTS])
     return fitted.accuracy - max(rate, 1 - rate), votes

@@ -21,10 +21,10 @@ def print_advice(contract: Contract, rows: int, epsilon: str) -> None:
     table = new_table("design", "estimator", "above majority", "best shots", "voting")
     for result in results:
         gain, voting = f"{result.gain:+.3f} ± {result.spread:.3f}", sum(result.votes) / len(result.votes)
-        table.add_row(result.way.design, result.way.estimator, gain, str(result.shots), f"{voting:.3f}")
+        table.add_row(result.variant.design, result.variant.estimator, gain, str(result.shots), f"{voting:.3f}")
     console.print(table)
     best = results[0]
     say(
         f"{contract.name}, {rows:,} clients, epsilon {epsilon}: accuracy on {len(best.gains)} synthetic populations of this shape",
-        f"options: {{ldp_tabicl: {{design: {best.way.design}, estimator: {best.way.estimator}}}}}, shots: [{best.shots}]",
+        f"options: {{ldp_tabicl: {{design: {best.variant.design}, estimator: {best.variant.estimator}}}}}, shots: [{best.shots}]",
     )

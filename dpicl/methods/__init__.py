@@ -24,7 +24,7 @@ from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import CommonOptions, Unit
 
 GROUP = "dpicl.methods"
-"""Entry points of other packages: a name, and the class of a method."""
+"""Entry points of other packages: a name, and the class of a method. Our own are named below: a clone runs without an installation."""
 Kind = TypeVar("Kind", bound=Method)
 
 

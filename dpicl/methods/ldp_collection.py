@@ -20,7 +20,7 @@ from functools import cache
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Guarantee, compose_sequential
+from dpicl.accounting.guarantee import compose_sequential
 from dpicl.contract.models import Contract
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.methods.common import Cost, epsilon_of
@@ -114,24 +114,21 @@ def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, e
 
 
 def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-    """What this unit spends: every client reports once per collection, whatever the shots.
+    """What this unit costs a client, who reports once per collection, whatever the shots: on every row all answers, or one question.
 
     Raises:
         ParameterError: an estimator takes fewer cells than the contract's attributes make.
     """
-    for chosen in release_cells(unit).values():
-        check_fits(chosen.estimator, encoding_of(contract, chosen).sizes, contract.name)
-    return {cell: Cost(client_guarantee(contract, chosen, epsilon_of(cell))) for cell, chosen in release_cells(unit).items()}
-
-
-def client_guarantee(contract: Contract, chosen: LdpVariant, epsilon: float) -> Guarantee:
-    """Cost to one client: on every row they report all answers, or one question, in sequence."""
-    encoding, person = encoding_of(contract, chosen), contract.privacy.person
-    if chosen.design == "all-columns":
-        once = [law.guarantee() for law in laws_for(encoding, epsilon)]
-    else:
-        once = [questions_for(encoding, chosen, epsilon).guarantee]
-    return compose_sequential(once * (person.max_rows if person else 1))
+    costs, person = {}, contract.privacy.person
+    for cell, chosen in release_cells(unit).items():
+        encoding, epsilon = encoding_of(contract, chosen), epsilon_of(cell)
+        check_fits(chosen.estimator, encoding.sizes, contract.name)
+        if chosen.design == "all-columns":
+            once = [law.guarantee() for law in laws_for(encoding, epsilon)]
+        else:
+            once = [questions_for(encoding, chosen, epsilon).guarantee]
+        costs[cell] = Cost(compose_sequential(once * (person.max_rows if person else 1)))
+    return costs
 
 
 def released_by(system: str, epsilon: float, collected: Mapping[Cell, Collected] | Mapping[Cell, Cost]) -> Cell:

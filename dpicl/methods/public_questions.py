@@ -15,7 +15,7 @@ from dpicl.lm.requests import Scorer
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, Votes
 from dpicl.methods.ensemble.answers import write_candidates
 from dpicl.methods.ensemble.voting import Voters
-from dpicl.methods.few_shot.plan import Shape
+from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape
 from dpicl.methods.few_shot.voting import Prompts, rule_of
 from dpicl.pipeline import Unit
 from dpicl.text.prompts import PUBLIC_TEXT
@@ -75,7 +75,7 @@ def check_generator(contract: TextContract, unit: Unit, model: GeneratorModel) -
     Raises:
         DpiclError: the model does not answer, or its context is too small.
     """
-    shapes = dict.fromkeys(Shape.of(contract, unit, system) for system in unit.systems if system != "random-rows")
+    shapes = dict.fromkeys(Shape.of(contract, unit, system) for system in unit.systems if system != RANDOM_ROWS)
     for shape in shapes:
         public_answer(model.description.name, lambda shape=shape: _write(Prompts(contract, model, shape), shape))  # type: ignore[misc]
 

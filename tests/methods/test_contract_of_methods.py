@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dpicl.engine.order import released, rows_ready
@@ -21,12 +23,13 @@ from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import PrivacyError
 from dpicl.methods import METHODS, on_texts, tabular
-from dpicl.methods.common import draws_for
+from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.in_process import release
+from dpicl.methods.text_method import TextMethod
 from dpicl.randomness import Draws
-from dpicl.types import Demonstration, PrivateTable
+from dpicl.types import Demonstration, PrivateTable, QueryTable
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.examples import ROOT, small_contract
 from tests.library.text_contracts import lines, records
@@ -59,6 +62,27 @@ def test_what_reads_rows_beside_the_draw_is_refused_on_private_data(name: str) -
             method.check(contract, unit)
     else:
         method.check(contract, unit)
+
+
+class Untouchable:
+    """In the place of a private table: whatever is read of it is an error."""
+
+    def __getattr__(self, attribute: str) -> Any:
+        raise AssertionError(f"a private table's {attribute} was read")
+
+
+@every_method
+def test_prompts_of_private_data_read_no_row(name: str) -> None:
+    """A method on texts is given the rows there, to show real ones on benchmarks; one on tables is not."""
+    method = METHODS[name]
+    if not isinstance(method, TextMethod):
+        assert "train" not in inspect.signature(method.prompts).parameters | inspect.signature(method.examples).parameters
+        return
+    queries = QueryTable(pa.table({"label": ["good"], "text": ["hello"]}))
+    rows: Any = Untouchable()
+    assert method.prompts({}, {}, rows, queries, contract_for(name, private=True), unit_for(name)).keys() == {ZERO_SHOT}
+    with pytest.raises(AssertionError, match="a private table's data was read"):
+        method.prompts({}, {}, rows, queries, contract_for(name), unit_for(name, epsilons=(math.inf,)))
 
 
 @every_tabular_method

@@ -19,8 +19,8 @@ from unittest.mock import patch
 import yaml
 
 from dpicl.audit.end_to_end.commands import Command, Observation, Output, captured, observed, protect
-from dpicl.audit.end_to_end.stand_ins import Replay, nothing_slow, small_batches, standing_clock
-from dpicl.audit.end_to_end.world import NAME, Declaration, Row, World, base_rows, neighbours, new_world, newcomer
+from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, small_batches, standing_clock
+from dpicl.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, neighbours, new_world, newcomer
 from dpicl.client import __main__ as client
 from dpicl.engine.artefacts import read_split, remove_private
 from dpicl.engine.order import rows_ready
@@ -60,7 +60,7 @@ def rows_moved(declaration: Declaration) -> dict[str, int]:
     return moved
 
 
-def _places(world: World, rows: Sequence[Row], declaration: Declaration) -> Counter[Any]:
+def _places(world: World, rows: Sequence[SourceRow], declaration: Declaration) -> Counter[Any]:
     """Where every row stands before a mechanism: how often in each split."""
     world.forget()
     world.put(rows, declaration.kind)
@@ -85,7 +85,7 @@ def _units(places: Counter[Any], declaration: Declaration) -> int:
 def equality(declaration: Declaration, command: Command, *, most: int | None = None) -> Broken:
     """All that a command lets out is equal between neighbours (of at most so many kinds), once the draw is."""
     with _apart(declaration) as world:
-        replay, first, broken = Replay(), None, []
+        replay, first, broken = ReplayedDraws(), None, []
         for name, (one, other) in islice(neighbours(declaration).items(), most):
             first = first or _shown(world, one, declaration, command, replay)
             if first.code:
@@ -94,7 +94,7 @@ def equality(declaration: Declaration, command: Command, *, most: int | None = N
     return broken
 
 
-def _shown(world: World, rows: Sequence[Row], declaration: Declaration, command: Command, replay: Replay) -> Observation:
+def _shown(world: World, rows: Sequence[SourceRow], declaration: Declaration, command: Command, replay: ReplayedDraws) -> Observation:
     world.forget()
     world.put(rows, declaration.kind)
     with replay.recorded():
@@ -104,7 +104,7 @@ def _shown(world: World, rows: Sequence[Row], declaration: Declaration, command:
 def refusals(declaration: Declaration, command: Command) -> Broken:
     """Two rows that break the contract in two ways of one kind are refused in the same words."""
     with _apart(declaration) as world:
-        rows, replay, new = base_rows(declaration), Replay(), newcomer(declaration)
+        rows, replay, new = base_rows(declaration), ReplayedDraws(), newcomer(declaration)
         seen = [_shown(world, [*rows, {**new, "city": word}], declaration, command, replay) for word in ("xxxxx", "yyyyy")]
     if not seen[0].code:
         return ["a row that breaks the contract is let in"]
@@ -117,12 +117,12 @@ def histories(declaration: Declaration, command: Callable[[str | None], Command]
     with _apart(declaration) as world, tempfile.TemporaryDirectory() as folder:
         rows, new, broken = base_rows(declaration), newcomer(declaration), []
         first, later = command(before), command(after)
-        with (replay := Replay()).recorded():
+        with (replay := ReplayedDraws()).recorded():
             world.put(rows, declaration.kind)
             first()
             released = shutil.copytree(world.home, Path(folder) / "home")
         changes = {"joined": [*rows, new], "left": rows[1:], "corrected": [new, *rows[1:]]}
-        replay, unchanged = Replay(), None
+        replay, unchanged = ReplayedDraws(), None
         for name, changed in {"": rows, **changes}.items():
             shutil.rmtree(world.home)
             shutil.copytree(released, world.home)

@@ -12,8 +12,8 @@ from typing import Any
 from unittest.mock import patch
 
 from dpicl.audit.end_to_end.claims import Broken
-from dpicl.audit.end_to_end.draws import Cell, cells, drawn
-from dpicl.audit.end_to_end.world import Row
+from dpicl.audit.end_to_end.draws import AuditCell, cells, drawn
+from dpicl.audit.end_to_end.world import SourceRow
 from dpicl.mechanisms import samplers
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
@@ -39,7 +39,7 @@ class _Nothing(int):
         return exact
 
 
-def _noised(cell: Cell, rows: Sequence[Row]) -> tuple[Noised, float]:
+def _noised(cell: AuditCell, rows: Sequence[SourceRow]) -> tuple[Noised, float]:
     """What got noise in one release, and the epsilon that was charged for it."""
     noised: Noised = []
 
