@@ -46,7 +46,7 @@ def table_6(figures: Figures) -> None:
     for row in read_table("table-VI"):
         contract = settings.contract(row["dataset"])
         split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
-        right += (split.train.row_count, len(split.asked)) == (int(row["train_row_count"]), int(row["query_count"]))
+        right += (split.train.row_count, len(split.query_positions)) == (int(row["train_row_count"]), int(row["query_count"]))
     figures.exactly("table-vi-sizes-exact-of-8", right, 8)
 
 

@@ -100,7 +100,7 @@ def rows_of(settings: Settings, name: str) -> tuple[Contract, SplitTable]:
     """A real table, and at most `QUERIES` of its held-out rows to ask about."""
     contract = settings.contract(name)
     split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
-    return contract, replace(split, asked=fewer(split.asked, QUERIES, name))
+    return contract, replace(split, query_positions=fewer(split.query_positions, QUERIES, name))
 
 
 def real(scorer: Scorer, settings: Settings) -> tuple[dict[tuple[str, str, float], float], dict[tuple[str, str], float]]:

@@ -55,16 +55,16 @@ class QueryTable(Table):
 
 @dataclass(frozen=True)
 class SplitTable:
-    """Private rows, the whole test part, and the positions in it that the model is asked."""
+    """Private rows, the whole test part, and the positions in it of the queries that the model answers."""
 
     train: PrivateTable
     test: QueryTable
-    asked: np.ndarray
+    query_positions: np.ndarray
 
     @property
     def queries(self) -> QueryTable:
         """The rows that are put to the model."""
-        return QueryTable(self.test.data.take(self.asked))
+        return QueryTable(self.test.data.take(self.query_positions))
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,13 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class ReleasedPrompts:
-    """Texts of released demonstrations and queries: any model may be told them."""
+    """Texts of released demonstrations and queries: any model may read them."""
 
     texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class PrivatePrompts:
-    """Texts that hold rows without noise: only a model on a machine that may see the rows is told them."""
+    """Texts that hold rows without noise: only a model on a machine that may see the rows reads them."""
 
     texts: tuple[str, ...]

@@ -26,7 +26,7 @@ _BLOCK = 1 << 14
 
 Draw = Callable[[bool, int, Stream], np.ndarray]
 """Outputs of some runs on one neighbour (`True`: the one with one more row), one per row of the array."""
-Event = Callable[[np.ndarray], np.ndarray]
+OutputEvent = Callable[[np.ndarray], np.ndarray]
 """Which outputs are in an event: shape (runs,), bool."""
 
 
@@ -51,7 +51,7 @@ class Trial:
     """
 
     draw: Draw
-    events: Mapping[str, Event]
+    events: Mapping[str, OutputEvent]
     per_run: int = 1
     delta: float = 0.0
 

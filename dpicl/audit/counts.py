@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise, low_bits
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise, low_bits
 from dpicl.audit.neighbours import numbers
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Split
@@ -26,7 +26,7 @@ Counting = Callable[[Sequence[int], Stream], list[int]]
 """Counts, and a noisy one of each."""
 CATEGORIES = 6
 """Among so many the largest noisy count is rarely negative, which tells most."""
-_COUNT_EVENTS: dict[str, Event] = {
+_COUNT_EVENTS: dict[str, OutputEvent] = {
     "at least one": lambda counts: counts >= 1,
     "odd": low_bits,
     "even": lambda counts: ~low_bits(counts),
@@ -112,7 +112,7 @@ def _evaluation(release: Counting) -> Trial:
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         return np.array(release([int(which)] * _COUNTS * count, stream), dtype=np.int64).reshape(count, _COUNTS)
 
-    events: dict[str, Event] = {
+    events: dict[str, OutputEvent] = {
         "all at least one": lambda counts: np.asarray((counts >= 1).all(axis=1)),
         "one row": lambda counts: counts[:, -1] >= 1,
     }

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 from dpicl.mechanisms.keyed_subsets import KEY_BYTES, identities, keyed_subsets, record_marks
@@ -58,7 +58,7 @@ def _embedding(noise: EmbeddingNoise, answers: int = 2) -> Trial:
         sums = np.tile(whole_vectors(rows + CENTRE, centre=CENTRE, radius=RADIUS).sum(axis=0), count)
         return np.array(noisy_sums(sums, variance=noise.variance, stream=stream), dtype=np.float64).reshape(count, 2)
 
-    def beyond(share: float) -> Event:
+    def beyond(share: float) -> OutputEvent:
         return lambda sums: sums @ (_OWN / np.linalg.norm(_OWN)) >= share * SCALE
 
     return Trial(draw, {f"beyond {share:g}": beyond(share) for share in (0.0, 2.0)}, delta=DELTA)

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise
 from dpicl.audit.neighbours import contract_of, rows
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.mechanisms.unary_encoding import report, unary
@@ -57,7 +57,7 @@ def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
         return np.concatenate([np.repeat(np.arange(len(counts)), counts) for counts in collected.counts])
 
     if options.design == "all-columns":
-        events: dict[str, Event] = {
+        events: dict[str, OutputEvent] = {
             "all reports fit the one": lambda codes: (codes == _ONE).all(axis=1),
             "all fit the other": lambda codes: (codes == _OTHER).all(axis=1),
         }

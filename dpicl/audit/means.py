@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise, low_bits
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise, low_bits
 from dpicl.mechanisms.noisy_mean import Grid, Origin, noisy_means
 from dpicl.randomness import Stream
 
@@ -84,7 +84,7 @@ def _mean(grid: Grid, epsilon: Fraction = Fraction(1)) -> Trial:
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         return np.array(noisy_means([values[which]] * count, grid, epsilon=epsilon, stream=stream))
 
-    events: dict[str, Event] = {
+    events: dict[str, OutputEvent] = {
         "a row more, clipped": lambda means: points_to_more(means, grid.zero, LARGEST),
         "a row more, as it is": lambda means: points_to_more(means, grid.zero, BEYOND * LARGEST),
         "last bit": low_bits,

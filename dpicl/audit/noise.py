@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.case import LESS_NOISE, AuditCase, Event, Mutant, Trial, less_noise
+from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.noisy_max import exponential_maxima
 from dpicl.mechanisms.sparse_vector import SparseVector
@@ -42,7 +42,7 @@ def _two_counts(variance: Fraction) -> Trial:
         votes = np.tile(_ONE if which else _OTHER, count)
         return np.array(noisy_sums(votes, variance=variance, stream=stream)).reshape(count, 2)
 
-    def ahead_by(gap: int) -> Event:
+    def ahead_by(gap: int) -> OutputEvent:
         return lambda sums: sums[:, 0] - sums[:, 1] >= gap
 
     return Trial(draw, {f"ahead by {gap}": ahead_by(gap) for gap in range(1, 8)}, delta=DELTA)

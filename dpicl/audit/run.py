@@ -67,7 +67,7 @@ class AuditResult:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _RunPart:
     """Some runs of a case (or of its mutant of that name), with a stream of their own."""
 
     case: str
@@ -94,7 +94,7 @@ def run_audits(
     """
     runs_of = {case.name: max(1, runs // case.share) for case in cases}
     parts = [
-        _Part(case.name, mutant, number, min(_PART_RUNS, runs_of[case.name] - start))
+        _RunPart(case.name, mutant, number, min(_PART_RUNS, runs_of[case.name] - start))
         for case in cases
         for mutant in _trials(case)
         for number, start in enumerate(range(0, runs_of[case.name], _PART_RUNS))
@@ -121,7 +121,7 @@ def _trials(case: AuditCase) -> dict[str, Trial]:
     return {"": case.trial} | {mutant.name: mutant.trial for mutant in case.mutants}
 
 
-def _seen(seed: int, part: _Part) -> tuple[np.ndarray, float]:
+def _seen(seed: int, part: _RunPart) -> tuple[np.ndarray, float]:
     start = time.thread_time()
     trial = _trials(find_case(part.case))[part.mutant]
     counted = trial.seen(part.runs, stream(seed, "audit", part.case, f"{part.mutant} {part.number}"))

@@ -61,8 +61,8 @@ def _hash(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
 
 
-def _print_reports(typed: list[str]) -> None:
-    """One report a line."""
+def print_reports(typed: list[str]) -> None:
+    """The command itself: one report a line."""
     parser = argparse.ArgumentParser(
         prog="python -m dpicl.client", description="Randomise records on this machine, and print reports that may leave it."
     )
@@ -91,8 +91,8 @@ def _print_reports(typed: list[str]) -> None:
         )
 
 
-def _show_cap(typed: list[str]) -> None:
-    """What a wallet has spent, after raising its cap where that is requested."""
+def show_cap(typed: list[str]) -> None:
+    """The command `cap`: what a wallet has spent, after raising its cap where that is requested."""
     description = "Show what a wallet has spent of its cap, or raise the cap."
     parser = argparse.ArgumentParser(prog="python -m dpicl.client cap", description=description)
     parser.add_argument("wallet", type=Path, nargs="?", default=WALLET, help="as in --memory")
@@ -112,9 +112,9 @@ def main() -> int:
     typed = sys.argv[1:]
     try:
         if typed[:1] == ["cap"]:
-            _show_cap(typed[1:])
+            show_cap(typed[1:])
         else:
-            _print_reports(typed)
+            print_reports(typed)
     except (DpiclError, OSError) as error:
         message = error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)
         sys.stderr.write(f"dpicl.client: {message}\n")

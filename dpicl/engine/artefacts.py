@@ -39,7 +39,7 @@ def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
 def write_split(folder: Path, split: SplitTable, digest: str) -> None:
     """Store the private rows with the digest of their content, and the held-out rows; the positions asked come last."""
     write_table(folder / TRAIN, split.train.data, mode=PRIVATE_MODE)
-    write_queries(folder, split.test.data, split.asked, digest)
+    write_queries(folder, split.test.data, split.query_positions, digest)
 
 
 def write_queries(folder: Path, test: pa.Table, asked: np.ndarray, digest: str) -> None:

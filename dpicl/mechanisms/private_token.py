@@ -40,7 +40,7 @@ from dpicl.randomness import Stream
 CITATIONS = ("tang2024fewshot", "amin2024private")
 UNITS = 1 << 20
 """S: a whole vote is cut into so many units, each voter's rounded down on its own."""
-Kind = Literal["gaussian", "exponential", "clipped-logits"]
+NoiseKind = Literal["gaussian", "exponential", "clipped-logits"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class TokenNoise:
         row_is_voter: whether a row is a voter of its own, or changes the vote of one that is always there.
     """
 
-    kind: Kind
+    kind: NoiseKind
     amount: Fraction | None
     row_is_voter: bool = False
 

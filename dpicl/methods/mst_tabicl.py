@@ -85,8 +85,8 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """See `Method`."""
         paid = self.releases(contract, unit)
-        asked = {cell: paid[Cell("counts", cell.epsilon)] for cell in unit.evaluated_cells if cell.epsilon is not None}
-        return {**asked, **{Cell(name, cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")}}
+        evaluated = {cell: paid[Cell("counts", cell.epsilon)] for cell in unit.evaluated_cells if cell.epsilon is not None}
+        return {**evaluated, **{Cell(name, cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")}}
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""

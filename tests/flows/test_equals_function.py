@@ -49,7 +49,7 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
                 assert isinstance(contract, Contract)
                 table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
                 split = split_table(table, contract)
-                split = replace(split, asked=fewer(split.asked, read_plan(run).pipeline.queries, contract.name))
+                split = replace(split, query_positions=fewer(split.query_positions, read_plan(run).pipeline.queries, contract.name))
                 results = run_table(split, contract, unit, scorer)
             found[unit.key] = [result.as_row() for result in results]
     return found

@@ -7,14 +7,14 @@ all others read the winner's.
 
 from dpicl.accounting.ledger.keys import content_version, earlier_release_id, keyed_hash, load_key, release_id
 from dpicl.accounting.ledger.store import Ledger
-from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading, Release, Reservation
+from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote, Release, Reservation
 
 __all__ = [
     "Account",
     "Entry",
     "Ledger",
+    "OdometerReading",
     "Quote",
-    "Reading",
     "Release",
     "Reservation",
     "content_version",

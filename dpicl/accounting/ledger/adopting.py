@@ -23,7 +23,7 @@ from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.models import drawings, entries, head
 from dpicl.accounting.ledger.rows import account_row, now
-from dpicl.accounting.ledger.state import State, write_state
+from dpicl.accounting.ledger.state import LedgerState, write_state
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError
 
@@ -32,7 +32,7 @@ _PUBLISHED = ("artefact_sha256", "published_utc")
 _COLUMNS = tuple(column.name for column in entries.c)
 Newest = dict[str, tuple[int, dict[str, Any]]]
 """By account, what the newest record says of it, and its number."""
-Records = Sequence[Mapping[str, Any]]
+ReceiptRecords = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Standing:
 
     account: str
     release_id: str
-    receipt: Records
+    receipt: ReceiptRecords
     artefact_sha256: str | None = None
 
 
@@ -68,7 +68,7 @@ class Remains:
 class Rebuilt:
     """A ledger to be: its state, its entries, the number that its first record has at least, and accounts that are exhausted."""
 
-    state: State
+    state: LedgerState
     entries: list[dict[str, Any]]
     last: int
     exhausted: list[str]
@@ -104,7 +104,7 @@ def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
     unproved |= {row["account"] for row in rows.values()} - newest.keys()
     if remains.seen > last:
         unproved |= newest.keys()
-    state: State = {"accounts": [], "assets": [], "totals": []}
+    state: LedgerState = {"accounts": [], "assets": [], "totals": []}
     for name, (_, content) in newest.items():
         state["accounts"].append(dict(content["account_row"]))
         state["assets"] += [{"address": address, "account": name} for address in content["addresses"]]
@@ -184,7 +184,7 @@ def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, A
     return (*charged, published) if charged and charged[1]["account"] == one.account else None
 
 
-def _accounts_named(receipt: Records) -> list[str]:
+def _accounts_named(receipt: ReceiptRecords) -> list[str]:
     """Whose budget a receipt that is not true speaks of."""
     names = []
     for record in receipt:
@@ -193,7 +193,9 @@ def _accounts_named(receipt: Records) -> list[str]:
     return names
 
 
-def _exhaust(state: State, names: Iterable[str], addresses: Mapping[str, Sequence[str]], examples: Mapping[str, Mapping[str, Any]]) -> None:
+def _exhaust(
+    state: LedgerState, names: Iterable[str], addresses: Mapping[str, Sequence[str]], examples: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Let nothing more be charged to these accounts, nor to others for their rows."""
     known = {row["name"]: row for row in state["accounts"]}
     bound = {row["address"] for row in state["assets"]}

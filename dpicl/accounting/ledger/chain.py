@@ -23,7 +23,7 @@ from dpicl.accounting.ledger.models import entries, head, records
 from dpicl.accounting.ledger.state import digest_of, read_state
 from dpicl.errors import LedgerRefusedError
 
-Kind = Literal["opened", "cap", "bound", "settled", "adopted", "reserved", "drawing", "taken_up", "published"]
+RecordKind = Literal["opened", "cap", "bound", "settled", "adopted", "reserved", "drawing", "taken_up", "published"]
 
 
 def read_head(connection: Connection, *, lock: bool = False) -> Head:
@@ -62,7 +62,7 @@ def link(key: bytes, before: Head, kind: str, content: str) -> Head:
     return Head(sequence, keyed_hash(key, "record", sequence, before.hash, kind, content))
 
 
-def append(connection: Connection, key: bytes, before: Head, kind: Kind, content: Mapping[str, Any]) -> Head:
+def append(connection: Connection, key: bytes, before: Head, kind: RecordKind, content: Mapping[str, Any]) -> Head:
     """Add a record after `before`, which the caller has read under lock."""
     written = canonical({**content, "state": digest_of(read_state(connection))})
     after = link(key, before, kind, written)
@@ -134,7 +134,7 @@ class Change:
         check_seen(self.connection, self._anchor.read(), self.end)
         return check_end(self.connection, self.key, self.end)
 
-    def append(self, kind: Kind, content: Mapping[str, Any], *release_ids: str) -> None:
+    def append(self, kind: RecordKind, content: Mapping[str, Any], *release_ids: str) -> None:
         """Add a record, and seal the changed rows of these releases; the chain is locked."""
         seals.seal(self.connection, *release_ids)
         self.end = append(self.connection, self.key, self.end, kind, content)

@@ -22,7 +22,7 @@ from dpicl.accounting.ledger.chain import Change
 from dpicl.accounting.ledger.models import accounts, assets, entries, records, totals
 from dpicl.accounting.ledger.state import members_of, payer_of, payers_at, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
-from dpicl.accounting.ledger.verify import Replay, verify
+from dpicl.accounting.ledger.verify import ReplayedRows, verify
 from dpicl.errors import LedgerRefusedError, PrivacyError
 
 CONTRACT = "contract"
@@ -198,7 +198,7 @@ def is_decided(connection: Connection, key: bytes, name: str) -> bool:
 def before_settling(connection: Connection) -> dict[str, Account]:
     """Accounts with a cap as they were when accounts were joined."""
     settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
-    replay = Replay()
+    replay = ReplayedRows()
     earlier = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0)).order_by(records.c.sequence)
     for row in connection.execute(earlier):
         replay.record(row.kind, json.loads(row.content))

@@ -19,7 +19,7 @@ from dpicl.accounting.ledger import budget, chain, opening, rows, state
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, assets, entries, records
-from dpicl.accounting.ledger.values import Account, Entry, Quote, Reading
+from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote
 from dpicl.accounting.ledger.verify import verify
 
 
@@ -145,7 +145,7 @@ class Readings:
         with self._database.reading() as connection:
             return chain.read_head(connection)
 
-    def odometer(self, name: str) -> list[Reading]:
+    def odometer(self, name: str) -> list[OdometerReading]:
         """The running total of an account after each of its entries."""
         with self._database.reading() as connection:
             account = rows.find_account(connection, name)
@@ -159,7 +159,7 @@ class Readings:
             else:
                 spent = budget.with_entry(spent, entry.release.guarantee, account)
                 total = budget.NO_TOTAL if spent is None else spent.cost(account.delta_cap)
-            readings.append(Reading(entry, total))
+            readings.append(OdometerReading(entry, total))
         return readings
 
     def verify(self) -> int:

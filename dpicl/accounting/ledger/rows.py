@@ -14,7 +14,7 @@ from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, drawings, entries
-from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation, State
+from dpicl.accounting.ledger.values import Account, Entry, Release, ReleaseState, Reservation
 from dpicl.errors import LedgerError, PrivacyError
 
 
@@ -111,7 +111,7 @@ def reserved_before(known: Row[Any], row: Mapping[str, Any]) -> Reservation:
     different = [name for name, value in row.items() if name != "content_version" and known._mapping[name] != value]
     if different:
         raise PrivacyError(f"release {known.release_id} is charged already with another {' and '.join(different)}; one id is one release")
-    state: State = "reserved" if known.artefact_sha256 is None else "published"
+    state: ReleaseState = "reserved" if known.artefact_sha256 is None else "published"
     return Reservation(state, known.artefact_sha256, is_new=False)
 
 

@@ -22,7 +22,7 @@ from dpicl.accounting.ledger.chain import Change
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, entries
 from dpicl.accounting.ledger.rows import account_row, account_value, now
-from dpicl.accounting.ledger.state import JOINED, State, write_state
+from dpicl.accounting.ledger.state import JOINED, LedgerState, write_state
 from dpicl.accounting.ledger.values import Account
 from dpicl.accounting.ledger.verify import verify
 from dpicl.errors import PrivacyError
@@ -47,12 +47,12 @@ def settle(change: Change) -> None:
     change.append("settled", {**state, "settled_utc": now()})
 
 
-def settled_state(connection: Connection) -> State:
+def settled_state(connection: Connection) -> LedgerState:
     """What the accounts are from now on."""
     stored = connection.execute(select(accounts).order_by(accounts.c.opened_utc)).all()
     known, opened = {row.name: account_value(row) for row in stored}, {row.name: row.opened_utc for row in stored}
     capped = [name for name, account in known.items() if not account.benchmark]
-    state: State = {"accounts": [], "assets": [], "totals": []}
+    state: LedgerState = {"accounts": [], "assets": [], "totals": []}
     for group in _groups(connection, capped):
         charged = select(entries.c.guarantee).where(entries.c.account.in_(group)).order_by(entries.c.number)
         costs = [guarantee_from_json(json.loads(written)) for written in connection.execute(charged).scalars()]

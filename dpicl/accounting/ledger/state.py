@@ -17,7 +17,7 @@ from dpicl.accounting.filters import Spent
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, assets, seals, totals
 
-State = dict[str, list[dict[str, Any]]]
+LedgerState = dict[str, list[dict[str, Any]]]
 _TABLES: Mapping[str, Table] = {"accounts": accounts, "assets": assets, "totals": totals}
 JOINED = "account:"
 """Before the name of an older account that was merged into another one: an address like any other."""
@@ -25,13 +25,13 @@ _NESTED = ("file:", "s3://")
 """Addresses of places that may lie in each other."""
 
 
-def read_state(connection: Connection) -> State:
+def read_state(connection: Connection) -> LedgerState:
     """All rows of the three tables, by their keys, and the root of the seals."""
     root = connection.execute(select(seals.c.digest).where(seals.c.prefix == "")).scalars()
     return {**{name: _rows(connection, table) for name, table in _TABLES.items()}, "seals": [{"root": digest} for digest in root]}
 
 
-def write_state(connection: Connection, state: State) -> None:
+def write_state(connection: Connection, state: LedgerState) -> None:
     """Put these rows in the place of those that are there."""
     for name in ("totals", "assets"):
         connection.execute(delete(_TABLES[name]))
@@ -51,7 +51,7 @@ def _rows(connection: Connection, table: Table) -> list[dict[str, Any]]:
     return [dict(row._mapping) for row in connection.execute(select(table).order_by(first))]
 
 
-def digest_of(state: State) -> str:
+def digest_of(state: LedgerState) -> str:
     """SHA-256 of a state: 64 hexadecimal digits."""
     ordered = {name: sorted(map(canonical, rows)) for name, rows in state.items()}
     return hashlib.sha256(canonical(ordered).encode()).hexdigest()

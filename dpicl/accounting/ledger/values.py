@@ -14,7 +14,7 @@ from dpicl.accounting.accountant import Cost
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
 
-State = Literal["reserved", "published"]
+ReleaseState = Literal["reserved", "published"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Release:
 class Reservation:
     """The state of a release whose cost is charged; `is_new` for the call that charged it."""
 
-    state: State
+    state: ReleaseState
     artefact_sha256: str | None
     is_new: bool
 
@@ -84,7 +84,7 @@ class Entry:
     published_utc: str | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> ReleaseState:
         """`published` once an artefact has won."""
         return "reserved" if self.artefact_sha256 is None else "published"
 
@@ -113,7 +113,7 @@ class Quote:
 
 
 @dataclass(frozen=True)
-class Reading:
+class OdometerReading:
     """The odometer after one entry."""
 
     entry: Entry

@@ -27,7 +27,7 @@ def verify(connection: Connection, key: bytes, end: Head) -> None:
     Raises:
         LedgerRefusedError: naming the first record or row that does not fit.
     """
-    replay, reached = Replay(), Head()
+    replay, reached = ReplayedRows(), Head()
     for row in connection.execute(select(records).order_by(records.c.sequence).execution_options(yield_per=_BATCH)):
         if row.kind == "adopted" and reached == Head():
             reached = Head(row.sequence - 1)  # what was before it is lost, and its number says how much
@@ -51,7 +51,7 @@ def verify(connection: Connection, key: bytes, end: Head) -> None:
         raise LedgerRefusedError("the ledger was edited: its seals are not those of its entries")
 
 
-class Replay:
+class ReplayedRows:
     """The rows that the chain says there are: of each table, by their keys."""
 
     def __init__(self) -> None:

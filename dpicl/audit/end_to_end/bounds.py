@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpicl.audit.case import epsilon_at_least
-from dpicl.audit.end_to_end.draws import Cell, cells, drawn
+from dpicl.audit.end_to_end.draws import AuditCell, cells, drawn
 
 WRONG = 0.01
 """How often a right machine would be called wrong: shared among all cells and both ways."""
@@ -18,7 +18,7 @@ _CHOOSING = 0.1
 
 
 @dataclass(frozen=True)
-class Event:
+class ScoreEvent:
     """Whether one score is at least a threshold, or less; and whether it is likelier on the first world."""
 
     column: int
@@ -58,7 +58,7 @@ class Bound:
         return self.share <= 1
 
 
-def bound(cell: Cell, runs: int, *, wrong: float) -> Bound:
+def bound(cell: AuditCell, runs: int, *, wrong: float) -> Bound:
     """So many runs on each side of one cell, and what they prove except with probability `wrong`."""
     started = time.monotonic()
     one, other = drawn(cell, cell.one, runs), drawn(cell, cell.other, runs)
@@ -67,7 +67,7 @@ def bound(cell: Cell, runs: int, *, wrong: float) -> Bound:
     half, delta = runs // 2, one.delta
     scores = np.concatenate([one.scores[:half], other.scores[:half]])
     events = [
-        Event(column, float(threshold), at_least, first)
+        ScoreEvent(column, float(threshold), at_least, first)
         for column in range(scores.shape[1])
         for threshold in np.unique(np.quantile(scores[:, column], np.linspace(0, 1, _MOST_THRESHOLDS)))
         for at_least in (True, False)

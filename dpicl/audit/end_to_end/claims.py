@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,16 +20,19 @@ from unittest.mock import patch
 import yaml
 
 from dpicl.audit.end_to_end.commands import Command, Observation, Output, captured, observed, protect
-from dpicl.audit.end_to_end.stand_ins import Replay, nothing_slow, small_batches, standing_clock
-from dpicl.audit.end_to_end.world import NAME, Declaration, Row, World, base_rows, neighbours, new_world, newcomer
+from dpicl.audit.end_to_end.draws import AuditCell, cells, drawn
+from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, small_batches, standing_clock
+from dpicl.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, neighbours, new_world, newcomer
 from dpicl.client import __main__ as client
 from dpicl.engine.artefacts import read_split, remove_private
 from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
+from dpicl.mechanisms import samplers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
 
 Broken = list[str]
 """Sentences that say what breaks a claim; empty where it holds."""
@@ -60,7 +64,7 @@ def rows_moved(declaration: Declaration) -> dict[str, int]:
     return moved
 
 
-def _places(world: World, rows: Sequence[Row], declaration: Declaration) -> Counter[Any]:
+def _places(world: World, rows: Sequence[SourceRow], declaration: Declaration) -> Counter[Any]:
     """Where every row stands before a mechanism: how often in each split."""
     world.forget()
     world.put(rows, declaration.kind)
@@ -85,7 +89,7 @@ def _units(places: Counter[Any], declaration: Declaration) -> int:
 def equality(declaration: Declaration, command: Command, *, most: int | None = None) -> Broken:
     """All that a command lets out is equal between neighbours (of at most so many kinds), once the draw is."""
     with _apart(declaration) as world:
-        replay, first, broken = Replay(), None, []
+        replay, first, broken = ReplayedDraws(), None, []
         for name, (one, other) in islice(neighbours(declaration).items(), most):
             first = first or _shown(world, one, declaration, command, replay)
             if first.code:
@@ -94,7 +98,7 @@ def equality(declaration: Declaration, command: Command, *, most: int | None = N
     return broken
 
 
-def _shown(world: World, rows: Sequence[Row], declaration: Declaration, command: Command, replay: Replay) -> Observation:
+def _shown(world: World, rows: Sequence[SourceRow], declaration: Declaration, command: Command, replay: ReplayedDraws) -> Observation:
     world.forget()
     world.put(rows, declaration.kind)
     with replay.recorded():
@@ -104,7 +108,7 @@ def _shown(world: World, rows: Sequence[Row], declaration: Declaration, command:
 def refusals(declaration: Declaration, command: Command) -> Broken:
     """Two rows that break the contract in two ways of one kind are refused in the same words."""
     with _apart(declaration) as world:
-        rows, replay, new = base_rows(declaration), Replay(), newcomer(declaration)
+        rows, replay, new = base_rows(declaration), ReplayedDraws(), newcomer(declaration)
         seen = [_shown(world, [*rows, {**new, "city": word}], declaration, command, replay) for word in ("xxxxx", "yyyyy")]
     if not seen[0].code:
         return ["a row that breaks the contract is let in"]
@@ -117,12 +121,12 @@ def histories(declaration: Declaration, command: Callable[[str | None], Command]
     with _apart(declaration) as world, tempfile.TemporaryDirectory() as folder:
         rows, new, broken = base_rows(declaration), newcomer(declaration), []
         first, later = command(before), command(after)
-        with (replay := Replay()).recorded():
+        with (replay := ReplayedDraws()).recorded():
             world.put(rows, declaration.kind)
             first()
             released = shutil.copytree(world.home, Path(folder) / "home")
         changes = {"joined": [*rows, new], "left": rows[1:], "corrected": [new, *rows[1:]]}
-        replay, unchanged = Replay(), None
+        replay, unchanged = ReplayedDraws(), None
         for name, changed in {"": rows, **changes}.items():
             shutil.rmtree(world.home)
             shutil.copytree(released, world.home)
@@ -173,3 +177,57 @@ def _collect(world: World, form: str, epsilon: str, *more: str) -> Output:
     record = SimpleNamespace(buffer=io.BytesIO(_RECORD))
     with patch.object(sys, "argv", typed), patch.object(sys, "stdin", record):
         return captured(lambda: sys.exit(client.main()))
+
+
+Noised = list[tuple[Fraction, int]]
+"""Scales, and the exact numbers that got noise of them, in order."""
+COVERED = (MstTabicl.name, GdpTabicl.name)
+"""Methods all of whose noise on these tables is discrete Laplace."""
+_SLACK = 1e-9
+
+
+class _ZeroNoise(int):
+    """Zero, which records what it is added to."""
+
+    noised: Noised
+    scale: Fraction
+
+    def __sub__(self, other: int) -> _ZeroNoise:
+        return self
+
+    def __radd__(self, exact: int) -> int:
+        self.noised.append((self.scale, exact))
+        return exact
+
+
+def _noised(cell: AuditCell, rows: Sequence[SourceRow]) -> tuple[Noised, float]:
+    """What got noise in one release, and the epsilon that was charged for it."""
+    noised: Noised = []
+
+    def zeros(scale: Fraction, count: int, _stream: Any) -> list[_ZeroNoise]:
+        noise = [_ZeroNoise() for _ in range(count)]
+        for zero in noise:
+            zero.noised, zero.scale = noised, scale
+        return noise
+
+    with patch.object(samplers, "_geometrics", zeros):
+        return noised, drawn(replace(cell, draws=1), rows, 1).epsilon
+
+
+def covered(method: str) -> Broken:
+    """On worst-case neighbours no method's exact numbers differ by more than their noise's scales times what is charged.
+
+    Noise is replaced below the sampler by a zero that remembers its scale, and what it is added to is recorded.
+    """
+    broken = []
+    for cell in cells():
+        if cell.method != method:
+            continue
+        (one, charged), (other, _) = _noised(cell, cell.one), _noised(cell, cell.other)
+        if not one or [scale for scale, _ in one] != [scale for scale, _ in other]:
+            broken.append(f"{cell.name}: how much noise is drawn depends on the rows")
+            continue
+        loss = float(sum((abs(a - b) / scale for (scale, a), (_, b) in zip(one, other, strict=True)), Fraction(0)))
+        if loss > charged * (1 + _SLACK):
+            broken.append(f"{cell.name}: a loss of {loss:.4g}, charged {charged:.4g}")
+    return broken

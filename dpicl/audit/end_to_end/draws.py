@@ -14,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 
 from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow, replaced
-from dpicl.audit.end_to_end.world import CATEGORIES, NAME, NEWCOMER, Declaration, Row, new_world
+from dpicl.audit.end_to_end.world import CATEGORIES, NAME, NEWCOMER, Declaration, SourceRow, new_world
 from dpicl.engine.order import released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import UnitReleases
@@ -36,14 +36,14 @@ Score = Callable[[bytes], Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Cell:
+class AuditCell:
     """One method on one kind of neighbours; `epsilon` is the method's parameter, and `draws` are made of each release."""
 
     name: str
     method: str
     declaration: Declaration
-    one: Sequence[Row]
-    other: Sequence[Row]
+    one: Sequence[SourceRow]
+    other: Sequence[SourceRow]
     statistics: Score
     epsilon: float = 2.0
     shots: int = 1
@@ -56,7 +56,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class CellDraws:
     """Scores of every release of one side, shape (runs, scores), and what was charged for each."""
 
     scores: np.ndarray
@@ -67,7 +67,7 @@ class Drawn:
 class _Recorder:
     """Scores of every draw of a cell, and what its releases were charged."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: AuditCell) -> None:
         self._cell = cell
         self.scores: list[Sequence[float]] = []
         self.charged: list[Any] = []
@@ -133,7 +133,7 @@ class _Recorder:
                     self.scores += [self._cell.statistics(repr(content).encode()) for content in unit.values()]
 
 
-def drawn(cell: Cell, rows: Sequence[Row], runs: int) -> Drawn:
+def drawn(cell: AuditCell, rows: Sequence[SourceRow], runs: int) -> CellDraws:
     """So many draws on these rows through ingest, split and the method's own stages, each of a release that was charged in a ledger."""
     recorder = _Recorder(cell)
     with (
@@ -152,15 +152,15 @@ def drawn(cell: Cell, rows: Sequence[Row], runs: int) -> Drawn:
             for stage, references in [*rows_ready(run, NAME), *(step for key in read_plan(Path(run)).units for step in released(run, key))]:
                 if stage.name != "reconstruct":  # after the draw
                     stage(*references)
-    return Drawn(np.array(recorder.scores[:runs], dtype=np.float64), recorder.charged[0].epsilon, recorder.charged[0].delta)
+    return CellDraws(np.array(recorder.scores[:runs], dtype=np.float64), recorder.charged[0].epsilon, recorder.charged[0].delta)
 
 
-def cells() -> list[Cell]:
+def cells() -> list[AuditCell]:
     """Every method on every kind of neighbours that it has, on tables where one row counts most."""
     return [*_counted(), *_averaged(), *_reported(), *_of_texts()]
 
 
-def _counted() -> list[Cell]:
+def _counted() -> list[AuditCell]:
     """Many equal rows, and one that is alone in its cell of the only count."""
     plain, other = {"city": "north", "member": "no"}, {"city": "south", "member": "yes"}
     rows = [plain] * 18 + [{**plain, "member": "yes"}] * 2
@@ -168,45 +168,45 @@ def _counted() -> list[Cell]:
     person, owned = Declaration(cap=_CAP, narrow=True, person=True), [{**row, "person": number} for number, row in enumerate(rows)]
     many = [*owned, *[{**other, "person": NEWCOMER}] * 5]
     return [
-        *(Cell(f"{MstTabicl.name} {kind}", MstTabicl.name, mst, *pair, _last_count) for kind, pair in _one_more(rows, other)),
-        Cell(f"{MstTabicl.name} replaced", MstTabicl.name, swapped, rows, [other, *rows[1:]], _last_count, 1.0),
-        Cell(f"{MstTabicl.name} person", MstTabicl.name, person, owned, many, _last_count, 1.0),
+        *(AuditCell(f"{MstTabicl.name} {kind}", MstTabicl.name, mst, *pair, _last_count) for kind, pair in _one_more(rows, other)),
+        AuditCell(f"{MstTabicl.name} replaced", MstTabicl.name, swapped, rows, [other, *rows[1:]], _last_count, 1.0),
+        AuditCell(f"{MstTabicl.name} person", MstTabicl.name, person, owned, many, _last_count, 1.0),
     ]
 
 
-def _averaged() -> list[Cell]:
+def _averaged() -> list[AuditCell]:
     """A small group of two cities, each as frequent, with one value in the middle; and a row at a bound."""
     plain = {"spent": 50, "city": "north", "member": "no"}
     rows = [plain, {**plain, "city": "south", "member": "yes"}]
     lowest, highest = {**plain, "spent": 0}, {**plain, "spent": 100, "city": "south"}
     gdp, swapped = Declaration(cap=_CAP), Declaration(cap=_CAP, neighbours="replace-one")
     return [
-        *(Cell(f"{GdpTabicl.name} {kind}", GdpTabicl.name, gdp, *pair, _group) for kind, pair in _one_more(rows, lowest)),
-        Cell(f"{GdpTabicl.name} replaced", GdpTabicl.name, swapped, [*rows, highest], [*rows, lowest], _group, 1.0),
+        *(AuditCell(f"{GdpTabicl.name} {kind}", GdpTabicl.name, gdp, *pair, _group) for kind, pair in _one_more(rows, lowest)),
+        AuditCell(f"{GdpTabicl.name} replaced", GdpTabicl.name, swapped, [*rows, highest], [*rows, lowest], _group, 1.0),
     ]
 
 
-def _reported() -> list[Cell]:
+def _reported() -> list[AuditCell]:
     """Clients of whom the first has another answer to everything."""
     rest = [{"spent": 50, "city": "north", "member": member} for member in CATEGORIES["member"]]
     plain, other = {"spent": 50, "city": "north", "member": "no"}, {"spent": 50, "city": "south", "member": "yes"}
     clients = Declaration(cap=_CAP, neighbours="replace-one")
-    return [Cell(f"{LdpTabicl.name} replaced", LdpTabicl.name, clients, [plain, *rest], [other, *rest], _reports)]
+    return [AuditCell(f"{LdpTabicl.name} replaced", LdpTabicl.name, clients, [plain, *rest], [other, *rest], _reports)]
 
 
-def _one_more(rows: Sequence[Row], new: Row) -> list[tuple[str, tuple[Sequence[Row], Sequence[Row]]]]:
+def _one_more(rows: Sequence[SourceRow], new: SourceRow) -> list[tuple[str, tuple[Sequence[SourceRow], Sequence[SourceRow]]]]:
     """A row more behind all others or before them, and one less."""
     among = [rows[0], new, *rows[1:]]
     return [("appended", (rows, [*rows, new])), ("inserted first", (rows, [new, *rows])), ("removed", (among, rows))]
 
 
-def _of_texts() -> list[Cell]:
+def _of_texts() -> list[AuditCell]:
     """As few rows as the contract allows, and one that a voter repeats, or that alone turns its vote."""
     texts = Declaration("texts", cap=_CAP)
     plain, own = [{"city": city, "body": "tttt"} for city in CATEGORIES["city"] for _ in range(2)], {"city": "south", "body": _LOUD}
     shapes: tuple[tuple[str, Score, int], ...] = ((DpIcl.name, _answered, 2), (FewShotGeneration.name, _written, 1))
     return [
-        Cell(f"{method} {kind}", method, texts, *pair, score, shots=shots)
+        AuditCell(f"{method} {kind}", method, texts, *pair, score, shots=shots)
         for method, score, shots in shapes
         for kind, pair in _one_more(plain, own)
     ]

@@ -43,7 +43,7 @@ _MANY = 3000
 
 
 @dataclass(frozen=True)
-class Mutant:
+class MachineMutant:
     """One mistake, and the claim that catches it."""
 
     name: str
@@ -162,12 +162,12 @@ def _exceeds(cell: str) -> Broken:
     return [] if seen.holds else [f"epsilon is at least {seen.at_least:.3g}, stated {seen.stated:.3g}"]
 
 
-def _claimed(name: str, claim: str, patched: Callable[[], AbstractContextManager[Any]]) -> Mutant:
-    return Mutant(name, claim, patched, CLAIMS[claim])
+def _claimed(name: str, claim: str, patched: Callable[[], AbstractContextManager[Any]]) -> MachineMutant:
+    return MachineMutant(name, claim, patched, CLAIMS[claim])
 
 
 _TRUER = f"{LdpTabicl.name} replaced"
-MUTANTS: Mapping[str, Mutant] = {
+MUTANTS: Mapping[str, MachineMutant] = {
     mutant.name: mutant
     for mutant in (
         _claimed(
@@ -197,7 +197,7 @@ MUTANTS: Mapping[str, Mutant] = {
             f"noise covers one row: {MstTabicl.name}",
             partial(everywhere, "discrete_laplaces", _less_noise),
         ),
-        Mutant(
+        MachineMutant(
             "answers that lie too seldom",
             f"bound: {_TRUER}",
             partial(everywhere, "randomise", _truer_answers),
@@ -207,7 +207,7 @@ MUTANTS: Mapping[str, Mutant] = {
 }
 
 
-def caught(mutant: Mutant) -> Broken:
+def caught(mutant: MachineMutant) -> Broken:
     """What breaks the claim while the mistake is made; empty if the claim is blind to it."""
     with mutant.patched():
         return mutant.caught_by()

@@ -49,7 +49,7 @@ def replaced(owner: Any, name: str, made: Callable[[Any], Any]) -> AbstractConte
     return patch.object(owner, name, made(getattr(owner, name)))
 
 
-class Replay:
+class ReplayedDraws:
     """The draws of one world, which another world's are replaced by: what else differs is not due to noise.
 
     The other world's own draw is made first, so that its rows are read and its failures happen.

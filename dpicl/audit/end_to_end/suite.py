@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from dpicl.audit.end_to_end.claims import Broken, accounts, equality, histories, refusals, rows_moved, stability, wallet_cap
+from dpicl.audit.end_to_end.claims import (
+    COVERED,
+    Broken,
+    accounts,
+    covered,
+    equality,
+    histories,
+    refusals,
+    rows_moved,
+    stability,
+    wallet_cap,
+)
 from dpicl.audit.end_to_end.commands import Command, ask, protect, run
-from dpicl.audit.end_to_end.noise import COVERED, covered
-from dpicl.audit.end_to_end.world import KINDS, Declaration, Kind, Measured
+from dpicl.audit.end_to_end.world import KINDS, Declaration, Measured, SourceKind
 from dpicl.methods import METHODS
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
@@ -34,7 +44,7 @@ def _asking(period: str | None) -> Command:
     return ask(QUERY, more=() if period is None else ("--period", period))
 
 
-def declared(kind: Kind) -> list[Declaration]:
+def declared(kind: SourceKind) -> list[Declaration]:
     """Every contract whose rows a source of this kind may hold; texts are held out by their files."""
     declarations = [Declaration(kind), Declaration(kind, neighbours="replace-one")]
     if kind != "texts":
@@ -44,12 +54,12 @@ def declared(kind: Kind) -> list[Declaration]:
     return declarations
 
 
-def stable(kind: Kind) -> Broken:
+def stable(kind: SourceKind) -> Broken:
     """`stability` of a kind of source, whatever its contract protects."""
     return [sentence for declaration in declared(kind) for sentence in stability(declaration)]
 
 
-def most_moved(kind: Kind) -> int:
+def most_moved(kind: SourceKind) -> int:
     """How many rows (or persons) one row (or person) moves at most."""
     return max(moved for declaration in declared(kind) for moved in rows_moved(declaration).values())
 

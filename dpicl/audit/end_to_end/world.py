@@ -24,9 +24,9 @@ import yaml
 
 from dpicl.methods.gdp_tabicl import GdpTabicl
 
-Row = Mapping[str, Any]
-Kind = Literal["csv", "folder", "batches", "query", "texts"]
-KINDS: tuple[Kind, ...] = ("csv", "folder", "batches", "query", "texts")
+SourceRow = Mapping[str, Any]
+SourceKind = Literal["csv", "folder", "batches", "query", "texts"]
+KINDS: tuple[SourceKind, ...] = ("csv", "folder", "batches", "query", "texts")
 """Every kind of source; `batches` is a folder whose rows are too many to be read whole."""
 Measured = Literal["not at all", "public queries", "held-out rows"]
 """What a run's answers are compared with."""
@@ -41,7 +41,7 @@ MOST_ROWS = 2
 class Declaration:
     """What a world's contract says beyond its columns."""
 
-    kind: Kind = "csv"
+    kind: SourceKind = "csv"
     neighbours: str = "add-or-remove-one"
     person: bool = False
     measured: Measured = "not at all"
@@ -58,7 +58,7 @@ class Declaration:
         return content
 
     def _table(self) -> dict[str, Any]:
-        places: dict[Kind, dict[str, Any]] = {
+        places: dict[SourceKind, dict[str, Any]] = {
             "csv": {"file": f"{NAME}.csv"},
             "query": {"query": {"url_env": URL, "sql": f"SELECT * FROM {NAME}"}},
         }
@@ -136,7 +136,7 @@ class World:
         pipelines = {"version": 1, "models": {"fake": {"kind": "fake"}}, "pipelines": {"audited": {"title": "audited", **grid}}}
         (self.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
 
-    def put(self, rows: Sequence[Row], kind: Kind) -> None:
+    def put(self, rows: Sequence[SourceRow], kind: SourceKind) -> None:
         """Write the source's rows anew."""
         self.data.mkdir(exist_ok=True)
         (self.data / "public.csv").write_text("spent,city,member\n10,north,no\n20,south,yes\n")
@@ -198,23 +198,23 @@ def new_world(declaration: Declaration) -> Iterator[World]:
 ROWS = 40
 NEWCOMER = 1000
 """Id of the person who is added."""
-Change = Callable[[list[Row], Row], list[Row]]
+RowsChange = Callable[[list[SourceRow], SourceRow], list[SourceRow]]
 
-ONE_MORE_OR_LESS: Mapping[str, Change] = {
+ONE_MORE_OR_LESS: Mapping[str, RowsChange] = {
     "appended": lambda rows, new: [*rows, new],
     "inserted first": lambda rows, new: [new, *rows],
     "removed": lambda rows, new: rows[: ROWS // 2] + rows[ROWS // 2 + 1 :],
     "duplicated": lambda rows, new: [*rows, rows[3]],
     "incomplete": lambda rows, new: [*rows, {**new, "city": MISSING}],
 }
-ANOTHER: Mapping[str, Change] = {"replaced": lambda rows, new: [new if place == 7 else row for place, row in enumerate(rows)]}
-PERSON: Mapping[str, Change] = {
+ANOTHER: Mapping[str, RowsChange] = {"replaced": lambda rows, new: [new if place == 7 else row for place, row in enumerate(rows)]}
+PERSON: Mapping[str, RowsChange] = {
     "a person with many rows": lambda rows, new: [new, *rows[:9], new, new, *rows[9:], new],
     "a person less": lambda rows, new: [row for row in rows if row["person"] != 5],
 }
 
 
-def base_rows(declaration: Declaration) -> list[Row]:
+def base_rows(declaration: Declaration) -> list[SourceRow]:
     """Rows of many kinds, some of them equal."""
     cities, members = CATEGORIES["city"], CATEGORIES["member"]
     ids = [{"person": i // 3} if declaration.person else {} for i in range(ROWS)]
@@ -223,13 +223,13 @@ def base_rows(declaration: Declaration) -> list[Row]:
     return [{**ids[i], "spent": 3 * i % 20, "city": cities[i % 2], "member": members[i // 2 % 2]} for i in range(ROWS)]
 
 
-def newcomer(declaration: Declaration) -> Row:
+def newcomer(declaration: Declaration) -> SourceRow:
     """A row unlike all others."""
     own = {"body": "a letter unlike all others"} if declaration.kind == "texts" else {"spent": 99, "member": "yes"}
     return {**({"person": NEWCOMER} if declaration.person else {}), "city": "south", **own}
 
 
-def neighbours(declaration: Declaration) -> dict[str, tuple[list[Row], list[Row]]]:
+def neighbours(declaration: Declaration) -> dict[str, tuple[list[SourceRow], list[SourceRow]]]:
     """Pairs of sources by how they differ, as the contract's neighbours do."""
     changes = PERSON if declaration.person else ANOTHER if declaration.neighbours == "replace-one" else ONE_MORE_OR_LESS
     rows, new = base_rows(declaration), newcomer(declaration)

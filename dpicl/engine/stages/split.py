@@ -41,7 +41,7 @@ def _split(run: str, dataset: str) -> str:
                 table, contract, key=split_key(settings, contract), most=queries, queries=load_queries(contract, data_folder=settings.data)
             )
             write_split(folder, parts, rows_digest(parts.train.data))
-    return _in_words(contract, parts.train.row_count, len(parts.asked), parts.test.row_count)
+    return _in_words(contract, parts.train.row_count, len(parts.query_positions), parts.test.row_count)
 
 
 def _in_batches(batches: Batches, folder: Path, most: int | None, settings: Settings) -> str:

@@ -28,7 +28,7 @@ from dpicl.contract.text import Ensemble, TextContract
 from dpicl.errors import PrivacyError
 from dpicl.mechanisms import joint_exponential
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
-from dpicl.mechanisms.private_token import Kind, TokenNoise
+from dpicl.mechanisms.private_token import NoiseKind, TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, Unit
@@ -220,7 +220,7 @@ def _noise(shape: Shape, amount: Fraction | None, test_delta: Fraction) -> Noise
     if shape.aggregation == "keywords-ptr":
         size, test = (None, None) if amount is None else (amount * SIZE_SHARE, amount * (1 - SIZE_SHARE))
         return StableTop(size, test, test_delta, shape.keywords)
-    kind: Kind = "gaussian" if shape.gaussian else "clipped-logits" if shape.alone else "exponential"
+    kind: NoiseKind = "gaussian" if shape.gaussian else "clipped-logits" if shape.alone else "exponential"
     return TokenNoise(kind, amount, shape.alone)
 
 

@@ -29,7 +29,7 @@ from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.prv import bracket
 from dpicl.contract.text import Generation, TextContract
 from dpicl.errors import PrivacyError
-from dpicl.mechanisms.private_token import UNITS, Kind, TokenNoise
+from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
 from dpicl.mechanisms.sparse_vector import SparseVector
 from dpicl.methods.common import draws_for
 from dpicl.methods.options import FewShotOptions
@@ -47,7 +47,7 @@ TEST_SHARE = Fraction(1, 3)
 class Shape:
     """The public sizes of a generation, the unit's where it has its own, else the contract's."""
 
-    kind: Kind
+    kind: NoiseKind
     fixed: bool
     voters: int | None
     examples: int

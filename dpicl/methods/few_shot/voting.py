@@ -21,7 +21,7 @@ from dpicl.lm.isolation import isolated_votes
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes, VotingSession
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
-from dpicl.mechanisms.private_token import UNITS, Kind
+from dpicl.mechanisms.private_token import UNITS, NoiseKind
 from dpicl.methods.few_shot.plan import CellPlan, Pool, Shape, pool_of
 from dpicl.pipeline import Cell
 from dpicl.randomness import Stream
@@ -30,7 +30,7 @@ from dpicl.types import PrivateTable
 
 SHORTEST = 8
 """Fewest tokens of an example: a context that leaves less is too small."""
-VOTES: dict[Kind, Literal["probability", "relative", "logit"]] = {
+VOTES: dict[NoiseKind, Literal["probability", "relative", "logit"]] = {
     "gaussian": "probability",
     "exponential": "relative",
     "clipped-logits": "logit",

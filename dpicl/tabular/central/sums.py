@@ -4,7 +4,7 @@ Trust       Central: exact and private; only `aggregate.noised` may make somethi
 Guarantee   none spent. Whole numbers: the sums of two batches of rows add up to the sums of both,
             so that what is released does not depend on how the rows are split.
 
-Sums of a grid's units are kept in two halves, of the units' upper and lower 32 bits: a sum that
+Sums of a grid's units are stored as two halves, of the units' upper and lower 32 bits: a sum that
 wraps round at 2^64 would have no bounded sensitivity, and halves of 2^31 rows do not wrap.
 """
 

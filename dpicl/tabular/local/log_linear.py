@@ -44,8 +44,8 @@ def log_linear(observed: Observed) -> np.ndarray:
 
     from scipy.optimize import minimize  # a third of a second to import: only where it is called
 
-    found = minimize(loss, np.zeros(int(free.sum())), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS, "maxcor": 20})
-    return _shares(found.x, free)
+    optimum = minimize(loss, np.zeros(int(free.sum())), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS, "maxcor": 20})
+    return _shares(optimum.x, free)
 
 
 def _shares(theta: np.ndarray, free: np.ndarray) -> np.ndarray:

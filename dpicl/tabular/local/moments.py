@@ -63,7 +63,7 @@ def orders(sizes: Sequence[int]) -> np.ndarray:
 def places(columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
     """Where the moments of these columns alone stand among all, flat: shape (cells of the columns,)."""
     strides = [prod(sizes[column + 1 :]) for column in range(len(sizes))]
-    found = np.zeros((), dtype=np.int64)
+    positions = np.zeros((), dtype=np.int64)
     for column in columns:
-        found = found[..., np.newaxis] + np.arange(sizes[column]) * strides[column]
-    return found.reshape(-1)
+        positions = positions[..., np.newaxis] + np.arange(sizes[column]) * strides[column]
+    return positions.reshape(-1)

@@ -98,8 +98,8 @@ def project_on_simplex(values: np.ndarray) -> np.ndarray:
 
 def clip_and_renormalise(values: np.ndarray) -> np.ndarray:
     """Negatives to zero, then divided by the sum; equation (3)."""
-    kept = np.maximum(values, 0)
-    return np.asarray(kept / kept.sum())
+    clipped = np.maximum(values, 0)
+    return np.asarray(clipped / clipped.sum())
 
 
 def exact_row_counts(shares: np.ndarray, row_count: int) -> np.ndarray:

@@ -24,7 +24,7 @@ from dpicl.tabular.central.compact import compact
 from dpicl.tabular.reading.checks import rules_of, violations
 from dpicl.tabular.reading.encode import label_codes
 from dpicl.tabular.reading.multiset import added, multiset_digest, row_hashes
-from dpicl.tabular.reading.split import asked_of, check_sizes, fewer, holds_out, public_queries, sides_by_column
+from dpicl.tabular.reading.split import check_sizes, fewer, held_out_queries, holds_out, public_queries, sides_by_column
 from dpicl.types import Table
 
 _BY_ROWS = ("row_count", "both_labels")
@@ -108,7 +108,7 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     hashes = row_hashes(table, contract)
     train, test = _sides(table, contract, hashes, key)
     if not (contract.privacy.budget.benchmark or contract.evaluation == "charged"):
-        test = np.zeros_like(test)  # what nobody measures on is not kept
+        test = np.zeros_like(test)  # rows that no answer is measured on are dropped
     protected = np.flatnonzero(train)
     places = {rule: place for place, rule in enumerate(rules_of(contract))}
     broken = {places[one.rule]: one.count for one in violations(table, contract) if one.rule.rule not in _BY_ROWS}
@@ -132,15 +132,15 @@ def _sides(table: pa.Table, contract: Contract, hashes: np.ndarray, key: bytes |
 
 def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]:
     """The broken rules of a whole table, in the order of `rules_of`."""
-    found = []
+    broken = []
     for place, rule in enumerate(rules_of(contract)):
         at_least, count = int(rule.at_least or 0), facts.broken.get(place, 0)
         if rule.rule == "row_count":
             count = max(0, at_least - facts.rows)
         elif rule.rule == "both_labels":
             count = sum(labelled < at_least for labelled in facts.labels)
-        found.append(Violation(rule, count))
-    return tuple(violation for violation in found if violation.count)
+        broken.append(Violation(rule, count))
+    return tuple(violation for violation in broken if violation.count)
 
 
 def held_out(
@@ -152,7 +152,7 @@ def held_out(
     most: int | None = None,
     queries: pa.Table | None = None,
 ) -> tuple[pa.Table, np.ndarray]:
-    """The rows that may be asked, and the positions of those that are: held-out rows of all batches, or public ones; as of `split_table`.
+    """The rows that may become queries, and the positions of those that do: held-out rows of all batches, or public ones; as of `split_table`.
 
     Raises:
         DataError: nothing is left to protect, or of a benchmark to ask.
@@ -163,11 +163,11 @@ def held_out(
         assert contract.split is not None
         count = int(test.num_rows * Fraction(str(contract.split.query_fraction)))
         order = stream(0, "split", contract.name, "batches").generator().permutation(test.num_rows)
-        asked = fewer(np.sort(order[:count]), most, contract.name)
+        positions = fewer(np.sort(order[:count]), most, contract.name)
     elif contract.evaluation == "charged":
-        asked = asked_of(test, contract, key=key, most=most)
+        positions = held_out_queries(test, contract, key=key, most=most)
     else:
         test = public_queries(test, contract, queries).data
-        asked = fewer(np.arange(test.num_rows), most, contract.name)
-    check_sizes(contract, train_rows, len(asked))
-    return test, asked
+        positions = fewer(np.arange(test.num_rows), most, contract.name)
+    check_sizes(contract, train_rows, len(positions))
+    return test, positions

@@ -3,7 +3,7 @@
 Trust       as the method that calls it; which rows were drawn stays secret.
 Unit        One person, known by the contract's id column.
 Neighbours  both: a person's rows are drawn by that person's own randomness, so that adding,
-            removing or replacing somebody changes nobody else's.
+            removing or replacing a person changes no other person's rows.
 Guarantee   none spent. At most m rows of anybody are used, which `accounting.guarantee.to_person`
             prices; with replacement-one of local reports, exactly m, so that their number tells nothing.
 Paper       [AKMV19] Amin, Kulesza, Munoz and Vassilvitskii 2019: bounding user contributions.

@@ -24,7 +24,7 @@ WHERE = "query"
 
 
 def check_address(query: Query, dataset: str) -> None:
-    """The address is set and of an engine that is let in, and so is the time that it may take; asks nobody.
+    """The address is set and of an engine that is let in, and so is the time that it may take; connects to nothing.
 
     Raises:
         SourceError: it is not.

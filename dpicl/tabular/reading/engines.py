@@ -1,4 +1,4 @@
-"""Databases that a contract's query may go to, each held to reading: a contract is public, and its SQL is whatever stands there.
+"""Databases that a contract's query may go to, each limited to reading: a contract is public, and its SQL is whatever stands there.
 
     PostgreSQL   a read-only transaction and a server-side cursor, so that one query is all there is; the server's own time limit
     SQLite       the file opened for reading, `query_only`, and an authorizer that lets nothing in but SELECT, columns and
@@ -61,7 +61,7 @@ class Deadline:
 Rows = tuple[list[str], Iterator[Sequence[Sequence[Any]]]]
 """Names of the columns, and the rows, some at a time, read as they are gone through."""
 Connection = Callable[[str], Rows]
-"""A database that cannot be written to: what it is asked, once, is one query."""
+"""A database that cannot be written to: it runs one query."""
 
 
 @contextmanager

@@ -8,7 +8,7 @@ Guarantee   none spent, and none lost: stability 1 (`dpicl.tabular.reading.stabi
          (w, v) = h_key(content)           in folders and queries: ordinals would need all rows at once,
                                            so that equal rows stand together
     (2)  w = first word of h_key(id)       where persons are protected
-    (3)  held out where w < f 2^64;   asked where v < a 2^64, of those the N lowest
+    (3)  held out where w < f 2^64;   a query where v < a 2^64, of those the N lowest
 
 Which of both lines of (1) holds is a public fact of the source, never of the number of rows: a table
 that grows into batches is split as before.
@@ -42,14 +42,14 @@ def is_held_out(table: pa.Table, contract: Contract, fraction: float, *, key: by
     return _below(words, fraction)
 
 
-def asked_rows(held_out: pa.Table, contract: Contract, fraction: float, most: int | None, *, key: bytes) -> np.ndarray:
-    """Equation (3): positions of the rows that are asked, ascending, int64; of one person at most the contract's number of rows."""
+def chosen_queries(held_out: pa.Table, contract: Contract, fraction: float, most: int | None, *, key: bytes) -> np.ndarray:
+    """Equation (3): positions of the held-out rows that become queries, ascending, int64; of one person at most the contract's number of rows."""
     words, person = _marks(held_out, contract, key)[:, 1], contract.privacy.person
-    asked = np.flatnonzero(_below(words, fraction))
-    asked = asked[np.argsort(words[asked], kind="stable")]
+    chosen = np.flatnonzero(_below(words, fraction))
+    chosen = chosen[np.argsort(words[chosen], kind="stable")]
     if person is not None:
-        asked = asked[_rank_within(words_of(held_out.column(person.id_column))[asked]) < person.max_rows]
-    return np.sort(asked[:most])
+        chosen = chosen[_rank_within(words_of(held_out.column(person.id_column))[chosen]) < person.max_rows]
+    return np.sort(chosen[:most])
 
 
 def _marks(table: pa.Table, contract: Contract, key: bytes) -> np.ndarray:

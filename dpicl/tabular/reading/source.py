@@ -70,12 +70,12 @@ def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table
         SourceError: as `query_batches`.
         DataError: as `query_batches`.
     """
-    batches, held = query_batches(contract, query, BATCH_ROWS), []
+    batches, read = query_batches(contract, query, BATCH_ROWS), []
     for batch in batches:
-        held.append(batch)
-        if len(held) * BATCH_ROWS > WHOLE_ROWS and not contract.privacy.person:
-            return chain(held, batches)
-    return _verified(_in_one(held), contract, f"{contract.name}: query")
+        read.append(batch)
+        if len(read) * BATCH_ROWS > WHOLE_ROWS and not contract.privacy.person:
+            return chain(read, batches)
+    return _verified(_in_one(read), contract, f"{contract.name}: query")
 
 
 def _in_one(batches: Sequence[pa.Table]) -> pa.Table:
@@ -130,7 +130,7 @@ def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) 
 
 
 def cached_file(contract: Contract, cache_folder: Path) -> Path:
-    """Where a download is kept; the name changes with what the contract says of its repository."""
+    """Where a download is stored; the name changes with what the contract says of its repository."""
     described = contract.source.model_dump(mode="json", include={"openml", "uci", "missing"})
     version = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
     return cache_folder / f"{contract.name}-{version}.csv"

@@ -16,10 +16,10 @@ import pyarrow as pa
 from dpicl.contract.models import CategoryColumn, Contract
 from dpicl.errors import DataError, PrivacyError
 from dpicl.randomness import stream
-from dpicl.tabular.reading.keyed_split import asked_rows, is_held_out
+from dpicl.tabular.reading.keyed_split import chosen_queries, is_held_out
 from dpicl.types import PrivateTable, QueryTable, SplitTable, Table
 
-__all__ = ["SplitTable", "asked_of", "check_sizes", "fewer", "holds_out", "public_queries", "split_table"]
+__all__ = ["SplitTable", "check_sizes", "fewer", "held_out_queries", "holds_out", "public_queries", "split_table"]
 _SPLIT_SEED = 0
 
 
@@ -30,7 +30,7 @@ def split_table(
 
     Args:
         key: 32 secret bytes, the same for every run; without use on a benchmark.
-        most: at most so many rows are asked.
+        most: at most so many rows become queries.
         queries: the public rows of the contract's `queries`, of shape (queries, columns).
 
     Raises:
@@ -41,13 +41,13 @@ def split_table(
     train, test = _sides(table, contract, key, rng)
     private, held_out = PrivateTable(table.take(train)), table.take(test)
     if contract.privacy.budget.benchmark and contract.split is not None:
-        asked = np.sort(rng.permutation(len(test))[: int(len(test) * Fraction(str(contract.split.query_fraction)))])
-        check_sizes(contract, len(train), len(asked))
-        return SplitTable(private, QueryTable(held_out.select(list(contract.columns))), fewer(asked, most, contract.name))
+        positions = np.sort(rng.permutation(len(test))[: int(len(test) * Fraction(str(contract.split.query_fraction)))])
+        check_sizes(contract, len(train), len(positions))
+        return SplitTable(private, QueryTable(held_out.select(list(contract.columns))), fewer(positions, most, contract.name))
     check_sizes(contract, len(train), 0)
     if contract.evaluation == "charged":
-        asked = asked_of(held_out, contract, key=key, most=most)
-        return SplitTable(private, QueryTable(held_out.select(list(contract.columns))), asked)
+        positions = held_out_queries(held_out, contract, key=key, most=most)
+        return SplitTable(private, QueryTable(held_out.select(list(contract.columns))), positions)
     public = public_queries(table, contract, queries)
     return SplitTable(private, public, fewer(np.arange(public.row_count), most, contract.name))
 
@@ -57,14 +57,14 @@ def public_queries(table: pa.Table, contract: Contract, queries: pa.Table | None
     return QueryTable(table.slice(0, 0).select(list(contract.columns)) if queries is None else queries)
 
 
-def asked_of(held_out: pa.Table, contract: Contract, *, key: bytes | None, most: int | None) -> np.ndarray:
-    """Positions of the held-out private rows that are asked, at most so many, ascending.
+def held_out_queries(held_out: pa.Table, contract: Contract, *, key: bytes | None, most: int | None) -> np.ndarray:
+    """Positions of the held-out private rows that become queries, at most so many, ascending.
 
     Raises:
         PrivacyError: there is no key.
     """
     fraction = contract.split.query_fraction if contract.split else 0.0
-    return asked_rows(held_out, contract, fraction, most, key=_key_of(contract, key))
+    return chosen_queries(held_out, contract, fraction, most, key=_key_of(contract, key))
 
 
 def holds_out(table: pa.Table, contract: Contract, *, key: bytes | None) -> np.ndarray:
@@ -85,7 +85,7 @@ def _key_of(contract: Contract, key: bytes | None) -> bytes:
     return key
 
 
-def check_sizes(contract: Contract, train_rows: int, asked_rows: int) -> None:
+def check_sizes(contract: Contract, train_rows: int, query_rows: int) -> None:
     """Something is left to protect; on a benchmark, whose counts are public, something to ask too.
 
     Raises:
@@ -94,15 +94,15 @@ def check_sizes(contract: Contract, train_rows: int, asked_rows: int) -> None:
     seeded = contract.privacy.budget.benchmark
     if not train_rows and not seeded:
         raise DataError(contract.name, "the split leaves no row to protect; expected more rows, or another split")
-    if seeded and not (train_rows and asked_rows):
-        raise DataError(contract.name, f"the split leaves {train_rows} rows to protect and {asked_rows} to ask, needs at least one of each")
+    if seeded and not (train_rows and query_rows):
+        raise DataError(contract.name, f"the split leaves {train_rows} rows to protect and {query_rows} to ask, needs at least one of each")
 
 
-def fewer(asked: np.ndarray, most: int | None, dataset: str) -> np.ndarray:
-    """At most so many of the positions of public rows that are asked, ascending; the same ones in every run."""
-    if most is None or len(asked) <= most:
-        return asked
-    return np.sort(stream(_SPLIT_SEED, "queries", dataset, "").generator().permutation(asked)[:most])
+def fewer(positions: np.ndarray, most: int | None, dataset: str) -> np.ndarray:
+    """At most so many of the positions of public queries, ascending; the same ones in every run."""
+    if most is None or len(positions) <= most:
+        return positions
+    return np.sort(stream(_SPLIT_SEED, "queries", dataset, "").generator().permutation(positions)[:most])
 
 
 def _sides(table: pa.Table, contract: Contract, key: bytes | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

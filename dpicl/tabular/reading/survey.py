@@ -28,7 +28,7 @@ _SUFFIX = ".parquet"
 
 @dataclass(frozen=True)
 class Survey:
-    """Parquet files below the data folder, or objects of a store by their addresses, as they were found, in the order of their names."""
+    """Parquet files below the data folder, or objects of a store by their addresses, in the order of their names."""
 
     folder: Path
     files: tuple[tuple[str, Footer], ...]

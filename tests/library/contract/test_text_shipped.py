@@ -43,7 +43,7 @@ def test_a_contract_fits_the_published_files(contract: TextContract, data_folder
     assert [one.rule.rule for one in text_violations(table, contract) if one.rule.severity == "fail"] == []
     split = split_texts(table, contract)
     assert (split.train.row_count, split.test.row_count) == (PRIVATE_ROWS[contract.name], HELD_OUT[contract.name])
-    assert len(split.asked) == contract.query_count
+    assert len(split.query_positions) == contract.query_count
     cut = sum(one.count for one in text_violations(table, contract))
     assert cut < table.num_rows / (500 if contract.name == "samsum" else 1000), "almost no text is cut"
     assert contract.ensemble.delta * split.train.row_count < 1

@@ -12,10 +12,10 @@ from dpicl.accounting.events import gaussian, poisson_sampled, repeated
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.noisy_max import exponential_max, gaussian_max
-from dpicl.mechanisms.private_token import UNITS, Kind, TokenNoise
+from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
 from dpicl.randomness import stream
 
-KINDS: tuple[Kind, ...] = ("gaussian", "exponential", "clipped-logits")
+KINDS: tuple[NoiseKind, ...] = ("gaussian", "exponential", "clipped-logits")
 ADD = Neighbours.ADD_OR_REMOVE_ONE
 SUMS = [UNITS, 3 * UNITS, 2 * UNITS]
 
@@ -36,7 +36,7 @@ def test_gaussian_noise_has_the_variance_that_its_price_is_for() -> None:
 
 @pytest.mark.parametrize("kind", ["exponential", "clipped-logits"])
 @pytest.mark.parametrize(("row_is_voter", "spread"), [(False, 2 * UNITS), (True, UNITS)])
-def test_a_noisy_maximum_has_the_spread_that_its_price_is_for(kind: Kind, row_is_voter: bool, spread: int) -> None:
+def test_a_noisy_maximum_has_the_spread_that_its_price_is_for(kind: NoiseKind, row_is_voter: bool, spread: int) -> None:
     noise = TokenNoise(kind, Fraction(1, 3), row_is_voter)
     elected = [noise.select(SUMS, stream(seed, "elect", "", "")) for seed in range(40)]
     expected = [exponential_max(SUMS, epsilon=Fraction(1, 3), spread=spread, stream=stream(seed, "elect", "", "")) for seed in range(40)]
@@ -56,7 +56,7 @@ def test_the_price_of_whole_units_is_that_of_the_paper_s_gaussian(sigma: float) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_noise_the_first_of_the_largest_is_elected_and_has_no_price(kind: Kind) -> None:
+def test_without_noise_the_first_of_the_largest_is_elected_and_has_no_price(kind: NoiseKind) -> None:
     noise = TokenNoise(kind, None)
     assert noise.select(np.array([1, 5, 5]), stream(0, "", "", "")) == 1
     with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
@@ -70,7 +70,7 @@ def test_noise_is_positive(amount: Fraction) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_more_noise_elects_the_likeliest_less_often(kind: Kind) -> None:
+def test_more_noise_elects_the_likeliest_less_often(kind: NoiseKind) -> None:
     """Amounts mean the opposite: sigma is noise, epsilon is the lack of it."""
     amounts = (Fraction(1, 20), Fraction(20))
     often = [sum(TokenNoise(kind, amount).select(SUMS, stream(seed, "often", "", "")) == 1 for seed in range(60)) for amount in amounts]

@@ -78,12 +78,12 @@ def test_parts_have_their_trust_in_the_type(small_split: Callable[..., SplitTabl
 def test_a_split_is_the_same_in_every_process(small_split: Callable[..., SplitTable]) -> None:
     code = (
         "from tests.library.examples import *; from dpicl.tabular.reading.split import split_table; from dpicl.tabular.reading.read import rows_digest;"
-        "s = split_table(random_table(small_contract(), 200, 0), small_contract()); print(rows_digest(s.train.data), s.asked.tolist())"
+        "s = split_table(random_table(small_contract(), 200, 0), small_contract()); print(rows_digest(s.train.data), s.query_positions.tolist())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
     split = small_split()
-    assert told.strip() == f"{rows_digest(split.train.data)} {split.asked.tolist()}"
+    assert told.strip() == f"{rows_digest(split.train.data)} {split.query_positions.tolist()}"
 
 
 def test_data_sets_of_one_size_are_split_differently() -> None:
@@ -105,7 +105,7 @@ def test_a_published_split_is_followed_and_other_rows_are_left_out() -> None:
     assert split.train.data.column("part").to_pylist() == ["train"] * parts.count("train")
     assert split.test.data.column("part").to_pylist() == ["test"] * parts.count("test")
     assert split.queries.row_count == parts.count("test") // 2
-    assert split.asked.tolist() != list(range(len(split.asked)))  # a file's first rows may differ from its last
+    assert split.query_positions.tolist() != list(range(len(split.query_positions)))  # a file's first rows may differ from its last
     assert "part" not in contract.features
 
 

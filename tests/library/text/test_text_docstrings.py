@@ -29,7 +29,7 @@ def table() -> pa.Table:
 def test_they_fit_their_contract(table: pa.Table) -> None:
     assert text_violations(table, CONTRACT) == ()
     split = split_texts(table, CONTRACT)
-    assert len(split.asked) == CONTRACT.query_count
+    assert len(split.query_positions) == CONTRACT.query_count
 
 
 def test_there_are_a_quarter_more_than_the_contract_says(table: pa.Table) -> None:

@@ -36,14 +36,16 @@ def test_parts_have_their_trust_in_the_type_and_a_fixed_order() -> None:
     assert split.train.data.column_names == split.test.data.column_names == ["label", "text"]
     assert split.train.data.column("text").to_pylist() == [row[2] for row in sorted(GOOD[:10])]
     assert split.test.data.column("text").to_pylist() == [row[2] for row in GOOD[10:]]
-    assert split.queries.data.column("text").to_pylist() == [f"q{number}" for number in split.asked]
+    assert split.queries.data.column("text").to_pylist() == [f"q{number}" for number in split.query_positions]
 
 
 def test_the_queries_asked_are_always_the_same_and_hang_on_the_name_alone() -> None:
-    asked = split_texts(table(GOOD), CONTRACT).asked
+    asked = split_texts(table(GOOD), CONTRACT).query_positions
     assert len(asked) == len(set(asked)) == CONTRACT.query_count and list(asked) == sorted(asked)
-    assert np.array_equal(asked, split_texts(table(GOOD[3:]), CONTRACT).asked), "private texts do not matter"
-    named = [split_texts(table(GOOD), text_contract(lambda content, n=n: content.update(name=f"mail{n}"))).asked for n in range(8)]
+    assert np.array_equal(asked, split_texts(table(GOOD[3:]), CONTRACT).query_positions), "private texts do not matter"
+    named = [
+        split_texts(table(GOOD), text_contract(lambda content, n=n: content.update(name=f"mail{n}"))).query_positions for n in range(8)
+    ]
     assert len({tuple(one) for one in named}) > 1
 
 
