@@ -26,6 +26,8 @@ from dpicl.text.checks import text_rules
 from dpicl.yaml_file import read_declaration, validate
 
 FOLDER = "expectations"
+REFUSED = {"catch_exceptions", "condition_parser", "result_format", "row_condition"}
+"""Arguments that would show rows, or are run as code by pandas."""
 RARER_LABEL, SHORT_LABELS = "__rarer_label__", "__short_labels__"
 """Columns that are computed for a suite: 1 in rows of the label that is rarer; how many labels have too few texts."""
 
@@ -130,10 +132,8 @@ def own_expectations(name: str, settings: Settings) -> tuple[Expectation, ...]:
         return ()
     own = validate(OwnSuite, _read(file), f"{FOLDER}/{file.name}").expectations
     for number, one in enumerate(own):
-        for key in sorted(one.arguments.keys() & {"result_format", "catch_exceptions"}):
-            raise DeclarationError(
-                f"{FOLDER}/{file.name}", f"expectations.{number}.kwargs.{key}", "is not for you to choose", "no such key"
-            )
+        for key in sorted(one.arguments.keys() & REFUSED):
+            raise DeclarationError(f"{FOLDER}/{file.name}", f"expectations.{number}.kwargs.{key}", "is not allowed", "no such key")
     return own
 
 
