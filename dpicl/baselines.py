@@ -46,12 +46,12 @@ class Design:
         return Design(matrix, np.zeros_like(self.low), np.ones_like(self.high), math.sqrt(column_count))
 
 
-def local_design(levels: np.ndarray, encoding: LocalEncoding) -> np.ndarray:
-    """Indicator features of attribute levels (label left out): shape (rows, features)."""
+def local_design(bins: np.ndarray, encoding: LocalEncoding) -> np.ndarray:
+    """Indicator features of attribute bins (label left out): shape (rows, features)."""
     columns = []
-    for index, count in enumerate(encoding.level_counts[:-1]):
-        wanted = range(count) if count > 2 else [1]
-        columns += [levels[:, index] == level for level in wanted]
+    for index, count in enumerate(encoding.bin_counts[:-1]):
+        codes = range(count) if count > 2 else [1]
+        columns += [bins[:, index] == code for code in codes]
     return np.stack(columns, axis=1).astype(np.float64)
 
 
@@ -108,8 +108,8 @@ def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] 
     Fitted on distinct rows with their counts, which gives the same coefficients faster.
     """
     distinct, weights = _counted(rows.codes, encoding.sizes)
-    levels = encoding.decode(distinct)
-    features, labels = local_design(levels, encoding), levels[:, -1]
+    bins = encoding.decode(distinct)
+    features, labels = local_design(bins, encoding), bins[:, -1]
     if len(np.unique(labels)) < 2:
         return max(int(labels[0]), 0)  # an unknown label counts as negative
     from sklearn.linear_model import LogisticRegression

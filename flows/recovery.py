@@ -1,12 +1,12 @@
-"""Scheduled runs outlive their processes: a killed one goes on in its own folder, under its own flow run.
+"""Scheduled runs outlive their processes: a killed one is resumed in its own folder, under its own flow run.
 
-    begun     a flow run of a deployment holds a lock for as long as its process lives, and names its folder by its own id
-    killed    the runner that started the process notices, and hands the flow run in again
-    failed    servers, databases and workers come back: what is not a broken rule is tried again after a while
-    orphaned  where that runner died too, `dpicl serve` finds, by the lock, flow runs that nobody works on
+    started   a flow run of a deployment holds a lock for as long as its process lives, and names its folder by its own id
+    killed    the runner that started the process notices, and resubmits the flow run
+    failed    servers, databases and workers come back: any failure but a broken rule is retried after a while
+    orphaned  where that runner died too, `dpicl serve` finds flow runs whose lock no process holds
     hung      a process that works longer than its schedule allows kills itself, and is a killed one
 
-What is done twice costs nothing and changes nothing: releases are bought once, and a folder's finished parts stay.
+Work that is repeated costs nothing and changes nothing: releases are charged once, and a folder's finished parts stay.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ log = logging.getLogger("dpicl.flows")
 TRIES, DELAY_SECONDS = 8, 5.0
 """How often a flow run may fail or be killed; the wait after a first failure, doubled after every further one."""
 GIVEN_UP = "dpicl.run.given-up"
-"""Event: of a flow run that is not tried again, with the kind of its failure."""
+"""Event: of a flow run that is not retried, with the kind of its failure."""
 _LOOK_EVERY_SECONDS = 15.0
 _BEGIN_SECONDS = {StateType.PENDING: 120.0, StateType.RUNNING: 10.0, StateType.CRASHED: 90.0}
-"""How long a process may be in a state before it holds its lock, or its runner's hook has handed it in: imports come between, or nothing does."""
+"""How long a process may be in a state before it holds its lock, or its runner's hook has resubmitted it: imports come between, or nothing does."""
 _TOO_OLD_SECONDS = 86_400.0
 _LAST_WORD_SECONDS = 5.0
 """Until a line of the log has reached the server: Prefect sends them every two."""
@@ -66,14 +66,14 @@ def folder_name(pipeline: str, flow_run: FlowRun, settings: Settings) -> tuple[s
 
 @contextmanager
 def held(flow_run: UUID, settings: Settings) -> Iterator[None]:
-    """Hold a flow run's lock, which dies with the process; a twin waits, and then finds all done."""
+    """Hold a flow run's lock, which dies with the process; a second process waits, and then finds all done."""
     with _lock_file(flow_run, settings) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def is_held(flow_run: UUID, settings: Settings) -> bool:
-    """Whether some process works on a flow run."""
+    """Whether a process works on a flow run."""
     with _lock_file(flow_run, settings) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +96,7 @@ def killed_after(hours: float | None) -> Iterator[None]:
 
 
 def _kill_own_process(hours: float) -> None:
-    log.error("it worked longer than its schedule's timeout_hours, %g: its process is killed, and it goes on where it stopped", hours)
+    log.error("it worked longer than its schedule's timeout_hours, %g: its process is killed, and it is resumed where it stopped", hours)
     time.sleep(_LAST_WORD_SECONDS)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -106,30 +106,30 @@ def _lock_file(flow_run: UUID, settings: Settings) -> IO[str]:
 
 
 def hand_in_again(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
-    """A runner's hook for a flow run whose process died: let it be started again, a few times."""
+    """A runner's hook for a flow run whose process died: it is resubmitted, a few times."""
     del flow, state  # a hook's arguments have names
-    _schedule(flow_run, "its process died; goes on where it stopped", delays=False)
+    _schedule(flow_run, "its process died; resumed where it stopped", delays=False)
 
 
 def try_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
-    """A flow's hook after a failure: unless a rule is broken, which stays so, let it be started again, a few times."""
+    """A flow's hook after a failure: unless a rule is broken, which stays so, it is resubmitted later, a few times."""
     del flow
     error = state.result(raise_on_failure=False)
     if isinstance(error, BudgetError):
-        _tell(BUDGET_LOW, flow_run, {"refusal": str(error)})
+        _emit(BUDGET_LOW, flow_run, {"refusal": str(error)})
     if isinstance(error, BROKEN_RULES):
         _give_up(flow_run, type(error).__name__)
     else:
-        _schedule(flow_run, f"{type(error).__name__}; is tried again", delays=True)
+        _schedule(flow_run, f"{type(error).__name__}; retried", delays=True)
 
 
 def _schedule(flow_run: FlowRun, message: str, *, delays: bool) -> None:
     settings = Settings.from_environment()
-    if flow_run.deployment_id is None or is_held(flow_run.id, settings):  # whoever was faster works on it
+    if flow_run.deployment_id is None or is_held(flow_run.id, settings):  # another process was faster
         return
     tries = _count(flow_run.id, settings)
     if tries >= TRIES:
-        log.error("%s: was handed in again %d times; it is left as it is", flow_run.name, tries - 1)
+        log.error("%s: was resubmitted %d times; it is left as it is", flow_run.name, tries - 1)
         _give_up(flow_run, message.partition(";")[0])
         return
     due = datetime.now(UTC) + timedelta(seconds=DELAY_SECONDS * 2**tries if delays or tries > 1 else 0)
@@ -138,30 +138,30 @@ def _schedule(flow_run: FlowRun, message: str, *, delays: bool) -> None:
 
 
 def _count(flow_run: UUID, settings: Settings) -> int:
-    """One more hand-in of a flow run; gives how many there were. The server counts only those that came to run."""
+    """Count one more submission of a flow run, and return the total. The server counts only those that came to run."""
     with _lock_file(flow_run, settings) as file:
         file.write("+")
         return file.tell()
 
 
 def _give_up(flow_run: FlowRun, kind: str) -> None:
-    _tell(GIVEN_UP, flow_run, {"failure": kind})
+    _emit(GIVEN_UP, flow_run, {"failure": kind})
 
 
-def _tell(event: str, flow_run: FlowRun, payload: dict[str, Any]) -> None:
-    """An event of a flow run that a deployment made; who started one himself sees what it says."""
+def _emit(event: str, flow_run: FlowRun, payload: dict[str, Any]) -> None:
+    """Emit an event of a flow run that a deployment made; one that was started by hand shows its failure itself."""
     if flow_run.deployment_id is not None:
         emit_event(event, {"prefect.resource.id": f"prefect.flow-run.{flow_run.id}"}, payload=payload)
 
 
 def find_orphans(deployments: Sequence[str], settings: Settings) -> list[FlowRun]:
-    """Flow runs of these deployments that began here, are said to run or to have crashed, and whose lock nobody holds."""
+    """Flow runs of these deployments that began here, that the server shows as running or crashed, and whose lock no process holds."""
     running = FlowRunFilter.model_validate({"state": {"type": {"any_": list(_BEGIN_SECONDS)}}})
     named = DeploymentFilter(name=DeploymentFilterName(any_=list(deployments)))
     ours = FlowFilter(name=FlowFilterName(any_=["sweep"]))
     with get_client(sync_client=True) as client:
-        found = client.read_flow_runs(flow_filter=ours, flow_run_filter=running, deployment_filter=named, limit=200)
-    return [run for run in found if _is_orphan(run, settings)]
+        flow_runs = client.read_flow_runs(flow_filter=ours, flow_run_filter=running, deployment_filter=named, limit=200)
+    return [run for run in flow_runs if _is_orphan(run, settings)]
 
 
 def _is_orphan(flow_run: FlowRun, settings: Settings) -> bool:
@@ -176,15 +176,15 @@ def _is_orphan(flow_run: FlowRun, settings: Settings) -> bool:
 
 @contextmanager
 def orphans_looked_after(deployments: Sequence[str], settings: Settings) -> Iterator[None]:
-    """While inside, flow runs that nobody works on are handed in again, at once and then every now and then."""
+    """While inside, orphaned flow runs are resubmitted, at once and then every few seconds."""
     stop = threading.Event()
 
     def look() -> None:
         while True:
             try:
                 for run in find_orphans(deployments, settings):
-                    log.warning("%s: nobody works on it; handed in again", run.name)
-                    _schedule(run, "nobody works on it; goes on where it stopped", delays=False)
+                    log.warning("%s: no process works on it; resubmitted", run.name)
+                    _schedule(run, "no process works on it; resumed where it stopped", delays=False)
             except (httpx.HTTPError, PrefectException) as error:  # the server may be away for a while
                 log.warning("looking for orphaned runs: %s", type(error).__name__)
             if stop.wait(_LOOK_EVERY_SECONDS):

@@ -10,7 +10,7 @@ import logging
 import os
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,6 @@ from dpicl.tabular.reading.encode import label_codes
 from dpicl.text.checks import short_labels
 from dpicl.types import PrivateTable
 from tasks.expectations import RARER_LABEL, SHORT_LABELS, Expectation
-
-if TYPE_CHECKING:
-    from great_expectations.expectations.expectation import Expectation as Implementation
 
 Verdict = bool | None
 """Whether an expectation holds; None where it could not be evaluated."""
@@ -78,14 +75,14 @@ def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:
     return frame
 
 
-def implementation(expectation: Expectation) -> type[Implementation] | None:
+def implementation(expectation: Expectation) -> type[Any] | None:
     """The class of an expectation; None if there is none of this name and these arguments."""
     _great_expectations()
     from great_expectations.exceptions import GreatExpectationsError
     from great_expectations.expectations.registry import get_expectation_impl
 
     try:
-        kind: type[Implementation] = get_expectation_impl(expectation.type)
+        kind: type[Any] = get_expectation_impl(expectation.type)
         kind(**expectation.arguments)
     except (GreatExpectationsError, ValueError, TypeError):
         return None

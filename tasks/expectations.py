@@ -26,6 +26,8 @@ from dpicl.text.checks import text_rules
 from dpicl.yaml_file import read_declaration, validate
 
 FOLDER = "expectations"
+REFUSED = {"catch_exceptions", "condition_parser", "result_format", "row_condition"}
+"""Arguments that would show rows, or are run as code by pandas."""
 RARER_LABEL, SHORT_LABELS = "__rarer_label__", "__short_labels__"
 """Columns that are computed for a suite: 1 in rows of the label that is rarer; how many labels have too few texts."""
 
@@ -50,49 +52,39 @@ class OwnSuite(BaseModel):
 
 def suite(contract: Contract | TextContract) -> dict[str, Any]:
     """Every rule of a contract as an expectation, in the order of the rules."""
-    if isinstance(contract, TextContract):
-        rules = [(rule, *_of_texts(rule, contract)) for rule in text_rules(contract)]
-    else:
-        rules = [(rule, *_of_table(rule, contract)) for rule in rules_of(contract)]
-    made = [
-        {
-            "type": kind,
-            "kwargs": kwargs,
-            "severity": "critical" if rule.severity == "fail" else "warning",
-            "meta": {"rule": rule.rule, "notes": rule.description},
-        }
-        for rule, kind, kwargs in rules
-    ]
+    made = []
+    for rule in text_rules(contract) if isinstance(contract, TextContract) else rules_of(contract):
+        kind, arguments = _expectation(rule, contract)
+        severity = "critical" if rule.severity == "fail" else "warning"
+        meta = {"rule": rule.rule, "notes": rule.description}
+        made.append({"type": kind, "kwargs": arguments, "severity": severity, "meta": meta})
     return {"name": contract.name, "expectations": made}
 
 
-def _of_texts(rule: Rule, contract: TextContract) -> tuple[str, dict[str, Any]]:
+def _expectation(rule: Rule, contract: Contract | TextContract) -> tuple[str, dict[str, Any]]:
+    """Its type and arguments."""
+    column, at_least = {"column": rule.column}, {"min_value": rule.at_least}
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
-        "row_count": ("expect_table_row_count_to_be_between", {"min_value": rule.at_least}),
+        "row_count": ("expect_table_row_count_to_be_between", at_least),
+        "both_labels": ("expect_column_sum_to_be_between", {"column": RARER_LABEL, **at_least}),
         "label_rows": ("expect_column_max_to_be_between", {"column": SHORT_LABELS, "max_value": 0}),
-        "no_empty": ("expect_column_value_lengths_to_be_between", {"column": rule.column, "min_value": 1}),
-        "text_length": ("expect_column_value_lengths_to_be_between", {"column": rule.column, "max_value": contract.max_characters}),
-        "known_labels": ("expect_column_values_to_be_in_set", {"column": rule.column, "value_set": list(contract.demonstrated)}),
+        "no_missing": ("expect_column_values_to_not_be_null", column),
+        "no_empty": ("expect_column_value_lengths_to_be_between", {**column, "min_value": 1}),
     }
-    return kinds[rule.rule]
-
-
-def _of_table(rule: Rule, contract: Contract) -> tuple[str, dict[str, Any]]:
-    kinds: dict[str, tuple[str, dict[str, Any]]] = {
-        "row_count": ("expect_table_row_count_to_be_between", {"min_value": rule.at_least}),
-        "both_labels": ("expect_column_sum_to_be_between", {"column": RARER_LABEL, "min_value": rule.at_least}),
-        "no_missing": ("expect_column_values_to_not_be_null", {"column": rule.column}),
-        "unique": ("expect_column_values_to_be_unique", {"column": rule.column}),
-    }
-    if rule.rule == "unique" and rule.column is None:
-        return "expect_compound_columns_to_be_unique", {"column_list": list(contract.columns), "ignore_row_if": "never"}
     if rule.rule in kinds:
         return kinds[rule.rule]
-    declared = contract.columns[str(rule.column)]
+    if isinstance(contract, TextContract):
+        if rule.rule == "text_length":
+            return "expect_column_value_lengths_to_be_between", {**column, "max_value": contract.max_characters}
+        return "expect_column_values_to_be_in_set", {**column, "value_set": list(contract.demonstrated)}
+    if rule.column is None:
+        return "expect_compound_columns_to_be_unique", {"column_list": list(contract.columns), "ignore_row_if": "never"}
+    if rule.rule == "unique":
+        return "expect_column_values_to_be_unique", column
+    declared = contract.columns[rule.column]
     if isinstance(declared, CategoryColumn):
-        return "expect_column_values_to_be_in_set", {"column": rule.column, "value_set": list(declared.categories)}
-    low, high = declared.bounds
-    return "expect_column_values_to_be_between", {"column": rule.column, "min_value": low, "max_value": high}
+        return "expect_column_values_to_be_in_set", {**column, "value_set": list(declared.categories)}
+    return "expect_column_values_to_be_between", {**column, "min_value": declared.bounds[0], "max_value": declared.bounds[1]}
 
 
 def _file(settings: Settings, name: str, ending: str) -> Path:
@@ -130,10 +122,8 @@ def own_expectations(name: str, settings: Settings) -> tuple[Expectation, ...]:
         return ()
     own = validate(OwnSuite, _read(file), f"{FOLDER}/{file.name}").expectations
     for number, one in enumerate(own):
-        for key in sorted(one.arguments.keys() & {"result_format", "catch_exceptions"}):
-            raise DeclarationError(
-                f"{FOLDER}/{file.name}", f"expectations.{number}.kwargs.{key}", "is not for you to choose", "no such key"
-            )
+        for key in sorted(one.arguments.keys() & REFUSED):
+            raise DeclarationError(f"{FOLDER}/{file.name}", f"expectations.{number}.kwargs.{key}", "is not allowed", "no such key")
     return own
 
 

@@ -3,8 +3,6 @@
 `dask worker ADDRESS --preload tasks.preload`; local workers have it from the start (`tasks/warm.py`).
 """
 
-from __future__ import annotations
-
 import importlib
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """Stage `prepare` as a retryable task: batches are read, checked, split, and evaluated by Great Expectations."""
 
-from __future__ import annotations
-
 from dpicl.engine.stage import stage
 from dpicl.engine.stages import prepare as stages
 from tasks.validate import evaluate_part

@@ -52,14 +52,12 @@ def _shows(what: str, reference: str = "") -> Callable[[Callable[..., str]], Tas
 def show_checks(run: str, dataset: str) -> str:
     """Which checks of a data set hold; an event where one of severity `fail` does not."""
     rows = read_json(Path(run) / "validation" / f"{dataset}.json")
-    create_table_artifact(
-        key=artifact_key("checks", dataset), table=rows, description=f"Checks of {dataset}: whether they hold, never values"
-    )
+    described = f"Checks of {dataset}: whether they hold, never values"
+    create_table_artifact(key=artifact_key("checks", dataset), table=rows, description=described)
     failed = [row for row in rows if row["severity"] == "fail" and not row["holds"]]
     if failed:
-        emit_event(
-            VALIDATION_FAILED, {"prefect.resource.id": f"dpicl.dataset.{dataset}"}, payload={"run": Path(run).name, "checks": len(failed)}
-        )
+        counts = {"run": Path(run).name, "checks": len(failed)}
+        emit_event(VALIDATION_FAILED, {"prefect.resource.id": f"dpicl.dataset.{dataset}"}, payload=counts)
     return f"{len(rows)} checks"
 
 
@@ -98,9 +96,8 @@ def show_figures(run: str) -> str:
     encoded = [(title, base64.b64encode(standalone(figure).encode()).decode()) for title, figure in named if figure]
     parts = [f"### {title}\n\n![{title}](data:image/svg+xml;base64,{picture})" for title, picture in encoded]
     if parts:
-        create_markdown_artifact(
-            key=artifact_key("figures", Path(run).name), markdown="\n\n".join(parts), description=f"Figures of {Path(run).name}"
-        )
+        name = Path(run).name
+        create_markdown_artifact(key=artifact_key("figures", name), markdown="\n\n".join(parts), description=f"Figures of {name}")
     return f"{len(parts)} figures"
 
 

@@ -61,9 +61,7 @@ def check_expectations(run: Path, dataset: str) -> None:
             raise DataError(dataset, f"{rule} your own {one.type}", column=one.column)
 
 
-def _suites(
-    contract: Contract | TextContract, settings: Settings, *, in_batches: bool
-) -> tuple[tuple[Expectation, ...], tuple[Expectation, ...]]:
+def _suites(contract: Contract | TextContract, settings: Settings, *, in_batches: bool) -> tuple[tuple[Expectation, ...], ...]:
     """The contract's and the user's own, which are checked."""
     rules, own = checked_suite(contract, settings), own_expectations(contract.name, settings)
     for number, one in enumerate(own):

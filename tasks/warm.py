@@ -1,7 +1,5 @@
 """What every worker needs, imported: local workers are forks of one process that has done so."""
 
-from __future__ import annotations
-
 import gc
 
 import tasks.consult

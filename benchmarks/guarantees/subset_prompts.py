@@ -15,7 +15,7 @@ from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import VoteRequest, VoteRule
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
-from dpicl.mechanisms.private_token import UNITS, Kind, TokenNoise
+from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
 from dpicl.methods.few_shot.plan import Shape
 from dpicl.methods.few_shot.voting import VOTES, FreshVoting, PrivateRows, Prompts
 from dpicl.randomness import stream
@@ -24,7 +24,7 @@ from tests.library.text_contracts import text_contract
 
 LABEL = "good"
 SETS, RUNS, AUDITS = 10_000, 200_000, ("few-shot-fresh", "few-shot-fixed", "sparse-vector")
-_KINDS: tuple[Kind, ...] = ("gaussian", "exponential")
+_KINDS: tuple[NoiseKind, ...] = ("gaussian", "exponential")
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,11 @@ def check_references(contract: Contract, file: str) -> None:
             _check_cuts(column.bins, column, f"columns.{name}.bins", file)
             if name not in contract.features:
                 raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features only")
-    _check_evaluation(contract, file)
-    if contract.split_column is not None:
-        _check_split(contract, file)
-    _check_person(contract, file)
+    _check_held_out(contract, file)
+    person = contract.privacy.person
+    if person and person.id_column in (*contract.columns, *contract.source.ignore):
+        expected = "a column of the source that is used nowhere else in the contract"
+        raise DeclarationError(file, "privacy.person.id_column", "is also declared or ignored", expected)
     if contract.source.content_sha256 is not None:
         check_public_digest(contract, "source.content_sha256", file)
     _check_groups(contract, file)
@@ -108,41 +109,25 @@ def resolve_parts(
     return tuple(rest if part == "rest" else tuple(part) for part in parts)
 
 
-def _check_evaluation(contract: Contract, file: str) -> None:
-    """Where answers are measured is clear: a benchmark holds rows out, any other table may name public ones or charge."""
-    charged = contract.split is not None and contract.split.evaluation_epsilon is not None
+def _check_held_out(contract: Contract, file: str) -> None:
+    """A benchmark holds rows out; any other table may name public rows to measure on, or charge for held-out ones."""
+    split = contract.split
+    charged = split is not None and split.evaluation_epsilon is not None
     if contract.privacy.budget.benchmark:
-        if contract.split is None:
-            raise DeclarationError(
-                file, "split", "is missing", "how a benchmark's rows are held out: column, train and test, or test_fraction"
-            )
+        if split is None:
+            expected = "how a benchmark's rows are held out: column, train and test, or test_fraction"
+            raise DeclarationError(file, "split", "is missing", expected)
         if contract.queries is not None:
             raise DeclarationError(file, "queries", "has no meaning for a benchmark", "no such key: its held-out rows are public")
         if charged:
             raise DeclarationError(file, "split.evaluation_epsilon", "has no meaning for a benchmark", "no such key: nothing is charged")
     if contract.queries is not None and charged:
         raise DeclarationError(file, "queries", "is given beside `split.evaluation_epsilon`", "one of both to measure on")
-
-
-def _check_split(contract: Contract, file: str) -> None:
-    split = contract.split
-    assert split is not None
-    column = _column(contract, str(split.column), "split.column", file)
-    if not isinstance(column, CategoryColumn) or not {split.train, split.test} <= set(column.categories):
-        raise DeclarationError(
-            file, "split.column", "lacks the train or the test value", "a category column with the train and test values"
-        )
-
-
-def _check_person(contract: Contract, file: str) -> None:
-    person = contract.privacy.person
-    if person and (person.id_column in contract.columns or person.id_column in contract.source.ignore):
-        raise DeclarationError(
-            file,
-            "privacy.person.id_column",
-            "is also declared or ignored",
-            "a column of the source that is used nowhere else in the contract",
-        )
+    if split is not None and split.column is not None:
+        column = _column(contract, split.column, "split.column", file)
+        if not isinstance(column, CategoryColumn) or not {split.train, split.test} <= set(column.categories):
+            expected = "a category column with the train and test values"
+            raise DeclarationError(file, "split.column", "lacks the train or the test value", expected)
 
 
 def check_public_digest(contract: Declared, key: str, file: str) -> None:

@@ -11,7 +11,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
@@ -103,14 +103,19 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
     """
     # Only what Arrow reads by itself is requested: its view of a column chunk ends the process where the chunk is damaged.
     try:
-        metadata = pa_parquet.read_metadata(pa.BufferReader(data))
-        texts = [part.path for part in map(metadata.schema.column, range(metadata.num_columns)) if part.physical_type == "BYTE_ARRAY"]
-        file = pa_parquet.ParquetFile(pa.BufferReader(data), metadata=metadata, read_dictionary=texts)
+        file = open_parquet(pa.BufferReader(data))
         names = columns(file.schema_arrow.names)
         batches = list(_bounded(file.iter_batches(_BATCH_ROWS, columns=names), len(data), where))
         return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(names)
     except (pa.ArrowException, OSError, ValueError, MemoryError):
         raise DataError(where, "is not a complete Parquet file") from None
+
+
+def open_parquet(source: Any) -> pa_parquet.ParquetFile:
+    """A file of which the footer is read, and texts are to be read as dictionaries."""
+    metadata = pa_parquet.read_metadata(source)
+    texts = [part.path for part in map(metadata.schema.column, range(metadata.num_columns)) if part.physical_type == "BYTE_ARRAY"]
+    return pa_parquet.ParquetFile(source, metadata=metadata, read_dictionary=texts)
 
 
 def _bounded(batches: Iterator[pa.RecordBatch], size: int, where: str) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from dpicl.errors import DataError
-from dpicl.files.bounded import ALWAYS_BYTES, GROWTH, most_values
+from dpicl.files.bounded import ALWAYS_BYTES, GROWTH, most_values, open_parquet
 from dpicl.files.objects import Stored, reason, version_of
 
 _BATCH_ROWS = 1 << 16
@@ -88,10 +88,7 @@ def read_rows(path: Path | Stored, footer: Footer, names: list[str], start: int,
     try:
         with _opened(path, where) as (source, state):
             _same(state, footer, where)
-            metadata = pa_parquet.read_metadata(source)
-            texts = [part.path for part in map(metadata.schema.column, range(metadata.num_columns)) if part.physical_type == "BYTE_ARRAY"]
-            file = pa_parquet.ParquetFile(source, metadata=metadata, read_dictionary=texts)
-            table = _rows(file, footer, names, start, stop, where)
+            table = _rows(open_parquet(source), footer, names, start, stop, where)
             table.validate(full=True)
         if isinstance(path, Stored):  # its ranges were requested one by one, by name
             with _opened(path, where) as (_, state):

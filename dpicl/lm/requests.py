@@ -33,6 +33,11 @@ def prompt_digest(prompt: str) -> bytes:
     return hashlib.sha256(prompt.encode()).digest()
 
 
+def prompt_ending(prompt: str) -> str:
+    """A prompt's last word and the blanks after it: the tokens of a continuation depend on nothing before."""
+    return prompt[max(prompt.rstrip().rfind(" "), 0) :]
+
+
 def before_stop(text: str, stop: Sequence[str]) -> str:
     """The text before the first stop string."""
     return text[: min((text.find(mark) for mark in stop if mark in text), default=len(text))]

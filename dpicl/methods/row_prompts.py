@@ -75,6 +75,6 @@ def shares(pools: Mapping[Cell, Pool]) -> list[dict[str, Any]]:
         {"cell": cell.key, "attribute": name, "level": level, "share": round(float((bins[:, i] == level).mean()), 4)}
         for cell, pool in pools.items()
         for bins in [pool.encoding.decode(pool.codes)]
-        for i, (name, count) in enumerate(zip(pool.encoding.names, pool.encoding.level_counts, strict=True))
+        for i, (name, count) in enumerate(zip(pool.encoding.names, pool.encoding.bin_counts, strict=True))
         for level in range(count)
     ]

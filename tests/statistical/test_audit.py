@@ -46,7 +46,7 @@ def test_the_bound_is_near_but_not_above_what_is_stated_and_every_mutant_is_caug
     assert result.mutants
 
 
-def test_an_audit_is_the_same_for_ever_and_another_with_another_seed() -> None:
+def test_an_audit_follows_its_seed() -> None:
     first, again, other = (run_audits([CASES["noisy-count"]], runs=500, seed=seed)[0].epsilon_at_least for seed in (3, 3, 4))
     assert first == again != other
 
@@ -67,14 +67,14 @@ def test_the_bound_is_clopper_and_pearson_s() -> None:
     assert epsilon_at_least(10, 10, 10) < 0
 
 
-def _told(draw: Draw, runs: int) -> float:
+def _bounded(draw: Draw, runs: int) -> float:
     trial = Trial(draw, {"odd": low_bits})
     return trial.epsilon_at_least(trial.seen(runs, stream(0, "audit", "nothing", "")), runs)
 
 
 def test_an_output_that_tells_nothing_gives_zero_and_one_that_tells_all_grows_with_the_runs() -> None:
-    assert _told(lambda which, count, draws: np.zeros(count, dtype=np.int64), 1000) == 0
-    few, many = (_told(lambda which, count, draws: np.full(count, int(which)), runs) for runs in (1000, 100_000))
+    assert _bounded(lambda which, count, draws: np.zeros(count, dtype=np.int64), 1000) == 0
+    few, many = (_bounded(lambda which, count, draws: np.full(count, int(which)), runs) for runs in (1000, 100_000))
     assert 3 < few < many
 
 

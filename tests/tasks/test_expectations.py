@@ -157,7 +157,11 @@ def test_one_that_raises_quotes_nothing(
 REFUSED: dict[str, tuple[Any, str]] = {
     "unknown": ({"type": "expect_wonders", "kwargs": {}}, "Great Expectations has no expect_wonders with such kwargs"),
     "kwargs": ({"type": OWN, "kwargs": {"min_value": 1}}, f"Great Expectations has no {OWN} with such kwargs"),
-    "format": ({"type": OWN, "kwargs": {"column": "age", "result_format": "COMPLETE"}}, "kwargs.result_format: is not for you to choose"),
+    "format": (
+        {"type": OWN, "kwargs": {"column": "age", "result_format": "COMPLETE"}},
+        "kwargs.result_format: is not allowed; expected no such key",
+    ),
+    "code": ({"type": OWN, "kwargs": {"column": "age", "row_condition": "@pd.io"}}, "kwargs.row_condition: is not allowed"),
     "type": ({"type": "age > 3"}, "expectations.0.type: got 'age > 3'"),
 }
 

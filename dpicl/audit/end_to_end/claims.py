@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from unittest.mock import patch
 import yaml
 
 from dpicl.audit.end_to_end.commands import Command, Observation, Output, captured, observed, protect
+from dpicl.audit.end_to_end.draws import AuditCell, cells, drawn
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, small_batches, standing_clock
 from dpicl.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, neighbours, new_world, newcomer
 from dpicl.client import __main__ as client
@@ -28,8 +30,10 @@ from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
+from dpicl.mechanisms import samplers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
 
 Broken = list[str]
 """Sentences that say what breaks a claim; empty where it holds."""
@@ -173,3 +177,57 @@ def _collect(world: World, form: str, epsilon: str, *more: str) -> Output:
     record = SimpleNamespace(buffer=io.BytesIO(_RECORD))
     with patch.object(sys, "argv", typed), patch.object(sys, "stdin", record):
         return captured(lambda: sys.exit(client.main()))
+
+
+Noised = list[tuple[Fraction, int]]
+"""Scales, and the exact numbers that got noise of them, in order."""
+COVERED = (MstTabicl.name, GdpTabicl.name)
+"""Methods all of whose noise on these tables is discrete Laplace."""
+_SLACK = 1e-9
+
+
+class _ZeroNoise(int):
+    """Zero, which records what it is added to."""
+
+    noised: Noised
+    scale: Fraction
+
+    def __sub__(self, other: int) -> _ZeroNoise:
+        return self
+
+    def __radd__(self, exact: int) -> int:
+        self.noised.append((self.scale, exact))
+        return exact
+
+
+def _noised(cell: AuditCell, rows: Sequence[SourceRow]) -> tuple[Noised, float]:
+    """What got noise in one release, and the epsilon that was charged for it."""
+    noised: Noised = []
+
+    def zeros(scale: Fraction, count: int, _stream: Any) -> list[_ZeroNoise]:
+        noise = [_ZeroNoise() for _ in range(count)]
+        for zero in noise:
+            zero.noised, zero.scale = noised, scale
+        return noise
+
+    with patch.object(samplers, "_geometrics", zeros):
+        return noised, drawn(replace(cell, draws=1), rows, 1).epsilon
+
+
+def covered(method: str) -> Broken:
+    """On worst-case neighbours no method's exact numbers differ by more than their noise's scales times what is charged.
+
+    Noise is replaced below the sampler by a zero that remembers its scale, and what it is added to is recorded.
+    """
+    broken = []
+    for cell in cells():
+        if cell.method != method:
+            continue
+        (one, charged), (other, _) = _noised(cell, cell.one), _noised(cell, cell.other)
+        if not one or [scale for scale, _ in one] != [scale for scale, _ in other]:
+            broken.append(f"{cell.name}: how much noise is drawn depends on the rows")
+            continue
+        loss = float(sum((abs(a - b) / scale for (scale, a), (_, b) in zip(one, other, strict=True)), Fraction(0)))
+        if loss > charged * (1 + _SLACK):
+            broken.append(f"{cell.name}: a loss of {loss:.4g}, charged {charged:.4g}")
+    return broken

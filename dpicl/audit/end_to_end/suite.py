@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from dpicl.audit.end_to_end.claims import Broken, accounts, equality, histories, refusals, rows_moved, stability, wallet_cap
+from dpicl.audit.end_to_end.claims import (
+    COVERED,
+    Broken,
+    accounts,
+    covered,
+    equality,
+    histories,
+    refusals,
+    rows_moved,
+    stability,
+    wallet_cap,
+)
 from dpicl.audit.end_to_end.commands import Command, ask, protect, run
-from dpicl.audit.end_to_end.noise import COVERED, covered
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Measured, SourceKind
 from dpicl.methods import METHODS
 from dpicl.methods.gdp_tabicl import GdpTabicl

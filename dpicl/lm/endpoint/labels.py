@@ -22,6 +22,7 @@ from typing import Any
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, GarbledError, Outcome, Reply, Request, public_prompt
 from dpicl.lm.endpoint.requester import Requester, T
+from dpicl.lm.requests import prompt_ending
 
 PARSED_GAP = 1.0
 """Nats between the label that a text starts with and the others: only the order means something."""
@@ -57,7 +58,7 @@ class LabelRequester(Requester[LabelRequest]):
         """
         if self.mode.kind != "echo":
             return
-        pairs = {(_ending(request.prompt), label) for request in requests for label in request.labels}
+        pairs = {(prompt_ending(request.prompt), label) for request in requests for label in request.labels}
         for ending, label in sorted(pairs - self._token_counts.keys()):
             # as in `transformers_backend`: blanks at the prompt's end belong to the label
             before, whole = [
@@ -75,7 +76,7 @@ class LabelRequester(Requester[LabelRequest]):
         if self.mode.kind == "echo":
             scores = []
             for label in request.labels:
-                text, count = request.prompt + label, self._token_counts[_ending(request.prompt), label]
+                text, count = request.prompt + label, self._token_counts[prompt_ending(request.prompt), label]
                 scores.append(await self._send(text, (), partial(echoed_score, text=text, label_tokens=count)))
             return Answer("scored", tuple(scores))
         labels = request.labels if self.mode.api == "completions" else tuple(label.strip() for label in request.labels)
@@ -97,11 +98,6 @@ class LabelRequester(Requester[LabelRequest]):
             body |= {"messages": [{"role": "system", "content": instruction}, {"role": "user", "content": text}]}
             body |= {"logprobs": True, "top_logprobs": self.mode.top} if self.mode.kind == "top-logprobs" else {}
         return await self.send(body, read)
-
-
-def _ending(prompt: str) -> str:
-    """A prompt's last word and the blanks after it."""
-    return prompt[max(prompt.rstrip().rfind(" "), 0) :]
 
 
 def equal_scores(outcome: Outcome, count: int) -> Answer:

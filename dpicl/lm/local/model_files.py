@@ -39,26 +39,22 @@ def find_model_files(path_or_id: str, revision: str | None) -> tuple[Path, str]:
         return Path(path_or_id).expanduser(), revision or ""
     if not HUB_ID.fullmatch(path_or_id):
         raise ModelError(f"model folder {path_or_id!r} holds no config.json; expected a model folder or a hub id such as org/name")
-    snapshot = _fetch(path_or_id, revision)
-    return snapshot, snapshot.name
-
-
-def _fetch(hub_id: str, revision: str | None) -> Path:
     from huggingface_hub import errors, snapshot_download
 
     kind: type[ModelError] = ModelRefusedError
     try:
-        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED))
+        snapshot = Path(snapshot_download(path_or_id, revision=revision, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED))
+        return snapshot, snapshot.name
     except errors.GatedRepoError:
-        advice = f"is gated; accept its licence at https://huggingface.co/{hub_id}, then type `hf auth login`"
+        advice = f"is gated; accept its licence at https://huggingface.co/{path_or_id}, then type `hf auth login`"
     except errors.RevisionNotFoundError:
-        advice = f"has no revision {revision!r}; type {hub_id} for its main branch"
+        advice = f"has no revision {revision!r}; type {path_or_id} for its main branch"
     except errors.RepositoryNotFoundError:
         advice = "is not on the hub, or is private; check the name, or type `hf auth login`"
     except Exception:  # noqa: BLE001 - a hang-up is an error of whichever HTTP client the hub's library uses
         kind = ModelError
-        advice = f"is not in the local cache and the hub cannot be reached; type `hf download {hub_id}` where there is a connection"
-    raise kind(f"model {hub_id!r} {advice}, or give the folder of a local copy")
+        advice = f"is not in the local cache and the hub cannot be reached; type `hf download {path_or_id}` where there is a connection"
+    raise kind(f"model {path_or_id!r} {advice}, or give the folder of a local copy")
 
 
 def model_digest(folder: Path, revision: str) -> str:

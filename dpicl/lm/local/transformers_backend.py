@@ -29,7 +29,7 @@ from dpicl.lm.local.tiny import UNTRAINED_NOTE
 from dpicl.lm.local.tree_attention import NAME, NotShareable
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import Reader, count_votes
-from dpicl.lm.requests import ModelDescription, Progress, Tokens, Trust
+from dpicl.lm.requests import ModelDescription, Progress, Tokens, Trust, prompt_ending
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, VotingSession, check_sums
 
 _TOKEN_BUDGET = {"cpu": 4096, "cuda": 16384}
@@ -198,7 +198,7 @@ class TransformersScorer:
         endings: dict[str, list[Tokens]] = {}
         rows: list[Row] = []
         for index, prompt in enumerate(prompts):
-            ending = prompt[max(prompt.rstrip().rfind(" "), 0) :]
+            ending = prompt_ending(prompt)
             if ending not in endings:
                 before = self.encode(ending.rstrip())
                 wholes = [self.encode(ending + continuation) for continuation in continuations]

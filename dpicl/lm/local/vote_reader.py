@@ -102,7 +102,9 @@ def count_votes(
     }
     readable = {key: row for key, row in rows.items() if fits(row, reader.context) and max(row) < reader.vocabulary}
     for keys, logits in (voters or fresh)(readable):
-        for number in dict.fromkeys(number for number, _ in keys):
-            lines = [line for line, key in enumerate(keys) if key[0] == number]
+        lines_of: dict[int, list[int]] = {}
+        for line, (number, _) in enumerate(keys):
+            lines_of.setdefault(number, []).append(line)
+        for number, lines in lines_of.items():
             add(number, logits[lines], [repeats[number][keys[line][1]][1] for line in lines])
     return {number: Votes(candidates[number].cpu().numpy(), total.cpu().numpy()) for number, total in sums.items()}

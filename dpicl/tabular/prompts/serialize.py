@@ -43,12 +43,10 @@ def _with_question(body: str, contract: Contract, label: int | None) -> str:
     return f"{' '.join(body.split())} {contract.label.question} {CUE}{answer}"
 
 
-def _local_text(contract: Contract, levels: tuple[int, ...], label: int | None) -> str:
-    attributes = dict(zip([attribute.name for attribute in contract.local], levels, strict=True))
-    texts = {
-        attribute.name: UNKNOWN_TEXT if levels[i] == UNKNOWN else attribute.texts[levels[i]] for i, attribute in enumerate(contract.local)
-    }
-    # A word about an unknown level takes the wording of the first, which texts put most plainly.
+def _local_text(contract: Contract, bins: tuple[int, ...], label: int | None) -> str:
+    attributes = dict(zip([attribute.name for attribute in contract.local], bins, strict=True))
+    texts = {attribute.name: UNKNOWN_TEXT if bins[i] == UNKNOWN else attribute.texts[bins[i]] for i, attribute in enumerate(contract.local)}
+    # A word about an unknown bin takes the wording of the first, which texts put most plainly.
     body = _fill(contract.prompts.local, texts, lambda _, field: max(attributes[field], 0))
     return _with_question(body, contract, label)
 
@@ -57,16 +55,16 @@ def local_demonstrations(rows: ReleasedRows, decode: Callable[[np.ndarray], np.n
     """One demonstration per released row, answer included.
 
     Args:
-        decode: the encoding's map from reported answers to levels, label last.
+        decode: the encoding's map from reported answers to bins, label last.
     """
-    text = cache(lambda levels: _local_text(contract, levels[:-1], levels[-1]))
-    return [text(tuple(levels)) for levels in decode(rows.codes).tolist()]
+    text = cache(lambda bins: _local_text(contract, bins[:-1], bins[-1]))
+    return [text(tuple(bins)) for bins in decode(rows.codes).tolist()]
 
 
 def local_queries(queries: EncodedQueries, contract: Contract) -> list[str]:
     """One query per held-out row, ending in the answer cue."""
-    text = cache(lambda levels: _local_text(contract, levels, None))
-    return [text(tuple(levels)) for levels in queries.codes[:, :-1].tolist()]
+    text = cache(lambda bins: _local_text(contract, bins, None))
+    return [text(tuple(bins)) for bins in queries.codes[:, :-1].tolist()]
 
 
 def format_number(value: float, decimals: int) -> str:

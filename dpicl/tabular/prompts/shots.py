@@ -29,8 +29,8 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
     """Positions of the rows that demonstrate: int64 of shape (queries, k).
 
     Args:
-        rows: levels of released rows, shape (rows, columns), the label last.
-        queries: levels of the queries; their last column, the truth, is not looked at.
+        rows: bins of released rows, shape (rows, columns), the label last.
+        queries: bins of the queries; their last column, the truth, is not looked at.
 
     Raises:
         DataError: fewer rows than shots.

@@ -16,7 +16,7 @@ from dpicl.types import LABEL, EncodedQueries, PrivateCodes, PrivateTable, Query
 
 Encoding = Literal["k-ary", "one-hot"]
 UNKNOWN = -1
-"""Level of a one-hot attribute of which no bit is set."""
+"""Bin of a one-hot attribute of which no bit is set."""
 
 
 def part_codes(table: Table, column: str, rule: Rule | Word, contract: Contract, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
@@ -39,13 +39,13 @@ class LocalEncoding:
     """The answers that a client reports, label last.
 
     `k-ary` reports every attribute once. `one-hot` is the paper's: an attribute with more
-    than two levels becomes one bit per level, each randomised on its own, so that a report
-    may name no level or several.
+    than two bins becomes one bit per bin, each randomised on its own, so that a report
+    may name no bin or several.
     """
 
     kind: Encoding
     names: tuple[str, ...]
-    level_counts: tuple[int, ...]
+    bin_counts: tuple[int, ...]
 
     @staticmethod
     def of(contract: Contract, kind: Encoding) -> LocalEncoding:
@@ -57,25 +57,25 @@ class LocalEncoding:
     def sizes(self) -> tuple[int, ...]:
         """Domain size of every reported answer."""
         if self.kind == "k-ary":
-            return self.level_counts
-        return tuple(size for levels in self.level_counts for size in ([2] * levels if levels > 2 else [levels]))
+            return self.bin_counts
+        return tuple(size for bins in self.bin_counts for size in ([2] * bins if bins > 2 else [bins]))
 
-    def encode(self, levels: np.ndarray) -> np.ndarray:
-        """Levels (rows, attributes) to reported answers (rows, answers), uint8."""
+    def encode(self, bins: np.ndarray) -> np.ndarray:
+        """Bins (rows, attributes) to reported answers (rows, answers), uint8."""
         if self.kind == "k-ary":
-            return levels.astype(np.uint8)
-        parts = [levels[:, [i]] == np.arange(count) if count > 2 else levels[:, [i]] for i, count in enumerate(self.level_counts)]
+            return bins.astype(np.uint8)
+        parts = [bins[:, [i]] == np.arange(count) if count > 2 else bins[:, [i]] for i, count in enumerate(self.bin_counts)]
         return np.hstack(parts).astype(np.uint8)
 
     def decode(self, answers: np.ndarray) -> np.ndarray:
-        """Reported answers back to levels (rows, attributes), int64.
+        """Reported answers back to bins (rows, attributes), int64.
 
         Of several set bits the first counts; none gives `UNKNOWN`.
         """
         if self.kind == "k-ary":
             return answers.astype(np.int64)
         columns, start = [], 0
-        for count in self.level_counts:
+        for count in self.bin_counts:
             width = count if count > 2 else 1
             bits = answers[:, start : start + width]
             columns.append(np.where(bits.any(axis=1), bits.argmax(axis=1), UNKNOWN) if count > 2 else bits[:, 0].astype(np.int64))
@@ -83,16 +83,16 @@ class LocalEncoding:
         return np.stack(columns, axis=1)
 
 
-def _levels(table: Table, contract: Contract) -> np.ndarray:
+def _bins(table: Table, contract: Contract) -> np.ndarray:
     columns = [part_codes(table, attribute.column, attribute, contract) for attribute in contract.local]
     return np.stack([*columns, label_codes(table, contract)], axis=1)
 
 
 def encode_clients(table: PrivateTable, contract: Contract, encoding: LocalEncoding) -> PrivateCodes:
     """What each client would report if it told the truth; stays on the client's side."""
-    return PrivateCodes(encoding.encode(_levels(table, contract)))
+    return PrivateCodes(encoding.encode(_bins(table, contract)))
 
 
 def encode_queries(table: QueryTable, contract: Contract) -> EncodedQueries:
-    """Held-out rows as attribute levels, label last: shape (rows, attributes), int64."""
-    return EncodedQueries(_levels(table, contract))
+    """Held-out rows as attribute bins, label last: shape (rows, attributes), int64."""
+    return EncodedQueries(_bins(table, contract))

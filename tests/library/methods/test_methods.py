@@ -25,7 +25,7 @@ from dpicl.tabular.prompts.serialize import local_demonstrations
 from dpicl.tabular.prompts.shots import SHARED_SETS
 from dpicl.tabular.reading.encode import label_codes
 from dpicl.tabular.reading.split import SplitTable
-from tests.direct import check_free, run
+from tests.direct import run
 from tests.library.examples import private_contract, small_contract
 
 CONTRACT, PRIVATE = small_contract(), private_contract()
@@ -122,12 +122,13 @@ def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str
     with pytest.raises(
         PrivacyError, match=r"shop: `run` charges no ledger.*; expected a contract with `benchmark: true`, or `dpicl protect`"
     ):
-        check_free(PRIVATE, unit)
+        METHODS[method].check_free(PRIVATE, unit)
 
 
 def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
     unit = _unit("ldp_tabicl", epsilons=(1.0,))
-    return LDP.in_memory(split.train, contract, unit, draws_for(contract, 0)).draws[Cell("reports", 1.0)].stored
+    cell = Cell("reports", 1.0)
+    return LDP.draw(split.train, contract, unit, draws_for(contract, 0), [cell], {})[cell].stored
 
 
 def _averages(contract: Contract, split: SplitTable) -> tuple[Any, Any]:

@@ -51,11 +51,11 @@ def test_the_label_is_one_for_the_second_part() -> None:
 def test_answers_decode_to_the_levels_they_stand_for(contract: Contract, kind: Any) -> None:
     encoding = LocalEncoding.of(contract, kind)
     rng = np.random.default_rng(0)
-    levels = np.stack([rng.integers(count, size=200) for count in encoding.level_counts], axis=1)
-    answers = encoding.encode(levels)
+    bins = np.stack([rng.integers(count, size=200) for count in encoding.bin_counts], axis=1)
+    answers = encoding.encode(bins)
     assert answers.shape == (200, len(encoding.sizes)) and answers.dtype == np.uint8
     assert (answers < np.array(encoding.sizes)).all()
-    assert (encoding.decode(answers) == levels).all()
+    assert (encoding.decode(answers) == bins).all()
 
 
 def test_sizes_of_both_encodings() -> None:
@@ -66,11 +66,11 @@ def test_sizes_of_both_encodings() -> None:
 
 @given(st.lists(st.integers(0, 1), min_size=8, max_size=8))
 def test_one_hot_bits_read_as_first_set_or_unknown(bits: list[int]) -> None:
-    def level(three: list[int]) -> int:
+    def bin_of(three: list[int]) -> int:
         return three.index(1) if 1 in three else UNKNOWN
 
     decoded = LocalEncoding.of(CONTRACT, "one-hot").decode(np.array([bits], dtype=np.uint8))
-    assert decoded.tolist() == [[bits[0], level(bits[1:4]), level(bits[4:7]), bits[7]]]
+    assert decoded.tolist() == [[bits[0], bin_of(bits[1:4]), bin_of(bits[4:7]), bits[7]]]
 
 
 def test_clients_and_queries_are_encoded_alike() -> None:

@@ -20,9 +20,9 @@ from dpicl.types import EncodedQueries, QueryTable, ReleasedGroup, ReleasedGroup
 from tests.library.examples import CONTRACTS, every_contract, random_table, small_contract, words_of
 
 
-def _local(contract: Contract, **levels: int) -> str:
-    """A demonstration with the first level of every attribute but those given."""
-    row = [levels.get(attribute.name, 0) for attribute in contract.local]
+def _local(contract: Contract, **bins: int) -> str:
+    """A demonstration with the first bin of every attribute but those given."""
+    row = [bins.get(attribute.name, 0) for attribute in contract.local]
     return local_demonstrations(ReleasedRows(np.array([[*row, 1]])), lambda rows: rows, contract)[0]
 
 
@@ -44,11 +44,11 @@ def _check_text(text: str, contract: Contract, answer: str = "") -> None:
 @given(seed=st.integers(0, 2**32))
 def test_any_levels_become_sentences_without_open_places(contract: Contract, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    counts = LocalEncoding.of(contract, "k-ary").level_counts
-    levels = np.array([[rng.integers(UNKNOWN if size > 2 else 0, size) for size in counts]])
-    (demonstration,) = local_demonstrations(ReleasedRows(levels), lambda rows: rows, contract)
-    _check_text(demonstration, contract, " Yes" if levels[0, -1] else " No")
-    (query,) = local_queries(EncodedQueries(levels), contract)
+    counts = LocalEncoding.of(contract, "k-ary").bin_counts
+    bins = np.array([[rng.integers(UNKNOWN if size > 2 else 0, size) for size in counts]])
+    (demonstration,) = local_demonstrations(ReleasedRows(bins), lambda rows: rows, contract)
+    _check_text(demonstration, contract, " Yes" if bins[0, -1] else " No")
+    (query,) = local_queries(EncodedQueries(bins), contract)
     _check_text(query, contract)
     assert demonstration.startswith(query)
 
@@ -156,12 +156,12 @@ def test_a_two_seat_car_has_its_verb() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sex", "level", "right", "wrong"),
+    ("sex", "code", "right", "wrong"),
     [("Female", 0, "female", {"He", "His", "his", "male"}), ("Male", 1, "male", {"She", "Her", "her", "female"})],
 )
-def test_adult_s_pronouns_follow_the_sex(sex: str, level: int, right: str, wrong: set[str]) -> None:
+def test_adult_s_pronouns_follow_the_sex(sex: str, code: int, right: str, wrong: set[str]) -> None:
     """Every demonstration of the paper's local method says "male"."""
-    for text in (_central(CONTRACTS["adult"], sex=sex), _local(CONTRACTS["adult"], sex=level)):
+    for text in (_central(CONTRACTS["adult"], sex=sex), _local(CONTRACTS["adult"], sex=code)):
         assert right in list(words_of(text)) and not wrong & set(words_of(text)), text
 
 

@@ -18,7 +18,7 @@ WAYS = ("icl", "icl-nested", "icl-shared", "icl-prototype", "icl-diverse", "icl-
 DRAWS = Draws(0, "shop", simulated=True)
 
 
-def levels(count: int, seed: int = 0, columns: int = 5) -> np.ndarray:
+def bins(count: int, seed: int = 0, columns: int = 5) -> np.ndarray:
     rng = np.random.default_rng(seed)
     label = rng.random(count) < 0.3
     return np.stack([*(np.where(rng.random(count) < 0.5, label, rng.integers(3, size=count)) for _ in range(columns)), label], axis=1)
@@ -31,7 +31,7 @@ def picked(system: str, shots: int, rows: np.ndarray, queries: np.ndarray) -> np
 @given(st.sampled_from(WAYS), st.integers(1, 8), st.integers(8, 60), st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
 def test_every_way_gives_rows_for_every_query_whatever_its_truth(system: str, shots: int, count: int, seed: int) -> None:
-    rows, queries = levels(count, seed), levels(7, seed + 1)
+    rows, queries = bins(count, seed), bins(7, seed + 1)
     chosen = picked(system, shots, rows, queries)
     assert chosen.shape == (7, shots) and chosen.min() >= 0 and chosen.max() < count
     lied = np.column_stack([queries[:, :-1], 1 - queries[:, -1]])
@@ -39,7 +39,7 @@ def test_every_way_gives_rows_for_every_query_whatever_its_truth(system: str, sh
 
 
 def test_the_nearest_row_stands_last() -> None:
-    rows, queries = levels(500), levels(30, 1)
+    rows, queries = bins(500), bins(30, 1)
     chosen = picked("icl-near", 4, rows, queries)
     apart = (rows[chosen][:, :, :-1] != queries[:, np.newaxis, :-1]).sum(axis=2)
     assert (np.diff(apart, axis=1) <= 0).all()
@@ -49,14 +49,14 @@ def test_the_nearest_row_stands_last() -> None:
 
 @pytest.mark.parametrize("system", ["icl-prototype", "icl-diverse"])
 def test_prototypes_and_diverse_rows_take_labels_in_turn_and_are_the_same_for_all(system: str) -> None:
-    chosen = picked(system, 6, rows := levels(300), levels(9, 1))
+    chosen = picked(system, 6, rows := bins(300), bins(9, 1))
     assert (chosen == chosen[0]).all() and rows[chosen[0], -1].tolist() == [0, 1] * 3
     assert len(np.unique(rows[chosen[0]], axis=0)) == 6
 
 
 def test_the_first_prototype_has_most_in_common_with_its_label() -> None:
-    rows = levels(300)
-    first = picked("icl-prototype", 2, rows, levels(1, 1))[0, 0]
+    rows = bins(300)
+    first = picked("icl-prototype", 2, rows, bins(1, 1))[0, 0]
     mine = rows[rows[:, -1] == rows[first, -1]][:, :-1]
     apart = (mine[:, np.newaxis] != mine).sum(axis=2).sum(axis=1)
     assert (mine != rows[first, :-1]).sum() == apart.min()
@@ -64,15 +64,15 @@ def test_the_first_prototype_has_most_in_common_with_its_label() -> None:
 
 def test_diverse_rows_are_farther_apart_than_prototypes() -> None:
     def spread(system: str) -> Any:
-        rows = levels(400, columns=8)
-        shown = rows[picked(system, 8, rows, levels(1, 1))[0]]
+        rows = bins(400, columns=8)
+        shown = rows[picked(system, 8, rows, bins(1, 1))[0]]
         return np.mean([(one[:-1] != other[:-1]).sum() for one in shown for other in shown])
 
     assert spread("icl-diverse") > spread("icl-prototype")
 
 
 def test_fewer_different_rows_than_shots_are_shown_again_and_too_few_rows_refused() -> None:
-    rows = np.repeat(levels(1), 20, axis=0)
-    assert len(set(picked("icl-prototype", 4, rows, levels(2, 1))[0])) == 1
+    rows = np.repeat(bins(1), 20, axis=0)
+    assert len(set(picked("icl-prototype", 4, rows, bins(2, 1))[0])) == 1
     with pytest.raises(DataError, match="too few rows to draw 4 shots from"):
-        picked("icl-near", 4, rows[:3], levels(2, 1))
+        picked("icl-near", 4, rows[:3], bins(2, 1))
