@@ -69,7 +69,15 @@ def last_wins() -> None:
             change.append("published", {"release_id": release_id, **won}, release_id)
         return artefact_sha256
 
+    def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
+        with open_ledger(folder.settings) as ledger:
+            releases = UnitReleases.of(folder, ledger)
+            for cell, content in drafts.items():
+                releases.publish(ledger, cell, content)
+            return {cell: releases.read(ledger, cell) for cell in releases.named}
+
     Ledger.publish = publish  # type: ignore[method-assign]
+    dpicl.engine.stages.charge.publish_drafts = publish_drafts
 
 
 def draw_first() -> None:
