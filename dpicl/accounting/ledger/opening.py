@@ -64,30 +64,12 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
     return stored, [address for address in dict.fromkeys(addresses) if address not in known]
 
 
-def agrees(connection: Connection, key: bytes, stored: Account, declared: Account) -> bool:
-    """Whether the contract changes nothing; refuses what cannot be changed.
+def wanted(connection: Connection, key: bytes, stored: Account, declared: Account) -> Account:
+    """What an open account becomes by a contract, where that lowers its caps or comes first.
 
     Raises:
         PrivacyError: the account protects something else.
     """
-    return _wanted(connection, key, stored, declared) == stored
-
-
-def agreed(change: Change, stored: Account, declared: Account) -> Account:
-    """The account as a contract may have it; the chain is locked."""
-    wanted = _wanted(change.connection, change.key, stored, declared)
-    if wanted != stored:
-        verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
-        changed = {name: value for name, value in asdict(wanted).items() if value != getattr(stored, name)}
-        note = {"by": CONTRACT}
-        if "unit" in changed and not is_unused(change.connection, members_of(change.connection, stored.name)):
-            spent = replace(spent_of(change.connection, stored.name), relation=(wanted.neighbours, wanted.unit))
-            note["spent"] = write_spent(change.connection, stored.name, spent)
-        put(change, stored.name, changed, note)
-    return wanted
-
-
-def _wanted(connection: Connection, key: bytes, stored: Account, declared: Account) -> Account:
     declared = replace(declared, name=stored.name)
     if declared.benchmark != stored.benchmark:
         rows.check_same(stored, declared, but=_CAPS)
@@ -109,14 +91,18 @@ def _wanted(connection: Connection, key: bytes, stored: Account, declared: Accou
     return replace(stored, epsilon_cap=min(stored.epsilon_cap, declared.epsilon_cap), delta_cap=lowest_delta)
 
 
-def check_pays(connection: Connection, name: str) -> None:
-    """Refuse to charge an account that was merged into another one.
-
-    Raises:
-        PrivacyError: naming the one that pays.
-    """
-    if (payer := payer_of(connection, name)) != name:
-        raise PrivacyError(f"account {name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
+def agreed(change: Change, stored: Account, declared: Account) -> Account:
+    """The account as a contract may have it; the chain is locked."""
+    after = wanted(change.connection, change.key, stored, declared)
+    if after != stored:
+        verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
+        changed = {name: value for name, value in asdict(after).items() if value != getattr(stored, name)}
+        note = {"by": CONTRACT}
+        if "unit" in changed and not is_unused(change.connection, members_of(change.connection, stored.name)):
+            spent = replace(spent_of(change.connection, stored.name), relation=(after.neighbours, after.unit))
+            note["spent"] = write_spent(change.connection, stored.name, spent)
+        put(change, stored.name, changed, note)
+    return after
 
 
 def opened(change: Change, declared: Account) -> Account:
@@ -145,12 +131,6 @@ def put(change: Change, name: str, terms: Mapping[str, Any], note: Mapping[str, 
 def addresses(connection: Connection, name: str) -> list[str]:
     """What is bound to an account, in order."""
     return sorted(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
-
-
-def terms(connection: Connection, name: str) -> dict[str, Any]:
-    """What a receipt says of its account: the row, and the addresses."""
-    row = connection.execute(select(accounts).where(accounts.c.name == name)).one()
-    return {"account_row": dict(row._mapping), "addresses": addresses(connection, name)}
 
 
 def _stated(connection: Connection, name: str) -> Iterator[tuple[int, str, dict[str, Any]]]:

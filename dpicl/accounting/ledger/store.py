@@ -23,7 +23,7 @@ from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seal
 from dpicl.accounting.ledger.anchor import Anchor
 from dpicl.accounting.ledger.chain import Change, changing
 from dpicl.accounting.ledger.database import Database
-from dpicl.accounting.ledger.models import drawings, entries
+from dpicl.accounting.ledger.models import accounts, drawings, entries
 from dpicl.accounting.ledger.reading import Readings
 from dpicl.accounting.ledger.schema import downgrade
 from dpicl.accounting.ledger.settle import settle
@@ -105,7 +105,7 @@ class Ledger(Readings):
         """
         with self._changing() as change:
             stored, missing = opening.find(change.connection, declared, addresses, named=named)
-            if stored is not None and not missing and opening.agrees(change.connection, self._key, stored, declared):
+            if stored is not None and not missing and opening.wanted(change.connection, self._key, stored, declared) == stored:
                 return stored
             change.lock()
             stored, missing = opening.find(change.connection, declared, addresses, named=named)  # another process may have been faster
@@ -157,12 +157,14 @@ class Ledger(Readings):
             known = rows.find_entry(change.connection, release.release_id)
             if known is not None:
                 return rows.reserved_before(known, row)
-            opening.check_pays(change.connection, account.name)
+            if (payer := state.payer_of(change.connection, account.name)) != account.name:
+                raise PrivacyError(f"account {account.name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
             spent = budget.check_cap(change.connection, account, release.guarantee)
             row |= {"number": number, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
             written = None if spent is None else state.write_spent(change.connection, account.name, spent)
-            terms = opening.terms(change.connection, account.name)
+            paying = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one()
+            terms = {"account_row": dict(paying._mapping), "addresses": opening.addresses(change.connection, account.name)}
             change.append("reserved", {**row, "spent": written, **terms}, release.release_id)
         return Reservation("reserved", None, is_new=True)
 
