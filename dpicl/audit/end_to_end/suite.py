@@ -13,7 +13,6 @@ from dpicl.audit.end_to_end.claims import (
     equality,
     histories,
     refusals,
-    rows_moved,
     stability,
     wallet_cap,
 )
@@ -57,11 +56,6 @@ def declared(kind: SourceKind) -> list[Declaration]:
 def stable(kind: SourceKind) -> Broken:
     """`stability` of a kind of source, whatever its contract protects."""
     return [sentence for declaration in declared(kind) for sentence in stability(declaration)]
-
-
-def most_moved(kind: SourceKind) -> int:
-    """How many rows (or persons) one row (or person) moves at most."""
-    return max(moved for declaration in declared(kind) for moved in rows_moved(declaration).values())
 
 
 CLAIMS: Mapping[str, Claim] = {
