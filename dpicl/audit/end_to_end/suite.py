@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from dpicl.audit.end_to_end.claims import (
-    COVERED,
-    Broken,
-    accounts,
-    covered,
-    equality,
-    histories,
-    refusals,
-    stability,
-    wallet_cap,
-)
+from dpicl.audit.end_to_end.claims import COVERED, Broken, accounts, covered, equality, histories, refusals, stability, wallet_cap
 from dpicl.audit.end_to_end.commands import Command, ask, protect, run
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Measured, SourceKind
 from dpicl.methods import METHODS
