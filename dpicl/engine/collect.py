@@ -92,6 +92,9 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
         "guarantees": _unit_guarantees(units, contracts) if units else amplification_rows(plan, contracts),
         "versions": {name: _version(name) for name in PACKAGES},
+        "methods": {
+            name: {"draw_version": METHODS[name].draw_version, "post_version": METHODS[name].post_version} for name in plan.pipeline.methods
+        },
         "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
         "command": _command(plan),
         "majority": _majority(folder, units, settings),

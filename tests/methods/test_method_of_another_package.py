@@ -77,6 +77,8 @@ def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(place: Place, in
     run, spent = place.run("mine"), _spent(place, installed)
     unit = run / "units" / f"{NAME}__shop__seed0"
     assert json.loads((unit / "released_labels.json").read_text()).keys() == {"labels,epsilon=1.0"}
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["methods"] == {NAME: {"draw_version": 1, "post_version": 1}}
     report = (run / "report.html").read_text("utf-8")
     assert "Noisy label" in report and "The released counts are" in report
     for lost in (run / "report.html", unit / "results.json", unit / "released_labels.json"):

@@ -12,6 +12,8 @@ import pytest
 import dpicl
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError
+from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.tabular.central import graphical_model
 from tests.harness import Place, install, new_place, shop, shop_rows
 
 HEAVY = ("scipy", "prefect", "dask", "distributed", "great_expectations", "torch", "jax", "mbi", "matplotlib", "sklearn")
@@ -44,6 +46,15 @@ def test_a_cell_that_is_run_again_gives_the_same_and_is_charged_once(place: Plac
     assert account.epsilon_spent == pytest.approx(quoted.quote.after.epsilon)
     (quoted,) = session.quote("shop", method=method, epsilon=1, shots=2)
     assert quoted.charged_before == 1
+
+
+def test_rows_that_are_derived_otherwise_from_the_same_counts_are_not_charged_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    session_of(place).protect("shop", method="mst_tabicl", epsilon=1, shots=2)
+    monkeypatch.setattr(MstTabicl, "post_version", MstTabicl.post_version + 1)
+    monkeypatch.setattr(graphical_model, "STEPS", 1)
+    session_of(place).protect("shop", method="mst_tabicl", epsilon=1, shots=2)
+    (account,) = session_of(place).budget()
+    assert (account.releases, account.epsilon_spent) == (1, pytest.approx(2))
 
 
 def test_sessions_and_commands_spend_from_one_account(place: Place) -> None:
