@@ -151,6 +151,19 @@ class Method(ABC):
                 )
         self.refuse(contract, unit)
 
+    def check_free(self, contract: Declared, unit: Unit) -> None:
+        """Refuse what would have to be charged.
+
+        Raises:
+            PrivacyError: the method refuses the contract, or it is not a benchmark's.
+        """
+        self.check(contract, unit)
+        if not contract.privacy.budget.benchmark:
+            raise PrivacyError(
+                f"{contract.name}: `run` charges no ledger, and these rows have a budget; expected a contract with `benchmark: true`, or "
+                "`dpicl protect` or `dpicl run`, which charge"
+            )
+
 
 def check_stated(method: type[Method]) -> None:
     """Whether a class states what privacy hangs on.

@@ -221,6 +221,7 @@ class DpIcl(TextMethod):
         self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Scorer, embedder: Embedder | None
     ) -> tuple[Released, Released]:
         """Steps 1 to 3."""
+        self.check_free(contract, unit)
         draws = draws_for(contract, unit.seed)
         memory, texts = Memory(draws), queries.data.column("text").to_pylist()
         job, numbered = Job(contract, plans(contract, unit), draws, memory, memory), list(enumerate(texts))

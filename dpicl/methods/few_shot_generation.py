@@ -258,6 +258,7 @@ class FewShotGeneration(TextMethod):
         self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: GeneratorModel, embedder: Embedder | None
     ) -> tuple[Demonstrations, Demonstrations]:
         """Steps 0 to 5."""
+        self.check_free(contract, unit)
         journal = MemoryJournal(draws_for(contract, unit.seed))
         (released,) = write(train, contract, model, [job_of(contract, unit, journal)])
         return released, write_public(contract, unit, model)

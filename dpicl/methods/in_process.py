@@ -9,11 +9,10 @@ from typing import Any
 
 from dpicl.contract.models import Contract
 from dpicl.contract.text import TextContract
-from dpicl.errors import PrivacyError
 from dpicl.evaluation import Result
 from dpicl.lm.local.embedding import Embedder
 from dpicl.lm.requests import Scorer
-from dpicl.methods import METHODS, on_texts, tabular
+from dpicl.methods import on_texts, tabular
 from dpicl.methods.common import draws_for, results
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Unit
@@ -46,7 +45,6 @@ def release(train: PrivateTable, contract: Contract, unit: Unit) -> Released[Any
     Raises:
         PrivacyError: the method refuses the contract, or it is not a benchmark's.
     """
-    check_free(contract, unit)
     return tabular(unit.method).in_memory(train, contract, unit, draws_for(contract, unit.seed))
 
 
@@ -62,7 +60,6 @@ def run_texts(
     Raises:
         PrivacyError: the method refuses the contract, or it is not a benchmark's.
     """
-    check_free(contract, unit)
     method = on_texts(unit.method)
     released, public = method.in_memory(split.train, split.queries, contract, unit, model, embedder)
     prompts = method.prompts(released, public, split.train, split.queries, contract, unit)
@@ -70,17 +67,3 @@ def run_texts(
     said |= method.final_answers(released, contract)
     metrics = method.answers.metrics_of(said, method.answers.truth_of(split.queries, contract), contract)
     return results(unit, metrics, method.costs(contract, unit))
-
-
-def check_free(contract: Contract | TextContract, unit: Unit) -> None:
-    """Whether nothing needs to be charged.
-
-    Raises:
-        PrivacyError: the method refuses the contract, or it is not a benchmark's.
-    """
-    METHODS[unit.method].check(contract, unit)
-    if not contract.privacy.budget.benchmark:
-        raise PrivacyError(
-            f"{contract.name}: `run` charges no ledger, and these rows have a budget; expected a contract with `benchmark: true`, or "
-            "`dpicl protect` or `dpicl run`, which charge"
-        )

@@ -123,7 +123,12 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         return []
 
     def in_memory(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws) -> Released[Drawn]:
-        """All releases of a unit, and the rows derived from them; charges nothing."""
+        """All releases of a unit, and the rows derived from them; nothing is charged.
+
+        Raises:
+            PrivacyError: the method refuses the contract, or it is not a benchmark's.
+        """
+        self.check_free(contract, unit)
         cells = list(self.releases(contract, unit))
         prepared = self.prepare(train, contract, unit, draws, cells) if self.prepare_stage else {}
         drawn = self.draw(train, contract, unit, draws, cells, prepared)

@@ -72,6 +72,17 @@ class Untouchable:
 
 
 @every_method
+def test_nothing_is_drawn_of_private_data_without_a_charge(name: str) -> None:
+    method: Any = METHODS[name]
+    contract, unit, rows = contract_for(name, private=True), unit_for(name), Untouchable()
+    with pytest.raises(PrivacyError, match="charges no ledger, and these rows have a budget"):
+        if name in TABULAR:
+            method.in_memory(rows, contract, unit, draws_for(contract, 0))
+        else:
+            method.in_memory(rows, None, contract, unit, None, None)
+
+
+@every_method
 def test_prompts_of_private_data_read_no_row(name: str) -> None:
     """A method on texts is given the rows there, to show real ones on benchmarks; one on tables is not."""
     method = METHODS[name]

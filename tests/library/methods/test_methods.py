@@ -17,7 +17,7 @@ from dpicl.evaluation import Result
 from dpicl.lm import HashScorer
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import ZERO_SHOT, draws_for
-from dpicl.methods.in_process import check_free, run
+from dpicl.methods.in_process import run
 from dpicl.methods.ldp_collection import encoding_of
 from dpicl.methods.options import GdpOptions, LdpOptions
 from dpicl.methods.tabular_answers import with_content_free
@@ -122,12 +122,13 @@ def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str
     with pytest.raises(
         PrivacyError, match=r"shop: `run` charges no ledger.*; expected a contract with `benchmark: true`, or `dpicl protect`"
     ):
-        check_free(PRIVATE, unit)
+        METHODS[method].check_free(PRIVATE, unit)
 
 
 def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
     unit = _unit("ldp_tabicl", epsilons=(1.0,))
-    return LDP.in_memory(split.train, contract, unit, draws_for(contract, 0)).draws[Cell("reports", 1.0)].stored
+    cell = Cell("reports", 1.0)
+    return LDP.draw(split.train, contract, unit, draws_for(contract, 0), [cell], {})[cell].stored
 
 
 def _averages(contract: Contract, split: SplitTable) -> tuple[Any, Any]:
