@@ -17,7 +17,7 @@ from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
 from dpicl.engine.asking import Wish
 from dpicl.engine.corpus import public_corpus
-from dpicl.engine.desk import Answered, Desk
+from dpicl.engine.desk import Desk
 from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.plan import check_named, check_writer, periods_of, registry
 from dpicl.engine.quote import accounts_of
@@ -95,17 +95,14 @@ def answer_queries(request: Wish, queries: Sequence[str], settings: Settings, *,
     warn_of_caps(accounts_of([(request.contract.name, DpIcl.name)], settings), settings, errors)
     for answered in Desk(request, settings, again=again).answer(queries):
         say(answered.answer)
-        errors.print(_cost(answered), soft_wrap=True, style="dim")
-
-
-def _cost(answered: Answered) -> str:
-    alone, whole, count = answered.per_query, answered.whole, answered.queries
-    if answered.repeated:
-        return f"query {answered.number} of {count}: answered before, nothing charged"
-    return (
-        f"query {answered.number} of {count}: ({alone.epsilon:.3g}, {alone.delta:.2g})-DP alone; "
-        f"all {count} together ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, charged {'now' if answered.charged else 'before'}"
-    )
+        alone, whole, count = answered.per_query, answered.whole, answered.queries
+        cost = "answered before, nothing charged"
+        if not answered.repeated:
+            cost = (
+                f"({alone.epsilon:.3g}, {alone.delta:.2g})-DP alone; all {count} together ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, "
+                f"charged {'now' if answered.charged else 'before'}"
+            )
+        errors.print(f"query {answered.number} of {count}: {cost}", soft_wrap=True, style="dim")
 
 
 @dataclass(frozen=True)
