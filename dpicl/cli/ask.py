@@ -16,7 +16,7 @@ from dpicl.cli.terminal import errors, say
 from dpicl.contract.load import contract_digest
 from dpicl.engine.corpus import public_corpus
 from dpicl.engine.ensemble_release import EnsembleRequest
-from dpicl.engine.query_session import Answered, QuerySession, model_named
+from dpicl.engine.query_session import QuerySession, model_named
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, ParameterError
@@ -60,17 +60,14 @@ def answer_queries(request: EnsembleRequest, queries: Sequence[str], settings: S
     warn_of_caps(accounts_of([(request.contract.name, DpIcl.name)], settings), settings, errors)
     for answered in QuerySession(request, settings, again=again).answer(queries):
         say(answered.answer)
-        errors.print(_cost(answered), soft_wrap=True, style="dim")
-
-
-def _cost(answered: Answered) -> str:
-    alone, whole, count = answered.per_query, answered.whole, answered.queries
-    if answered.repeated:
-        return f"query {answered.number} of {count}: answered before, nothing charged"
-    return (
-        f"query {answered.number} of {count}: ({alone.epsilon:.3g}, {alone.delta:.2g})-DP alone; "
-        f"all {count} together ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, charged {'now' if answered.charged else 'before'}"
-    )
+        alone, whole, count = answered.per_query, answered.whole, answered.queries
+        cost = "answered before, nothing charged"
+        if not answered.repeated:
+            cost = (
+                f"({alone.epsilon:.3g}, {alone.delta:.2g})-DP alone; all {count} together ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, "
+                f"charged {'now' if answered.charged else 'before'}"
+            )
+        errors.print(f"query {answered.number} of {count}: {cost}", soft_wrap=True, style="dim")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
 from math import ceil, prod
 
@@ -34,8 +34,11 @@ def check_references(contract: Contract, file: str) -> None:
     Raises:
         DeclarationError: names file, key and expected shape.
     """
-    for key, rule, named in _rules(contract):
-        _check_rule(rule, _column(contract, named, f"{key}.column", file), key, file)
+    rules: dict[str, Label | GroupKey | Attribute] = {"label": contract.label}
+    for k, keys in contract.groups.items():
+        rules |= {f"groups.{k}.{index}": group for index, group in enumerate(keys) if isinstance(group, GroupKey)}
+    for key, rule in (rules | {f"local.{attribute.name}": attribute for attribute in contract.local}).items():
+        _check_rule(rule, _column(contract, rule.column, f"{key}.column", file), key, file)
     for name, column in contract.columns.items():
         if not isinstance(column, CategoryColumn) and column.bins is not None:
             _check_cuts(column.bins, column, f"columns.{name}.bins", file)
@@ -54,17 +57,6 @@ def check_references(contract: Contract, file: str) -> None:
     for index, check in enumerate(contract.checks):
         if check.column is not None:
             _column(contract, check.column, f"checks.{index}.column", file)
-
-
-def _rules(contract: Contract) -> Iterator[tuple[str, Rule, str]]:
-    label: Label = contract.label
-    yield "label", label, label.column
-    for k, keys in contract.groups.items():
-        for index, group in enumerate(keys):
-            if isinstance(group, GroupKey):
-                yield f"groups.{k}.{index}", group, group.column
-    for attribute in contract.local:
-        yield f"local.{attribute.name}", attribute, attribute.column
 
 
 def _column(contract: Contract, name: str, key: str, file: str) -> Column:

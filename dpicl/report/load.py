@@ -168,7 +168,10 @@ def load_run(folder: Path) -> Run:
     manifest = validate(Manifest, _read_json(folder / "manifest.json"), "manifest.json")
     results = _read_frame(folder / "results.csv", results_frame_columns(), (*RESULT_NUMBERS, *TEXT_NUMBERS), optional=TEXT_NUMBERS)
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
-    files = sorted((folder / "units").glob("*/demonstrations.json"), key=_natural_order)
+    files = sorted(
+        (folder / "units").glob("*/demonstrations.json"),  # seed2 before seed10
+        key=lambda path: [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.parent.name)],
+    )
     counts: Counter[str] = Counter()
     for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
@@ -217,8 +220,3 @@ def _checked(shape: TypeAdapter[Content], path: Path, name: str, expected: str) 
         return shape.validate_python(_read_json(path))
     except ValidationError:
         raise RunError(f"{name}: expected {expected}") from None
-
-
-def _natural_order(path: Path) -> list[tuple[int, str]]:
-    """seed2 before seed10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.parent.name)]

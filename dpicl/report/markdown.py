@@ -48,9 +48,9 @@ def _block(block: Block) -> str:
 
 
 def _row(cells: tuple[Cell, ...]) -> str:
-    return "|" + "".join(f"{' ' * bool(cell.text)}{_cell(cell)} |" for cell in cells)
-
-
-def _cell(cell: Cell) -> str:
-    text = f"**{escaped(cell.text)}**" if cell.mark in ("above", "strong") else escaped(cell.text)
-    return text + (f", {escaped(cell.note)}" if cell.note else "") + (f" ({escaped(cell.quoted)})" if cell.quoted else "")
+    row = "|"
+    for cell in cells:
+        text = f"**{escaped(cell.text)}**" if cell.mark in ("above", "strong") else escaped(cell.text)
+        beside = (f", {escaped(cell.note)}" if cell.note else "") + (f" ({escaped(cell.quoted)})" if cell.quoted else "")
+        row += f"{' ' * bool(cell.text)}{text}{beside} |"
+    return row

@@ -37,21 +37,18 @@ class Paper:
     ) -> tuple[float, float | None] | None:
         """Mean of one cell and its deviation, if printed; None where nothing is printed."""
         if method == ENSEMBLE:
-            return self._of_ensembles(dataset, metric, system, shots, epsilon)
+            if shots != ENSEMBLE_SHOTS or system not in self.aggregations:
+                return None
+            usual = "votes" if metric == "accuracy" else "embedding"
+            printed = ensemble_number(dataset, metric, self.aggregations[system] or usual, epsilon)
+            return None if printed is None else (printed, None)
         if metric != "accuracy":
             return None
         if method != WRITTEN:
             return paper_accuracy(self.model, method, dataset, system, shots, epsilon)
         mechanism = {"icl": self.mechanism, "icl-exponential": "exponential", "random-rows": "gaussian"}.get(system, "")
-        printed = "icl" if system.startswith("icl") else system
-        return few_shot_accuracy(dataset, printed, shots, epsilon, mechanism) if mechanism in ("gaussian", "exponential") else None
-
-    def _of_ensembles(self, dataset: str, metric: str, system: str, shots: int | None, epsilon: float) -> tuple[float, None] | None:
-        if shots != ENSEMBLE_SHOTS or system not in self.aggregations:
-            return None
-        usual = "votes" if metric == "accuracy" else "embedding"
-        printed = ensemble_number(dataset, metric, self.aggregations[system] or usual, epsilon)
-        return None if printed is None else (printed, None)
+        row = "icl" if system.startswith("icl") else system
+        return few_shot_accuracy(dataset, row, shots, epsilon, mechanism) if mechanism in ("gaussian", "exponential") else None
 
     def models(self, methods: set[str]) -> str:
         """The models of the papers, for these methods."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpicl.report import words
-from dpicl.report.load import Manifest, Model
+from dpicl.report.load import Manifest
 
 ANSWERS = {
     "scored": "by the log-probability of every label",
@@ -87,18 +87,17 @@ def caption(measure: str, *, by_rate: bool) -> str:
 def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
     """What reproducing the run takes; empty where it was not recorded."""
     options = (f"{method}: " + ", ".join(f"{name} {value}" for name, value in own.items()) for method, own in manifest.options.items())
+    model = None
+    if (answering := manifest.model) is not None:
+        known = {"trust: ": answering.trust, "revision ": answering.revision, "digest ": answering.digest, "queried by ": answering.mode}
+        kind = [answering.kind] if answering.kind not in ("", answering.name) else []
+        parts = ", ".join([answering.name, *kind, *(f"{what}{value}" for what, value in known.items() if value)])
+        model = ". ".join(filter(None, (parts, answering.note, answers(counts))))
     texts = {
         "Seeds": ", ".join(map(str, manifest.grid.seeds)),
-        "Model": _model(manifest.model, answers(counts)) if manifest.model else None,
+        "Model": model,
         "Options": "; ".join(options) if manifest.options else None,
         "Machine": ", ".join(f"{name}: {value}" for name, value in manifest.machine.items()),
         "Versions": ", ".join(f"{name} {version}" for name, version in manifest.versions.items() if version),
     }
     return {name: text for name, text in texts.items() if text is not None}
-
-
-def _model(model: Model, answered: str) -> str:
-    known = {"trust: ": model.trust, "revision ": model.revision, "digest ": model.digest, "queried by ": model.mode}
-    kind = [model.kind] if model.kind not in ("", model.name) else []
-    parts = ", ".join([model.name, *kind, *(f"{what}{value}" for what, value in known.items() if value)])
-    return ". ".join(filter(None, (parts, model.note, answered)))

@@ -139,7 +139,7 @@ def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch,
 
 def test_every_page_is_followed_or_its_commands_are_typed_elsewhere() -> None:
     with_commands = {page for page in all_pages() if commands(page)}
-    assert with_commands == {*FOLLOWED, *AS_THEY_STAND}
+    assert with_commands - OUTSIDE == {*FOLLOWED, *AS_THEY_STAND}
 
 
 def test_exceptions_are_used() -> None:
