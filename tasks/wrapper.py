@@ -13,7 +13,6 @@ from dpicl.engine.logs import attempt
 from dpicl.engine.stage import Stage
 from dpicl.errors import DpiclError
 
-RETRIES = 2
 _tasks: dict[Stage, Task[..., str]] = {}
 
 
@@ -30,7 +29,7 @@ def as_task(stage: Stage, work: Stage | None = None) -> Task[..., str]:
     _tasks[stage] = task(
         name=stage.name,
         task_run_name=stage.label,
-        retries=RETRIES,
+        retries=2,
         retry_delay_seconds=[1, 5],
         retry_jitter_factor=0.5,
         retry_condition_fn=_worth_retrying,

@@ -104,16 +104,13 @@ def _of_leaf(event: Event, neighbours: Neighbours) -> Curve:
     return _two_points(epsilon, 1.0)
 
 
-def _discrete_gaussian(event: Event, neighbours: Neighbours) -> Curve:
-    """Equation (2): shifts by whole numbers, coordinates one by one; for every variance, without a grid."""
-    squares, variance = squared_sensitivity_of(event, neighbours), variance_of(event)
-    return _at_orders(lambda order: order * float(squares / variance) / 2)
-
-
 def _gaussian(event: Event, neighbours: Neighbours) -> Curve:
-    """Equation (2)."""
-    ratio = gaussian_ratio(event) * (2 if neighbours is REPLACE else 1)
-    return _at_orders(lambda order: order * ratio**2 / 2)
+    """Equation (2); of discrete noise by shifts of whole numbers, coordinates one by one, for every variance."""
+    if event.kind == KIND:
+        squares = float(squared_sensitivity_of(event, neighbours) / variance_of(event))
+    else:
+        squares = (gaussian_ratio(event) * (2 if neighbours is REPLACE else 1)) ** 2
+    return _at_orders(lambda order: order * squares / 2)
 
 
 def _approximate(event: Event, neighbours: Neighbours, rate: float = 1.0) -> Curve:
@@ -157,7 +154,7 @@ def _group(event: Event, neighbours: Neighbours) -> Curve:
 
 _KINDS: dict[str, Callable[[Event, Neighbours], Curve]] = {
     "gaussian": _gaussian,
-    KIND: _discrete_gaussian,
+    KIND: _gaussian,
     "approximate": _approximate,
     "poisson-sampled": _sampled,
     "parallel": _parallel,

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from dpicl.audit.end_to_end.claims import (
-    COVERED,
-    Broken,
-    accounts,
-    covered,
-    equality,
-    histories,
-    refusals,
-    rows_moved,
-    stability,
-    wallet_cap,
-)
+from dpicl.audit.end_to_end.claims import COVERED, Broken, accounts, covered, equality, histories, refusals, stability, wallet_cap
 from dpicl.audit.end_to_end.commands import Command, ask, protect, run
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Measured, SourceKind
 from dpicl.methods import METHODS
@@ -57,11 +46,6 @@ def declared(kind: SourceKind) -> list[Declaration]:
 def stable(kind: SourceKind) -> Broken:
     """`stability` of a kind of source, whatever its contract protects."""
     return [sentence for declaration in declared(kind) for sentence in stability(declaration)]
-
-
-def most_moved(kind: SourceKind) -> int:
-    """How many rows (or persons) one row (or person) moves at most."""
-    return max(moved for declaration in declared(kind) for moved in rows_moved(declaration).values())
 
 
 CLAIMS: Mapping[str, Claim] = {

@@ -98,7 +98,7 @@ def _comparable(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     if not pa.types.is_dictionary(column.type):
         return numbers.astype(numbers.dtype.newbyteorder("<")), []
     all_categories = column.combine_chunks().dictionary.to_pylist()
-    used = sorted(all_categories[code] for code in np.unique(numbers))
+    used = sorted(all_categories[code] for code in np.flatnonzero(np.bincount(numbers)))
     rank = {category: number for number, category in enumerate(used)}
     ranks = np.array([rank.get(category, -1) for category in all_categories], dtype="<i8")
     return ranks[numbers], used

@@ -39,13 +39,14 @@ def split_table(
     """
     rng = stream(_SPLIT_SEED, "split", contract.name, "").generator()
     train, test = _sides(table, contract, key, rng)
-    private, held_out = PrivateTable(table.take(train)), table.take(test)
+    private = PrivateTable(table if contract.split is None else table.take(train))
     if contract.privacy.budget.benchmark and contract.split is not None:
         positions = np.sort(rng.permutation(len(test))[: int(len(test) * Fraction(str(contract.split.query_fraction)))])
         check_sizes(contract, len(train), len(positions))
-        return SplitTable(private, QueryTable(held_out.select(list(contract.columns))), fewer(positions, most, contract.name))
+        return SplitTable(private, QueryTable(table.select(list(contract.columns)).take(test)), fewer(positions, most, contract.name))
     check_sizes(contract, len(train), 0)
     if contract.evaluation == "charged":
+        held_out = table.take(test)
         positions = held_out_queries(held_out, contract, key=key, most=most)
         return SplitTable(private, QueryTable(held_out.select(list(contract.columns))), positions)
     public = public_queries(table, contract, queries)
