@@ -41,7 +41,7 @@ def list_pipelines() -> None:
         sets = ", ".join(pipeline.datasets) if len(pipeline.datasets) < 4 else f"{len(pipeline.datasets)} data sets"
         table.add_row(name, pipeline.title, sets, str(units), pipeline.schedule.cron if pipeline.schedule else "")
     console.print(table)
-    console.print(f"models: {', '.join(pipelines.models)}, a folder, a hub id org/name[@revision], or a server's URL#MODEL")
+    say(f"models: {', '.join(pipelines.models)}, a folder, a hub id org/name[@revision], or a server's URL#MODEL")
 
 
 app.command()(run)
