@@ -43,7 +43,7 @@ def deploy(
 ) -> None:
     """Prepare a Prefect server and write prefect.yaml, from which `prefect deploy --all` deploys to work pools.
 
-    Their workers need this package and the same DPICL_HOME.
+    Their workers need the same clone or image, and the same DPICL_HOME.
     """
     from flows.environment import prepare_environment
 

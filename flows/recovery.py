@@ -105,13 +105,13 @@ def _lock_file(flow_run: UUID, settings: Settings) -> IO[str]:
     return (settings.own("locks") / str(flow_run)).open("a")
 
 
-def hand_in_again(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
+def resubmit(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
     """A runner's hook for a flow run whose process died: it is resubmitted, a few times."""
     del flow, state  # a hook's arguments have names
     _schedule(flow_run, "its process died; resumed where it stopped", delays=False)
 
 
-def try_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
+def resubmit_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
     """A flow's hook after a failure: unless a rule is broken, which stays so, it is resubmitted later, a few times."""
     del flow
     error = state.result(raise_on_failure=False)

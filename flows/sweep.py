@@ -21,7 +21,7 @@ from dpicl.engine.releases import check_shared, open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
-from flows.recovery import folder_name, hand_in_again, held, killed_after, scheduled_run, try_later
+from flows.recovery import folder_name, held, killed_after, resubmit, resubmit_later, scheduled_run
 from flows.runtime import local_cluster
 from flows.wiring import run_on_prefect
 
@@ -47,8 +47,8 @@ LEASE_SECONDS = 60.0
     task_runner=task_runner(),
     persist_result=False,
     retries=0,
-    on_crashed=[hand_in_again],
-    on_failure=[try_later],
+    on_crashed=[resubmit],
+    on_failure=[resubmit_later],
 )
 def sweep(
     pipeline: str,

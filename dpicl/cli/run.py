@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dpicl.cli.contributed import FLOWS
-from dpicl.cli.terminal import MANY, PERIOD, console, say, split_values
+from dpicl.cli.terminal import MANY, PERIOD, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 from dpicl.errors import DpiclError, ParameterError
@@ -110,7 +110,7 @@ def _run(
         call_all([report_steps(folder)])
         return folder
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
-    with progress(folder, console) as show:
+    with progress(folder) as show:
         execute(folder, pipeline, changes, workers, show)
         show("done")
     return folder
@@ -120,8 +120,8 @@ def _executor(chosen: str | None) -> Execute:
     """What does the run; what it needs is checked.
 
     Raises:
-        DpiclError: there is no such executor, or Prefect was asked for and this is no clone.
-        ModuleNotFoundError: Prefect was asked for, and is not installed.
+        DpiclError: there is no such executor, or Prefect was chosen and this is no clone.
+        ModuleNotFoundError: Prefect was chosen, and is not installed.
     """
     if chosen not in (None, "pool", "prefect"):
         raise ParameterError("executor", chosen, "pool or prefect")

@@ -1,4 +1,4 @@
-"""What the command line shows of a run: how far it is."""
+"""The progress bar of a run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from dpicl.cli.terminal import console
 from dpicl.engine.artefacts import PROMPTS, RESULTS, WRITING
 from dpicl.engine.files import read_json
 from dpicl.engine.run_folder import read_plan
@@ -18,18 +18,12 @@ from dpicl.pipeline import Unit
 
 
 @contextmanager
-def progress(folder: Path, console: Console) -> Iterator[Any]:
-    """A bar that counts finished cells by looking at the run's folder; what is yielded changes its text."""
+def progress(folder: Path) -> Iterator[Any]:
+    """A bar of the finished cells in the run's folder; the function that it yields changes the bar's text."""
     units = read_plan(folder).units
     total = sum(_cell_count(unit) + 1 for unit in units.values())
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("cells"),
-        TimeElapsedColumn(),
-    )
+    text, cells = TextColumn("{task.description}"), TextColumn("cells")
+    columns = (SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), cells, TimeElapsedColumn())
     stop = threading.Event()
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("", total=total)
@@ -48,11 +42,11 @@ def progress(folder: Path, console: Console) -> Iterator[Any]:
 
 
 def _writing(folder: Path) -> dict[str, Any]:
-    """How far a model is that reads private rows, as the bar's text; nothing where none does."""
-    told = [read_json(path) for path in folder.glob(f"{WRITING}/*.json") if not (folder / "units" / path.stem / PROMPTS).exists()]
-    if not told:
+    """Progress of a model that reads private rows, as the bar's text; nothing where none does."""
+    states = [read_json(path) for path in folder.glob(f"{WRITING}/*.json") if not (folder / "units" / path.stem / PROMPTS).exists()]
+    if not states:
         return {}
-    done, most, what = min((one["done"], one["of"], one["what"]) for one in told)
+    done, most, what = min((state["done"], state["of"], state["what"]) for state in states)
     return {"description": f"{what} {done} of {most}"}
 
 
