@@ -12,4 +12,4 @@ def _prepare(run: str, dataset: str, part: int, parts: int) -> str:
     return counts
 
 
-prepare_batches = as_task(stages.prepare_batches, stage("prepare", "prepare {dataset} {part}", _prepare))
+prepare_batches = as_task(stages.prepare_batches, stage("prepare", "prepare {dataset} {part}")(_prepare))

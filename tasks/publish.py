@@ -44,7 +44,7 @@ def artifact_key(*parts: str) -> str:
 
 def _shows(what: str, reference: str = "") -> Callable[[Callable[..., str]], Task[..., str]]:
     """A function of references, `reference` besides the run's folder, as a task."""
-    return lambda function: as_task(stage(f"show {what}", f"show {what} {{{reference}}}" if reference else f"show {what}", function))
+    return lambda function: as_task(stage(f"show {what}", f"show {what} {{{reference}}}" if reference else f"show {what}")(function))
 
 
 @_shows("checks", "dataset")

@@ -102,4 +102,4 @@ def batch_verdicts(batches: Batches, number: int, expectations: Sequence[Expecta
     return verdicts
 
 
-validate = as_task(stages.validate, stage("validate", "validate {dataset}", _validate))
+validate = as_task(stages.validate, stage("validate", "validate {dataset}")(_validate))

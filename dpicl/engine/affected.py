@@ -1,7 +1,7 @@
 """Which releases of an installation an advisory is about; reads the ledger and contracts only.
 
 Before accounts belonged to data assets, (1) a random split of a private table moved other rows when one came or went,
-(2) a release's name told whether rows had changed, and (3) every contract and kind of method had a cap of its own.
+(2) a release's name showed whether rows had changed, and (3) every contract and kind of method had a cap of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpicl.methods import METHODS
 
 
 def affected(settings: Settings) -> dict[str, list[str]]:
-    """Sentences by hole, on releases that were charged before the upgrade to accounts of data assets."""
+    """Sentences by weakness, on releases that were charged before the upgrade to accounts of data assets."""
     key = ledger_key(settings)
     with open_ledger(settings) as ledger:
         ledger.verify()
@@ -34,9 +34,14 @@ def affected(settings: Settings) -> dict[str, list[str]]:
             if not account.benchmark
         }
         return {
-            "1, the random split": [told for entries in before.values() for told in _split(key, entries, settings)],
-            "2, names that told whether rows had changed": [told for name, entries in before.items() for told in _compared(name, entries)],
-            "3, a cap for every contract": [told for name, entries in before.items() for told in _joined(ledger, name, entries)],
+            "1, the random split": [line for entries in before.values() for line in _split(key, entries, settings)],
+            "2, names that told whether rows had changed": [
+                f"account {name}: has {len(entries)} releases of {count} states of its rows; who saw which were made anew, and which came out "
+                f"byte for byte again, can tell when rows changed, without any noise"
+                for name, entries in before.items()
+                if (count := len({entry.release.content_version for entry in entries})) > 1
+            ],
+            "3, a cap for every contract": [line for name, entries in before.items() for line in _joined(ledger, name, entries)],
         }
 
 
@@ -45,7 +50,9 @@ def _split(key: bytes, entries: Sequence[Entry], settings: Settings) -> Iterator
     for one in (entry.release for entry in entries):
         if one.guarantee.neighbours is not Neighbours.ADD_OR_REMOVE_ONE or one.guarantee.unit != "row" or one.mechanism not in _OF_TABLES:
             continue
-        contract = _contract_of(one, settings)
+        contract = None
+        with suppress(DpiclError):
+            contract = settings.declared(one.account.removesuffix(CLIENTS))
         if contract is not None and _is_under(key, one, contract):
             if isinstance(contract, Contract) and contract.split is not None and contract.split.test_fraction is not None:
                 yield f"release {_named(one)}: protects less than its epsilon says, unless its rows were read in batches"
@@ -57,12 +64,6 @@ def _split(key: bytes, entries: Sequence[Entry], settings: Settings) -> Iterator
 
 
 _OF_TABLES = tuple(name for name, method in METHODS.items() if method.data == "table" and method.trust == "central")
-
-
-def _contract_of(release: Release, settings: Settings) -> Declared | None:
-    with suppress(DpiclError):
-        return settings.declared(release.account.removesuffix(CLIENTS))
-    return None
 
 
 def _is_under(key: bytes, release: Release, contract: Declared) -> bool:
@@ -83,25 +84,17 @@ def _is_under(key: bytes, release: Release, contract: Declared) -> bool:
     )
 
 
-def _compared(name: str, entries: Sequence[Entry]) -> Iterator[str]:
-    if (count := len({entry.release.content_version for entry in entries})) > 1:
-        yield (
-            f"account {name}: has {len(entries)} releases of {count} states of its rows; who saw which were made anew, and which came out "
-            f"byte for byte again, can tell when rows changed, without any noise"
-        )
-
-
 def _joined(ledger: Ledger, name: str, entries: Sequence[Entry]) -> Iterator[str]:
     caps = ledger.caps_before_settling()
     members = [member for member in ledger.members(name) if member in caps]
     if len(members) < 2:
         return
-    told = "; ".join(
+    spending = "; ".join(
         f"{member} spent {_amount(_spent(caps[member], entries))} of cap {_amount(caps[member].epsilon_cap)}" for member in members
     )
     account = next(account for account in ledger.accounts() if account.name == name)
     yield (
-        f"account {name}: its rows had {len(members)} accounts ({told}); together they have spent "
+        f"account {name}: its rows had {len(members)} accounts ({spending}); together they have spent "
         f"{_amount(ledger.spent(name).epsilon)}, and the cap is {_amount(account.epsilon_cap)} now"
     )
 

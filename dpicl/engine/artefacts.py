@@ -22,11 +22,11 @@ from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
 
-TRAIN, TEST, ASKED = "private_train.parquet", "queries_test.parquet", "queries_asked.npz"
+TRAIN, TEST, QUERIES = "private_train.parquet", "queries_test.parquet", "queries_asked.npz"
 ROWS, MARKS = "released_rows.npz", "private_marks.npz"
 CHARGED, DRAFTS = "to_write.json", "private_drafts.npz"
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
-"""What a model writes from the instruction alone; how far every unit is whose rows a model reads, for people who wait."""
+"""What a model writes from the instruction alone; the progress of every unit whose rows a model reads."""
 CANDIDATES = "public_candidates.json"
 PROMPTS, PREDICTIONS, BASELINES, RESULTS = "prompts.parquet", "predictions.parquet", "baselines.json", "results.json"
 
@@ -37,16 +37,16 @@ def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
 
 
 def write_split(folder: Path, split: SplitTable, digest: str) -> None:
-    """Store the private rows with the digest of their content, and the held-out rows; the positions asked come last."""
+    """Store the private rows with the digest of their content, and the held-out rows; the positions of the queries come last."""
     write_table(folder / TRAIN, split.train.data, mode=PRIVATE_MODE)
     write_queries(folder, split.test.data, split.query_positions, digest)
 
 
-def write_queries(folder: Path, test: pa.Table, asked: np.ndarray, digest: str) -> None:
-    """Store the held-out rows, and the digest of the private ones; the positions asked come last."""
+def write_queries(folder: Path, test: pa.Table, positions: np.ndarray, digest: str) -> None:
+    """Store the held-out rows, and the digest of the private ones; the positions of the queries come last."""
     write_table(folder / TEST, test, mode=PRIVATE_MODE)
     write_json(folder / "private_digest.json", digest, mode=PRIVATE_MODE)
-    write_arrays(folder / ASKED, {"asked": asked}, mode=PRIVATE_MODE)
+    write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)
 
 
 def read_content_digest(unit: UnitFolder) -> str:
@@ -58,7 +58,7 @@ def read_split(unit: UnitFolder) -> SplitTable:
     """The rows of a unit's data set, all in memory."""
     folder, batches = table_folder(unit.settings, unit.unit.dataset, unit.run), Batches.of(unit)
     train = PrivateTable(read_table(folder / TRAIN)) if batches is None else batches.whole_train()
-    return SplitTable(train, read_test(unit), read_arrays(folder / ASKED)["asked"])
+    return SplitTable(train, read_test(unit), read_arrays(folder / QUERIES)["asked"])
 
 
 def read_test(unit: UnitFolder) -> QueryTable:
@@ -69,7 +69,7 @@ def read_test(unit: UnitFolder) -> QueryTable:
 def read_queries(unit: UnitFolder) -> QueryTable:
     """The held-out rows that are put to the model, as `SplitTable.queries` has them; reads no private row."""
     folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
-    return QueryTable(read_table(folder / TEST).take(read_arrays(folder / ASKED)["asked"]))
+    return QueryTable(read_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"]))
 
 
 def text_drafts(unit: UnitFolder, drawn: Mapping[Cell, Any]) -> dict[Cell, bytes]:
@@ -105,13 +105,12 @@ def gathered(unit: UnitFolder) -> dict[str, bytes]:
         return {}
     if path.suffix == ".json":
         return {key: json.dumps(one).encode() for key, one in read_json(path).items()}
-    return {key: _array_bytes(one) for key, one in read_arrays(path).items()}
-
-
-def _array_bytes(array: np.ndarray) -> bytes:
-    content = io.BytesIO()
-    np.save(content, array, allow_pickle=False)
-    return content.getvalue()
+    contents: dict[str, bytes] = {}
+    for key, array in read_arrays(path).items():
+        content = io.BytesIO()
+        np.save(content, array, allow_pickle=False)
+        contents[key] = content.getvalue()
+    return contents
 
 
 def read_draws(unit: UnitFolder) -> dict[Cell, Any]:
@@ -175,14 +174,14 @@ def finite(value: float) -> float | str:
     return "inf" if np.isinf(value) else value
 
 
-def asked_folder(unit: UnitFolder, *parts: str) -> Path:
-    """Where prompts and what is said to them lie: in private where the rows that are asked are, else with what is released."""
+def prompts_folder(unit: UnitFolder, *parts: str) -> Path:
+    """Where prompts and their answers lie: in private where the queries are private rows, else with what is released."""
     if unit.declared.evaluation != "charged":
         return unit.path.joinpath(*parts)
     return unit.settings.private(unit.unit.dataset, unit.run.name, unit.unit.key, *parts)
 
 
-def asked_mode(unit: UnitFolder) -> int:
+def prompts_mode(unit: UnitFolder) -> int:
     """Of the files there."""
     return PRIVATE_MODE if unit.declared.evaluation == "charged" else PUBLIC_MODE
 
@@ -192,13 +191,13 @@ def write_prompts(unit: UnitFolder, prompts: dict[Cell, list[str]]) -> None:
     cells = [cell.key for cell, texts in prompts.items() for _ in texts]
     texts = [text for cell_texts in prompts.values() for text in cell_texts]
     table = pa.table({"cell": pa.array(cells, pa.string()).dictionary_encode(), "prompt": pa.array(texts, pa.string())})
-    write_table(asked_folder(unit) / PROMPTS, table, mode=asked_mode(unit))
+    write_table(prompts_folder(unit) / PROMPTS, table, mode=prompts_mode(unit))
     write_table(unit.path / PROMPTS, table.slice(0, 0))
 
 
 def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
     """Prompts by cell key, in the order written."""
-    table = read_table(asked_folder(unit) / PROMPTS)
+    table = read_table(prompts_folder(unit) / PROMPTS)
     prompts: dict[str, list[str]] = {}
     for key, text in zip(table.column("cell").to_pylist(), table.column("prompt").to_pylist(), strict=True):
         prompts.setdefault(key, []).append(text)
@@ -207,20 +206,20 @@ def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
 
 def prompted_cells(unit: UnitFolder) -> list[str]:
     """Keys of the cells that have prompts; the texts are not read."""
-    return list(read_table(asked_folder(unit) / PROMPTS, ["cell"]).column("cell").unique().to_pylist())
+    return list(read_table(prompts_folder(unit) / PROMPTS, ["cell"]).column("cell").unique().to_pylist())
 
 
-def write_predictions(path: Path, said: Mapping[Cell, np.ndarray], answered: Mapping[Cell, np.ndarray]) -> None:
+def write_predictions(path: Path, scores: Mapping[Cell, np.ndarray], answers: Mapping[Cell, np.ndarray]) -> None:
     """One row per cell and query with the answer; where there are two labels also their log-probabilities."""
-    cells = [cell.key for cell, one in answered.items() for _ in one]
+    cells = [cell.key for cell, one in answers.items() for _ in one]
     columns: dict[str, Any] = {
         "cell": pa.array(cells).dictionary_encode(),
-        "query": np.concatenate([np.arange(len(one)) for one in answered.values()]),
+        "query": np.concatenate([np.arange(len(one)) for one in answers.values()]),
     }
-    scores = [one[: len(answered[cell])] for cell, one in said.items() if one.shape[1:] == (2,)]
-    if len(scores) == len(said):
-        columns |= {"no": np.concatenate(scores)[:, 0], "yes": np.concatenate(scores)[:, 1]}
-    write_table(path, pa.table({**columns, "answer": pa.array(np.concatenate(list(answered.values())))}))
+    pairs = [one[: len(answers[cell])] for cell, one in scores.items() if one.shape[1:] == (2,)]
+    if len(pairs) == len(scores):
+        columns |= {"no": np.concatenate(pairs)[:, 0], "yes": np.concatenate(pairs)[:, 1]}
+    write_table(path, pa.table({**columns, "answer": pa.array(np.concatenate(list(answers.values())))}))
 
 
 def remove_private(run: Path, settings: Settings) -> None:

@@ -46,15 +46,12 @@ def collect(run: str) -> str:
     """Write manifest.json, results.csv and timings.csv from what the units left."""
     folder = Path(run)
     plan, settings = read_plan(folder), Settings.current()
-    rows = [row for key in plan.units for row in _results(folder / "units" / key / RESULTS)]
+    paths = [folder / "units" / key / RESULTS for key in plan.units]
+    rows = [row for path in paths if path.exists() for row in read_json(path)]
     write_csv(folder / "results.csv", results_frame_columns(), rows)
     write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), _timings(folder, plan))
     write_json(folder / MANIFEST, _manifest(folder, plan, settings), replace=True)
     return f"{len(rows)} results"
-
-
-def _results(path: Path) -> list[dict[str, Any]]:
-    return read_json(path) if path.exists() else []
 
 
 def _timings(folder: Path, plan: Plan) -> Iterable[dict[str, Any]]:
@@ -66,16 +63,13 @@ def _timings(folder: Path, plan: Plan) -> Iterable[dict[str, Any]]:
         yield {**owner, "stage": timing["stage"], "seconds": round(timing["seconds"], 6)}
 
 
-def _options(chosen: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Choices by method; those for all of them last."""
-    methods = {name: choices for name, choices in chosen.items() if isinstance(choices, dict)}
-    return {**methods, "all methods": {name: choice for name, choice in chosen.items() if name not in methods}}
-
-
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
+    charged = {name: contract for name, contract in contracts.items() if not contract.privacy.budget.benchmark}
     units = list(plan.units.values())
     grid = plan.as_json()["pipeline"]
+    options = plan.pipeline.options.model_dump(mode="json", context=TODAY)
+    by_method = {name: choices for name, choices in options.items() if isinstance(choices, dict)}
     return {
         "run_id": plan.run_id,
         "pipeline": plan.pipeline_name,
@@ -83,12 +77,12 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "kind": plan.pipeline.kind,
         "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "dpicl_version": dpicl.__version__,
-        "simulated": all(contract.privacy.budget.benchmark for contract in contracts.values()),
+        "simulated": not charged,
         "model": _model(folder, settings) if units else None,
         "writer": plan.writer.name if plan.writer else None,
         "grid": {name: grid[name] for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")}
         | {"queries": plan.pipeline.queries},
-        "options": _options(plan.pipeline.options.model_dump(mode="json", context=TODAY)),
+        "options": {**by_method, "all methods": {name: choice for name, choice in options.items() if name not in by_method}},
         "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
         "guarantees": _unit_guarantees(units, contracts) if units else amplification_rows(plan, contracts),
         "versions": {name: _version(name) for name in PACKAGES},
@@ -100,22 +94,19 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "majority": _majority(folder, units, settings),
         "budget": spending_sentences(folder, plan.units, contracts, settings),
         "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
-        "not_protected": _not_protected(contracts.values()),
-        "evaluation": {name: contract.evaluation for name, contract in contracts.items() if not contract.privacy.budget.benchmark},
+        "not_protected": [
+            *(_BENCHMARK if len(charged) < len(contracts) else ()),
+            *(_PUBLIC if any(contract.evaluation == "public" for contract in charged.values()) else ()),
+            *_ALWAYS,
+        ],
+        "evaluation": {name: contract.evaluation for name, contract in charged.items()},
         "evaluation_noise": _evaluation_noise(units, contracts),
     }
 
 
-def _not_protected(contracts: Iterable[Declared]) -> list[str]:
-    """What the guarantee says nothing of."""
-    benchmark = any(one.privacy.budget.benchmark for one in contracts)
-    public = any(one.evaluation == "public" and not one.privacy.budget.benchmark for one in contracts)
-    return [*(_BENCHMARK if benchmark else ()), *(_PUBLIC if public else ()), *_ALWAYS]
-
-
 def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
-    """Where held-out private rows are measured on: the noise of every count, in rows, and what a unit's counts are charged."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    """Where accuracy is measured on held-out private rows: the noise of every count, in rows, and what a unit's counts are charged."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
     for unit in units:
         contract = contracts[unit.dataset]
         if isinstance(contract, Contract) and contract.evaluation == "charged":
@@ -123,23 +114,23 @@ def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) 
                 "deviation": held_out_evaluation.deviation(contract, unit),
                 "epsilon": held_out_evaluation.cost(contract, unit).epsilon,
             }
-            found[unit.method, unit.dataset] = {"method": unit.method, "dataset": unit.dataset, **facts}
-    return list(found.values())
+            rows[unit.method, unit.dataset] = {"method": unit.method, "dataset": unit.dataset, **facts}
+    return list(rows.values())
 
 
 def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, float]:
     """Accuracy of always giving the more frequent label of a table's held-out rows, which baselines are tested on.
 
-    The rows go with a run's end: of a run that ended before, what its manifest said stays.
+    The rows are deleted when a run ends: of a run that ended before, the numbers of its manifest stay.
     """
     before = folder / MANIFEST
-    found: dict[str, float] = read_json(before).get("majority", {}) if before.exists() else {}
+    accuracies: dict[str, float] = read_json(before).get("majority", {}) if before.exists() else {}
     for unit in {unit.dataset: unit for unit in units}.values():
         opened = UnitFolder(folder, unit, settings.declared(unit.dataset), settings)
         public = isinstance(opened.declared, Contract) and opened.declared.evaluation == "public"
         if public and (table_folder(settings, unit.dataset, folder) / TEST).exists():
-            found[unit.dataset] = majority(label_codes(read_test(opened), opened.contract)).accuracy
-    return found
+            accuracies[unit.dataset] = majority(label_codes(read_test(opened), opened.contract)).accuracy
+    return accuracies
 
 
 def _command(plan: Plan) -> str:
@@ -155,9 +146,9 @@ def _command(plan: Plan) -> str:
     ]
     options = [f"--{option} {','.join(map(str, grid[name]))}" for option, name in lists if grid[name]]
     models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("generator", plan.pipeline.generator)) if value]
-    few = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
-    few += [f"--period {period}" for period in sorted(set(plan.periods.values()))[:1]]
-    return " ".join(["dpicl run", plan.pipeline_name, *options, *few, *models])
+    queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
+    period = [f"--period {period}" for period in sorted(set(plan.periods.values()))[:1]]
+    return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *period, *models])
 
 
 def spending_sentences(folder: Path, units: Mapping[str, Unit], contracts: Mapping[str, Declared], settings: Settings) -> list[str]:
@@ -170,19 +161,21 @@ def spending_sentences(folder: Path, units: Mapping[str, Unit], contracts: Mappi
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
         for account, (releases, charged) in sorted(spending.items()):
             name = ledger.payer(account)
-            told = f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} charged before at no new cost"
+            charges = (
+                f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} charged before at no new cost"
+            )
             cap = caps[name]
             total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
-            sentences.append(f"{told}; {total}.")
+            sentences.append(f"{charges}; {total}.")
     return sentences
 
 
 def _model(folder: Path, settings: Settings) -> dict[str, Any]:
-    """What the model said of itself when a worker opened it; opened here only if none has."""
-    told = next((folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()), None)
-    if told is None:
+    """The model's description, written when a worker opened it; opened here only if none has."""
+    description = next((folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()), None)
+    if description is None:
         scorer_of(folder, settings)
-    return dict(read_json(told or folder / DESCRIPTIONS["scores"]))
+    return dict(read_json(description or folder / DESCRIPTIONS["scores"]))
 
 
 def _contract_facts(contract: Declared) -> dict[str, Any]:

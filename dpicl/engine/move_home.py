@@ -42,8 +42,8 @@ def move_home(origin: Path, settings: Settings) -> None:
     """
     origin, home = origin.resolve(), settings.make_home()
     with locked(home / ".move.lock"):
-        if _was_moved(origin, home):
-            return
+        if not (home / MOVING).exists() and (origin / MOVED).exists() and (origin / MOVED).read_text("utf-8") == str(home):
+            return  # it was moved before
         _begin(origin, home)
         if not (origin / MOVED).exists():
             _take_ledger(origin / LEDGER, home / _COPY)
@@ -56,10 +56,6 @@ def move_home(origin: Path, settings: Settings) -> None:
         _open(origin, home)
 
 
-def _was_moved(origin: Path, home: Path) -> bool:
-    return not (home / MOVING).exists() and (origin / MOVED).exists() and (origin / MOVED).read_text("utf-8") == str(home)
-
-
 def _begin(origin: Path, home: Path) -> None:
     """Mark the state home, unless a try before this one did."""
     if (home / MOVING).exists():
@@ -69,10 +65,12 @@ def _begin(origin: Path, home: Path) -> None:
     if origin == home or not holds_ledger(origin):
         raise LedgerRefusedError(f"{origin}: no ledger to move; expected a folder with {LEDGER} and keys, other than {home}")
     _write(home / MOVING, str(origin))
-    held = [name for name in (LEDGER, *STATE) if _has_files(home / name)]
-    if held:  # looked at under the mark, else somebody may begin one meanwhile
+    present = [name for name in (LEDGER, *STATE) if _has_files(home / name)]
+    if present:  # checked under the mark, else another process may begin one meanwhile
         (home / MOVING).unlink()
-        raise LedgerRefusedError(f"{home}: has {held[0]} of a ledger already; expected a state home without one, or DPICL_HOME set to one")
+        raise LedgerRefusedError(
+            f"{home}: has {present[0]} of a ledger already; expected a state home without one, or DPICL_HOME set to one"
+        )
 
 
 def _has_files(path: Path) -> bool:
@@ -80,7 +78,7 @@ def _has_files(path: Path) -> bool:
 
 
 def _take_ledger(source: Path, copy: Path) -> None:
-    """Copy a database that nobody else has open, and close it for ever; a ledger kept elsewhere has none here."""
+    """Copy a database that no other process has open, and close it permanently; a ledger kept elsewhere has none here."""
     if not source.exists():
         return
     address = f"file:{quote(str(source))}?mode=rw"

@@ -57,8 +57,8 @@ class Schedule(Frozen):
     def _as_json(cls, value: dict[Replaceable, Any]) -> dict[Replaceable, Any]:
         """JSON, in which servers keep them, has no infinity: it is written as text, which means the same."""
         return {
-            name: ["inf" if one == math.inf else one for one in given] if isinstance(given, list) else given
-            for name, given in value.items()
+            name: ["inf" if one == math.inf else one for one in values] if isinstance(values, list) else values
+            for name, values in value.items()
         }
 
 
@@ -134,11 +134,11 @@ def load_pipelines(path: Path) -> Pipelines:
     Raises:
         DeclarationError: names file, key, rule and expected shape.
     """
-    found = validate(Pipelines, read_yaml(path), path.name)
-    for name, pipeline in found.pipelines.items():
-        if pipeline.schedule:  # what it replaces breaks a rule today, and not in the night of its first run
+    pipelines = validate(Pipelines, read_yaml(path), path.name)
+    for name, pipeline in pipelines.pipelines.items():
+        if pipeline.schedule:  # an override that breaks a rule is refused now, and not when the first scheduled run starts
             override(pipeline, pipeline.schedule.parameters, f"{path.name}: pipelines.{name}.schedule.parameters")
-    return found
+    return pipelines
 
 
 def override(pipeline: Pipeline, changes: Mapping[Any, object], source: str = "command line") -> Pipeline:
@@ -150,8 +150,8 @@ def override(pipeline: Pipeline, changes: Mapping[Any, object], source: str = "c
     Raises:
         DeclarationError: as for the file.
     """
-    kept = {name: getattr(pipeline, name) for name in Pipeline.model_fields if not {name, Pipeline.earlier.get(name)} & changes.keys()}
-    return validate(Pipeline, {**kept, **changes}, source)
+    unchanged = {name: getattr(pipeline, name) for name in Pipeline.model_fields if not {name, Pipeline.earlier.get(name)} & changes.keys()}
+    return validate(Pipeline, {**unchanged, **changes}, source)
 
 
 def units_of(pipeline: Pipeline) -> tuple[Unit, ...]:

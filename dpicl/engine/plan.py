@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, period_at, read_period
 from dpicl.engine.names import costs_of
-from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
+from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import check_budget
 from dpicl.engine.run_folder import Plan, check_versions, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
@@ -63,13 +63,22 @@ def make_plan(
 
 
 def begin(plan: Plan, settings: Settings) -> Path:
-    """Check a plan against contracts, models and budgets, and write it; returns the run's folder.
+    """Check a plan against contracts, models, budgets and the sources of rows, of which none is read; write it; returns the run's folder.
 
     Raises:
         DpiclError: a name or value breaks a rule; nothing was written.
     """
-    _check_grid(plan, settings)
-    _check_caps(plan, settings)
+    check_units(plan, settings)
+    for name in dict.fromkeys(unit.dataset for unit in plan.units.values()):
+        contract = settings.declared(name)
+        if isinstance(contract, TextContract):
+            find_texts(contract, data_folder=settings.data)
+        elif isinstance(contract, Contract):
+            find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+            find_queries(contract, data_folder=settings.data)
+    capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
+    if capped:
+        check_budget(plan, [unit for unit in plan.units.values() if unit.dataset in capped], settings)
     folder = run_folder(settings, plan.run_id)
     settings.make_runs()
     write_plan(folder, plan)
@@ -92,12 +101,14 @@ def draft_plan(
     """
     pipelines = load_pipelines(settings.pipelines)
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
-    known = registry(pipelines, settings.pipelines.name)
-    writer = None if pipeline.generator is None else resolve_model(pipeline.generator, known)
-    if "model" not in {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}:
-        _check_default(pipeline, settings)
+    models = registry(pipelines, settings.pipelines.name)
+    writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
+    is_default = "model" not in {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
+    if is_default and any(METHODS[method].model_reads_rows for method in pipeline.methods):
+        for name in pipeline.datasets:
+            check_named(settings.declared(name), "--model")
     periods = periods_of(pipeline.datasets, settings, period, when)
-    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, known), writer, periods)
+    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods)
 
 
 def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:
@@ -112,8 +123,8 @@ def periods_of(datasets: Iterable[str], settings: Settings, period: str | None =
     """
     chosen = None if period is None else read_period(period)
     at = when or datetime.now(UTC)
-    found = {name: chosen or period_at(settings.declared(name).releases.every, at) for name in datasets}
-    return {name: one for name, one in found.items() if one != ONCE}
+    periods = {name: chosen or period_at(settings.declared(name).releases.every, at) for name in datasets}
+    return {name: one for name, one in periods.items() if one != ONCE}
 
 
 def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
@@ -135,14 +146,8 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
     return models
 
 
-def _check_default(pipeline: Pipeline, settings: Settings) -> None:
-    """No budget is spent on what nobody has chosen: a model is named, where its answers from private texts cost something."""
-    for name in pipeline.datasets if any(METHODS[method].model_reads_rows for method in pipeline.methods) else ():
-        check_named(settings.declared(name), "--model")
-
-
 def check_named(contract: Declared, option: str) -> None:
-    """Refuse a model that was not named, on texts that are no benchmark's.
+    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have no budget.
 
     Raises:
         ModelRefusedError: says how to name one.
@@ -154,16 +159,8 @@ def check_named(contract: Declared, option: str) -> None:
         )
 
 
-def _check_grid(plan: Plan, settings: Settings) -> None:
-    """What `check_units` checks, and that the rows are at hand."""
-    check_units(plan, settings)
-    for name in plan.pipeline.datasets:
-        if any(unit.dataset == name for unit in plan.units.values()):
-            _find(settings.declared(name), settings)
-
-
 def check_units(plan: Plan, settings: Settings) -> None:
-    """Every data set has a contract, and every contract allows what the grid asks of it and tells the models; no model is opened.
+    """Every data set has a contract, and every contract allows what the grid does with it and shows to the models; no model is opened.
 
     Raises:
         DpiclError: a name or value breaks a rule.
@@ -180,26 +177,15 @@ def check_units(plan: Plan, settings: Settings) -> None:
             costs_of(contract, unit)  # refuses what has no price
 
 
-def _check_caps(plan: Plan, settings: Settings) -> None:
-    """Refuse what passes a cap; benchmarks have none and are not asked."""
-    capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
-    if capped:
-        check_budget(plan, [unit for unit in plan.units.values() if unit.dataset in capped], settings)
-
-
 def _check_kind(contract: Declared, unit: Unit) -> None:
-    """A method works on rows of a table or on texts."""
-    if unit.method not in _methods_for(contract):
-        kind = "texts" if isinstance(contract, TextContract) else "a table"
-        names = ", ".join(_methods_for(contract))
-        raise ParameterError("methods", unit.method, f"one of {names}: {contract.name} holds {kind}")
-
-
-def _methods_for(contract: Declared) -> list[str]:
-    """Methods that the contract has what they need for."""
-    if not isinstance(contract, TextContract):
-        return sorted(name for name, method in METHODS.items() if method.data == "table")
-    return [name for name, method in METHODS.items() if isinstance(method, TextMethod) and method.sizes(contract) is not None]
+    """A method works on rows of a table, or on texts of whose kind the contract declares what it needs."""
+    if isinstance(contract, TextContract):
+        kind = "texts"
+        names = [name for name, method in METHODS.items() if isinstance(method, TextMethod) and method.sizes(contract) is not None]
+    else:
+        kind, names = "a table", sorted(name for name, method in METHODS.items() if method.data == "table")
+    if unit.method not in names:
+        raise ParameterError("methods", unit.method, f"one of {', '.join(names)}: {contract.name} holds {kind}")
 
 
 def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
@@ -221,12 +207,3 @@ def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
             f"{contract.name}: model {writer.name!r} has dtype {writer.dtype}, in which one private text moves the votes of others by "
             f"rounding; expected dtype float32 for the model that writes, or a contract with `benchmark: true`"
         )
-
-
-def _find(contract: Declared, settings: Settings) -> None:
-    """Raises a SourceError if the rows are not at hand; reads none."""
-    if isinstance(contract, TextContract):
-        find_texts(contract, data_folder=settings.data)
-    elif isinstance(contract, Contract):
-        find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
-        find_queries(contract, data_folder=settings.data)

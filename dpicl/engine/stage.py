@@ -28,7 +28,7 @@ Place = Literal["owner", "worker", "model worker"]
 
 @contextmanager
 def timed(run: Path, owner: str, stage: str, part: str = "") -> Iterator[None]:
-    """Keep how long a stage (or a part of it) of a unit or data set took; the last attempt counts."""
+    """Store how long a stage (or a part of it) of a unit or data set took; the last attempt counts."""
     started, worked = time.perf_counter(), time.process_time()
     yield
     taken = {"seconds": time.perf_counter() - started, "processor_seconds": time.process_time() - worked}
@@ -36,7 +36,7 @@ def timed(run: Path, owner: str, stage: str, part: str = "") -> Iterator[None]:
 
 
 class StageFailed(Exception):
-    """An unforeseen failure, told without any value: worth a retry."""
+    """An unforeseen failure, described without any value: worth a retry."""
 
 
 def clean_errors(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,17 +84,21 @@ class Stage:
         return self.run(*references)
 
 
-def stage(name: str, label: str, function: Callable[..., str], place: Place = "worker", *, together: bool = False) -> Stage:
-    """A function of references as a stage."""
-    clean = clean_errors(name, function)  # what is logged of a failure is clean
+def stage(name: str, label: str, place: Place = "worker", *, together: bool = False) -> Callable[[Callable[..., str]], Stage]:
+    """Make a stage of a function of references; the arguments are `Stage`'s."""
 
-    @functools.wraps(function)
-    def logged(*arguments: Any, **options: Any) -> str:
-        with stage_log(name, arguments) as lines:
-            lines.append(clean(*arguments, **options))
-        return lines[0]
+    def decorate(function: Callable[..., str]) -> Stage:
+        clean = clean_errors(name, function)  # what is logged of a failure is clean
 
-    return Stage(name, label, logged, place, together)
+        @functools.wraps(function)
+        def logged(*arguments: Any, **options: Any) -> str:
+            with stage_log(name, arguments) as lines:
+                lines.append(clean(*arguments, **options))
+            return lines[0]
+
+        return Stage(name, label, logged, place, together)
+
+    return decorate
 
 
 def unit_stage(
@@ -115,6 +119,6 @@ def unit_stage(
                 return function(folder)
 
         once.__doc__, once.__module__ = function.__doc__, function.__module__
-        return stage(name, name + " {unit_key}", once, place)
+        return stage(name, name + " {unit_key}", place)(once)
 
     return decorate

@@ -9,8 +9,8 @@ from dpicl.engine.order import Step
 from dpicl.engine.stage import stage
 from dpicl.report import build_report
 
-collect_run = stage("collect", "collect", collect, "owner")
-write_report = stage("report", "report", lambda run: str(build_report(Path(run))[0].name), "owner")
+collect_run = stage("collect", "collect", "owner")(collect)
+write_report = stage("report", "report", "owner")(lambda run: str(build_report(Path(run))[0].name))
 
 
 def report_steps(run: Path) -> list[Step]:

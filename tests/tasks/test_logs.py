@@ -34,7 +34,7 @@ def work(run: str, owner: str, part: int = 0) -> str:
     return "5 rows"
 
 
-STAGE = as_task(stage("work", "work", work)).fn
+STAGE = as_task(stage("work", "work")(work)).fn
 
 
 @pytest.fixture

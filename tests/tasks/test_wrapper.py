@@ -82,8 +82,8 @@ def attempt(folder: str, fail_count: int, ours: bool) -> str:
     return "done"
 
 
-flaky = as_task(stage("flaky", "flaky", attempt)).with_options(retry_delay_seconds=0)
-broken = as_task(stage("broken", "broken {kind}", breaking)).with_options(retry_delay_seconds=0)
+flaky = as_task(stage("flaky", "flaky")(attempt)).with_options(retry_delay_seconds=0)
+broken = as_task(stage("broken", "broken {kind}")(breaking)).with_options(retry_delay_seconds=0)
 
 
 def attempts(world: World, flow_run_name: str) -> dict[str, tuple[int, str]]:

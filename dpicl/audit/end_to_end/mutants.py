@@ -91,7 +91,7 @@ def _unpaid_baseline(evaluate: Any) -> Any:
         (folder.path / "baselines.json").write_text(f'[{{"system": "majority", "accuracy": {members.mean()}}}]')
         return str(evaluate(run, key))
 
-    return stage("evaluate", "evaluate", evaluated, "owner")
+    return stage("evaluate", "evaluate", "owner")(evaluated)
 
 
 def _least_of_the_rows(draw: Any) -> Any:

@@ -28,7 +28,9 @@ _BETWEEN = "|"
 """Between a cell and the name of one of its arrays."""
 
 
-def _count(run: str, unit_key: str, part: int, parts: int) -> str:
+@stage("count", "count {unit_key} {part}")
+def count(run: str, unit_key: str, part: int, parts: int) -> str:
+    """Count the batches of one piece of work for every charged release of a unit."""
     folder = open_unit(run, unit_key)
     batches, cells = Batches.of(folder), list(charged(folder))
     assert batches is not None
@@ -36,9 +38,6 @@ def _count(run: str, unit_key: str, part: int, parts: int) -> str:
         for number in batches.numbers(part, parts):
             _counted(folder, batches, number, cells)
     return f"part {part + 1} of {parts}, {len(cells)} releases"
-
-
-count = stage("count", "count {unit_key} {part}", _count)
 
 
 def merged(folder: UnitFolder, batches: Batches, cells: Sequence[Cell], draws: Draws) -> dict[Cell, Any]:

@@ -1,6 +1,6 @@
 """Writing demonstrations from private texts, by a local model on a worker: all texts of some units side by side.
 
-Everything is charged before (`charge`); a token is kept before the next is drawn.
+Everything is charged before (`charge`); a token is stored before the next is drawn.
 """
 
 from __future__ import annotations
@@ -10,22 +10,27 @@ from collections.abc import Sequence
 from dpicl.engine.artefacts import DRAFTS, PUBLIC_TEXTS, read_split, text_drafts, write_drafts, write_texts
 from dpicl.engine.journal import FileJournal
 from dpicl.engine.models import writer_of
-from dpicl.engine.run_folder import UnitFolder, open_unit
+from dpicl.engine.run_folder import open_unit
 from dpicl.engine.stage import stage, timed
 from dpicl.engine.stages.charge import charged, progress_writer, rows_state
 from dpicl.methods import few_shot_generation
 from dpicl.methods.common import draws_for
-from dpicl.methods.few_shot.voting import Job
 
 
-def _generate(run: str, unit_keys: Sequence[str]) -> str:
+@stage("generate", "generate {unit_keys[0]}", "model worker", together=True)
+def generate(run: str, unit_keys: Sequence[str]) -> str:
     """Write what is charged and missing, of units on one data set."""
     folders = [folder for folder in (open_unit(run, key) for key in unit_keys) if not (folder.private / DRAFTS).exists()]
     if folders:
         first = folders[0]
         with timed(first.run, first.unit.key, "generate"):
             contract, writer = first.texts, writer_of(first.run, first.settings)
-            jobs, train = [_job(folder) for folder in folders], read_split(first).train
+            jobs = []
+            for folder in folders:
+                missing = charged(folder)
+                journal = FileJournal(folder.settings, missing, draws_for(folder.texts, folder.unit.seed), rows_state(folder))
+                jobs.append(few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing)))
+            train = read_split(first).train
             written = few_shot_generation.write(
                 train, contract, writer, jobs, progress=progress_writer(folders, "writing demonstrations, token")
             )
@@ -33,12 +38,3 @@ def _generate(run: str, unit_keys: Sequence[str]) -> str:
                 write_texts(folder, folder.path / PUBLIC_TEXTS, few_shot_generation.write_public(contract, folder.unit, writer))
                 write_drafts(folder, text_drafts(folder, texts))
     return f"{len(folders)} of {len(unit_keys)} units now"
-
-
-def _job(folder: UnitFolder) -> Job:
-    missing = charged(folder)
-    journal = FileJournal(folder.settings, missing, draws_for(folder.texts, folder.unit.seed), rows_state(folder))
-    return few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing))
-
-
-generate = stage("generate", "generate {unit_keys[0]}", _generate, "model worker", together=True)

@@ -17,7 +17,9 @@ from dpicl.tabular.reading.survey import survey
 from dpicl.text.read import load_texts
 
 
-def _ingest(run: str, dataset: str) -> str:
+@stage("ingest", "ingest {dataset}")
+def ingest(run: str, dataset: str) -> str:
+    """Read a data set once: whole, or its batches."""
     settings = Settings.current()
     contract = settings.declared(dataset)
     with timed(Path(run), dataset, "ingest"):
@@ -44,6 +46,3 @@ def _whole_or_batches(contract: Contract, settings: Settings, run: Path) -> pa.T
     if found is not None and found.batches(contract):
         return begin(found, contract, folder)
     return load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
-
-
-ingest = stage("ingest", "ingest {dataset}", _ingest)

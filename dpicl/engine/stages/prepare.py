@@ -1,4 +1,4 @@
-"""Preparing batches of a large table: read, checked and parted by workers, a part of them each."""
+"""Preparing batches of a large table: read, checked and split by workers, a part of them each."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dpicl.engine.stage import stage, timed
 
 def prepare_part(run: str, dataset: str, part: int, parts: int) -> str:
     """Prepare the batches of one piece of work."""
-    found = Batches.find(Settings.current(), dataset, Path(run))
-    assert found is not None
+    batches = Batches.find(Settings.current(), dataset, Path(run))
+    assert batches is not None
     with timed(Path(run), dataset, "prepare", f"-{part}"):
-        for number in found.numbers(part, parts):
-            found.prepare(number)
+        for number in batches.numbers(part, parts):
+            batches.prepare(number)
     return f"part {part + 1} of {parts}"
 
 
-prepare_batches = stage("prepare", "prepare {dataset} {part}", prepare_part)
+prepare_batches = stage("prepare", "prepare {dataset} {part}")(prepare_part)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,33 +31,29 @@ from dpicl.pipeline import Unit
 
 PROBE = "probe.json"
 TOLERANCE = {"float32": 0.05}
-"""Nats by which a score may follow from what is asked beside it."""
+"""Nats by which a score may depend on the other prompts of its batch."""
 TOLERANCE_OF_SIXTEEN_BITS = 0.5
 
 
-def _probe(run: str) -> str:
-    """Ask once for every kind of unit; what was asked and who answered is kept."""
+@stage("probe", "probe models", "model worker")
+def probe(run: str) -> str:
+    """Ask once for every kind of unit; store a digest of the questions and the descriptions of the models."""
     folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
-    asked = _digest(plan, settings)
-    if (folder / PROBE).exists() and read_json(folder / PROBE)["asked"] == asked:
+    digest = _digest(plan, settings)
+    if (folder / PROBE).exists() and read_json(folder / PROBE)["asked"] == digest:
         return "already answered"
-    answered = list(_answered(folder, plan, settings))
-    models = [json.loads(text) for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in answered)]
-    write_json(folder / PROBE, {"asked": asked, "models": models}, replace=True)
-    return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"
-
-
-def _answered(run: Path, plan: Plan, settings: Settings) -> Iterator[ModelDescription]:
-    """Who answered, for every kind of unit: the model that answers queries first, since one is open at a time and rows are read first."""
-    kinds = {(unit.method, unit.dataset): unit for unit in plan.units.values()}
-    declared = {unit.dataset: settings.declared(unit.dataset) for unit in kinds.values()}
-    for unit in kinds.values():
-        yield _check_answers(run, plan, unit, declared[unit.dataset], settings)
-    for unit in kinds.values():
+    units = {(unit.method, unit.dataset): unit for unit in plan.units.values()}.values()
+    declared = {unit.dataset: settings.declared(unit.dataset) for unit in units}
+    # one model is open at a time, and rows are read first: so the model that reads them is opened last
+    descriptions = [_check_answers(folder, plan, unit, declared[unit.dataset], settings) for unit in units]
+    for unit in units:
         contract = declared[unit.dataset]
         if isinstance(contract, TextContract):
-            yield _check_reading(run, plan, unit, contract, settings)
+            descriptions.append(_check_reading(folder, plan, unit, contract, settings))
+    models = [json.loads(text) for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)]
+    write_json(folder / PROBE, {"asked": digest, "models": models}, replace=True)
+    return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"
 
 
 def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:
@@ -71,7 +66,7 @@ def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settin
 
     alone, together = np.concatenate([ask([prompt]) for prompt in prompts]), ask(prompts)
     if answers.continuations_of(contract):
-        check_scores(scorer, alone, together, tolerance=_tolerance(spec))
+        check_scores(scorer, alone, together, tolerance=TOLERANCE.get(spec.dtype, TOLERANCE_OF_SIXTEEN_BITS))
     return scorer.description
 
 
@@ -96,16 +91,9 @@ def check_reader(contract: TextContract, reader: Scorer, spec: ModelSpec) -> Non
     check_ensemble(contract, reader, None if contract.is_classification else open_embedder(fake=spec.kind == "fake"))
 
 
-def _tolerance(spec: ModelSpec) -> float:
-    return TOLERANCE.get(spec.dtype, TOLERANCE_OF_SIXTEEN_BITS)
-
-
 def _digest(plan: Plan, settings: Settings) -> str:
-    """What is asked of which models."""
+    """A digest of the questions and of the models that they are put to."""
     kinds = sorted({(unit.method, unit.dataset, unit.options.model_dump_json()) for unit in plan.units.values()})
     specs: list[Any] = [spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model)]
     contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
     return hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
-
-
-probe = stage("probe", "probe models", _probe, "model worker")

@@ -1,4 +1,4 @@
-"""Batched inference: what the model says to every prompt, as log-probabilities of labels or as text.
+"""Batched inference: the model's answer to every prompt, as log-probabilities of labels or as text.
 
 A unit is scored in a few parts, so that workers stay evenly busy. Each cell is stored as soon
 as it is scored, so that a resumed run scores only what is missing; cells are scored one by
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpicl.engine.artefacts import asked_folder, asked_mode, prompted_cells, read_prompts
+from dpicl.engine.artefacts import prompted_cells, prompts_folder, prompts_mode, read_prompts
 from dpicl.engine.files import read_arrays, write_arrays, write_json
 from dpicl.engine.models import scorer_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
@@ -24,12 +24,12 @@ from dpicl.methods.common import ZERO_SHOT
 from dpicl.pipeline import Cell
 
 PARTS = 4
-Asked = tuple[int, Cell, list[str]]
+Prompts = tuple[int, Cell, list[str]]
 """Number of a cell's file, the cell, and its prompts."""
 
 
 def _cell_file(folder: UnitFolder, number: int) -> Path:
-    return asked_folder(folder, "scored") / f"{number:04d}.npz"
+    return prompts_folder(folder, "scored") / f"{number:04d}.npz"
 
 
 def _cells(folder: UnitFolder) -> dict[str, Cell]:
@@ -37,10 +37,10 @@ def _cells(folder: UnitFolder) -> dict[str, Cell]:
     return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
 
 
-def _groups(folder: UnitFolder) -> list[list[Asked]]:
+def _groups(folder: UnitFolder) -> list[list[Prompts]]:
     """Cells that are scored together, the longest groups first."""
     known = _cells(folder)
-    groups: dict[tuple[object, ...], list[Asked]] = {}
+    groups: dict[tuple[object, ...], list[Prompts]] = {}
     for number, (key, texts) in enumerate(read_prompts(folder).items()):
         groups.setdefault(_group_of(known[key]), []).append((number, known[key], texts))
     return sorted(groups.values(), key=lambda group: -sum(len(text) for _, _, texts in group for text in texts))
@@ -58,8 +58,9 @@ def _parts_to_score(run: str, unit_key: str) -> range:
     return range(min(PARTS, len({_group_of(known[key]) for key in prompted_cells(folder)})))
 
 
-def _score(run: str, unit_key: str, part: int) -> str:
-    """Score every cell of this part that has no scores yet; the model is opened for what it may be told only."""
+@stage("score", "score {unit_key} part {part}", "model worker")
+def score(run: str, unit_key: str, part: int) -> str:
+    """Score every cell of this part that has no scores yet; the model is opened only for what it may see."""
     folder = open_unit(run, unit_key)
     check_egress(folder.declared, folder.unit, read_plan(folder.run).model)
     mine = _groups(folder)[part::PARTS]
@@ -72,34 +73,28 @@ def _score(run: str, unit_key: str, part: int) -> str:
     return f"{sum(map(len, missing))} of {sum(map(len, mine))} cells now"
 
 
-def _score_group(folder: UnitFolder, scorer: Scorer, group: list[Asked]) -> None:
-    """All cells of a group are asked at once: they have one epsilon, and so one trust."""
-    texts = [text for _, _, texts in group for text in texts]
-    said = _said(folder, scorer, texts, group[0][1])
-    if isinstance(scorer, Tallying) and folder.declared.evaluation != "charged":
-        tally = scorer.tally(texts, METHODS[folder.unit.method].answers.continuations_of(folder.declared))
+def _score_group(folder: UnitFolder, scorer: Scorer, group: list[Prompts]) -> None:
+    """All cells of a group are scored at once: they have one epsilon, and so one trust."""
+    texts, answers = [text for _, _, texts in group for text in texts], METHODS[folder.unit.method].answers
+    is_private, cell = folder.declared.evaluation == "charged", group[0][1]
+    # private prompts one by one, so that rounding in a batch lets none of them move another
+    batches = [[text] for text in texts] if is_private else [texts]
+    scores = np.concatenate([answers.ask_cell(scorer, batch, folder.declared, cell) for batch in batches])
+    if isinstance(scorer, Tallying) and not is_private:
+        tally = scorer.tally(texts, answers.continuations_of(folder.declared))
         write_json(_cell_file(folder, group[0][0]).with_suffix(".json"), tally, replace=True)
     ends = np.cumsum([len(texts) for _, _, texts in group])
-    for (number, cell, _), part in zip(group, np.split(said, ends[:-1]), strict=True):
-        write_arrays(_cell_file(folder, number), {cell.key: part}, mode=asked_mode(folder))
-
-
-def _said(folder: UnitFolder, scorer: Scorer, texts: list[str], cell: Cell) -> np.ndarray:
-    """What the model says to every prompt; to private ones one by one, so that rounding in a batch lets none of them move another."""
-    ask_cell = METHODS[folder.unit.method].answers.ask_cell
-    if folder.declared.evaluation != "charged":
-        return ask_cell(scorer, texts, folder.declared, cell)
-    return np.concatenate([ask_cell(scorer, [text], folder.declared, cell) for text in texts])
+    for (number, cell, _), part in zip(group, np.split(scores, ends[:-1]), strict=True):
+        write_arrays(_cell_file(folder, number), {cell.key: part}, mode=prompts_mode(folder))
 
 
 def read_scores(folder: UnitFolder) -> dict[str, np.ndarray]:
-    """What was said by cell key, in the order of the prompts: scores of shape (prompts, labels), or texts."""
+    """Answers of the model by cell key, in the order of the prompts: scores of shape (prompts, labels), or texts."""
     scores: dict[str, np.ndarray] = {}
-    for path in sorted(asked_folder(folder, "scored").glob("[0-9]*.npz")):
+    for path in sorted(prompts_folder(folder, "scored").glob("[0-9]*.npz")):
         scores.update(read_arrays(path))
     return scores
 
 
 parts_to_score = clean_errors("score", _parts_to_score)
 """The parts of a unit that hold a cell: a task that has nothing to do would still take its place in a worker's queue."""
-score = stage("score", "score {unit_key} part {part}", _score, "model worker")

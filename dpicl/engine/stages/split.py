@@ -1,4 +1,4 @@
-"""Split: private rows to protect, held-out rows to ask."""
+"""Split: private rows to protect, held-out rows to query."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from dpicl.text.read import texts_digest
 from dpicl.text.split import split_texts
 
 
-def _split(run: str, dataset: str) -> str:
+@stage("split", "split {dataset}")
+def split(run: str, dataset: str) -> str:
+    """Split a data set's rows; those to protect of a large table stay in their batches."""
     settings, queries = Settings.current(), read_plan(Path(run)).pipeline.queries
     folder = table_folder(settings, dataset, Path(run))
     batches = Batches.find(settings, dataset, Path(run))
@@ -49,7 +51,7 @@ def _in_batches(batches: Batches, folder: Path, most: int | None, settings: Sett
     facts = batches.facts()
     check_published(batches.contract, partial(facts.whole_digest, batches.contract), settings)
     parts = [batches.test(number) for number in range(batches.count)]
-    test, asked = held_out(
+    test, positions = held_out(
         parts,
         facts.train_rows,
         batches.contract,
@@ -57,15 +59,12 @@ def _in_batches(batches: Batches, folder: Path, most: int | None, settings: Sett
         most=most,
         queries=load_queries(batches.contract, data_folder=settings.data),
     )
-    write_queries(folder, test, asked, facts.digest(batches.contract))
-    return _in_words(batches.contract, facts.train_rows, len(asked), test.num_rows)
+    write_queries(folder, test, positions, facts.digest(batches.contract))
+    return _in_words(batches.contract, facts.train_rows, len(positions), test.num_rows)
 
 
-def _in_words(contract: Declared, train: int, asked: int, test: int) -> str:
+def _in_words(contract: Declared, train: int, queries: int, test: int) -> str:
     """A line of counts, where the number of rows is public and none of them is held out in private."""
     if contract.tells_row_count and contract.evaluation != "charged":
-        return f"{train} rows to protect, {asked} of {test} held-out rows to ask"
+        return f"{train} rows to protect, {queries} of {test} held-out rows to ask"
     return "rows split"
-
-
-split = stage("split", "split {dataset}", _split)

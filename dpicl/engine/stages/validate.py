@@ -1,4 +1,4 @@
-"""Validation: the contract's rules on the private table, told in counts."""
+"""Validation: the contract's rules on the private table, reported in counts."""
 
 from __future__ import annotations
 
@@ -61,4 +61,4 @@ def _row(rule: Rule, counts: dict[Rule, int], contract: Declared) -> dict[str, o
     return row | ({"values": counts.get(rule, 0)} if contract.privacy.budget.benchmark else {})
 
 
-validate = stage("validate", "validate {dataset}", check_rules)
+validate = stage("validate", "validate {dataset}")(check_rules)
