@@ -208,7 +208,10 @@ def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
     edges = np.linspace(first, last, 2 + min(_MOST_CELLS, max(1, math.ceil((last - first) / step))))
     ends = [] if math.isinf(high) else [math.inf]
     places = np.concatenate([[-math.inf], edges, ends])
-    losses = np.concatenate([[low], _log_ratio(edges, upper, lower), [high] if ends else []])
+    above, below = (
+        np.logaddexp.reduce([math.log(weight) + mean * edges - mean**2 / 2 for weight, mean in mixture]) for mixture in (upper, lower)
+    )
+    losses = np.concatenate([[low], above - below, [high] if ends else []])
     parts = _chords(order, losses, _log_masses(places, upper), _log_masses(places, lower))
     return float(np.logaddexp.reduce(np.concatenate([[0.0, beyond], parts])))
 
@@ -256,13 +259,6 @@ def _loss_at(side: int, upper: _Mixture, lower: _Mixture) -> float:
     """The log-ratio at minus or plus infinity: of the parts that lie farthest out there, if they lie equally far."""
     (above, first), (below, second) = (max((side * mean, weight) for weight, mean in mixture) for mixture in (upper, lower))
     return math.log(first / second) if above == below else math.copysign(math.inf, above - below)
-
-
-def _log_ratio(places: np.ndarray, upper: _Mixture, lower: _Mixture) -> np.ndarray:
-    above, below = (
-        np.logaddexp.reduce([math.log(weight) + mean * places - mean**2 / 2 for weight, mean in mixture]) for mixture in (upper, lower)
-    )
-    return above - below
 
 
 def _log_masses(places: np.ndarray, mixture: _Mixture) -> np.ndarray:
