@@ -162,7 +162,7 @@ def a_benchmark_by_its_word() -> int:
 def a_ledger_for_every_host() -> int:
     """Hole 17: hosts that work on the same rows have a ledger each."""
     with _installation(Declaration()):
-        return _refused(lambda: check_shared([Settings.from_environment().contract("shop")]))
+        return _refused(lambda: check_shared([Settings.from_environment().contract("shop")], Settings.from_environment()))
 
 
 def an_adaptive_choice() -> int:

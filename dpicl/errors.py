@@ -118,3 +118,16 @@ class RunError(DpiclError):
 
 class RefusedError(RunError):
     """Parts of a run failed, and every one of them because it breaks a rule: trying again changes nothing."""
+
+
+BROKEN_RULES = (
+    DataError,
+    DeclarationError,
+    LedgerRefusedError,
+    ModelRefusedError,
+    ParameterError,
+    PrivacyError,
+    RefusedError,
+    TooLongError,
+)
+"""What stays so however often it is tried; a ledger that is away comes back, one that was edited does not mend itself."""

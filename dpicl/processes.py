@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver, get_context
 from multiprocessing.context import ForkServerContext
+from pathlib import Path
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 _LONGEST_ADDRESS = 107
 """Bytes of a Unix socket's path that Linux takes (`man 7 unix`, less the closing zero)."""
 _BELOW_FOLDER = len("/pymp-12345678/listener-12345678")
 
 
-def fork_server(preload: Sequence[str] = ()) -> ForkServerContext:
+def fork_server(preload: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> ForkServerContext:
     """Start this process's fork server, unless it runs, and give the context that makes processes with it.
 
     Its socket lies in the temporary folder (`TMPDIR`); where that path is too long for a socket, as scratch folders of batch systems
@@ -21,15 +23,28 @@ def fork_server(preload: Sequence[str] = ()) -> ForkServerContext:
 
     Args:
         preload: modules that are imported before the first fork.
+        environment: variables that must be there by then, where this process has none of that name.
     """
     context = get_context("forkserver")
     if preload:
         context.set_forkserver_preload(list(preload))
+    added = {name: value for name, value in (environment or {}).items() if name not in os.environ}
     before = tempfile.tempdir
     if len(os.fsencode(tempfile.gettempdir())) + _BELOW_FOLDER > _LONGEST_ADDRESS:
         tempfile.tempdir = "/tmp"  # noqa: S108 the socket's own folder there is made with mkdtemp
     try:
+        os.environ.update(added)
         forkserver.ensure_running()
     finally:
         tempfile.tempdir = before
+        for name in added:
+            del os.environ[name]
     return context
+
+
+def gpus_here() -> list[str]:
+    """The devices that may be used: those of CUDA_VISIBLE_DEVICES, else all of this machine."""
+    named = os.environ.get(VISIBLE)
+    if named is not None:
+        return [name.strip() for name in named.split(",") if name.strip()]
+    return sorted(path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))

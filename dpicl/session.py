@@ -3,6 +3,7 @@
     session = dpicl.Session()
     session.quote("customers", method=NAME, epsilon=1)  # of dpicl.methods.METHODS
     released = session.protect("customers", method=NAME, epsilon=1, shots=8)
+    session.ask("letters", ["What is asked?"], epsilon=1, model=NAME)
     session.budget()
 
 Asked for again, in any order and however often, the same release is the same bytes and costs nothing.
@@ -14,9 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from dpicl.engine.one_release import Protected, plan_of, protect
 from dpicl.engine.plan import check_units
+from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
@@ -77,10 +80,9 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the ledger was edited.
         """
-        with self._settings.entered():
-            plan = plan_of(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
-            check_units(plan, self._settings)
-            return quote_plan(plan, self._settings)
+        plan = plan_of(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
+        check_units(plan, self._settings)
+        return quote_plan(plan, self._settings)
 
     def protect(self, dataset: str, *, method: str, epsilon: float, shots: int = 8, period: str | None = None) -> Protected:
         """Release demonstrations of a table, once: charged in its account before a row is read.
@@ -95,8 +97,46 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
-        with self._settings.entered():
-            return protect(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
+        return protect(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
+
+    def ask(
+        self,
+        account: str,
+        queries: Sequence[str],
+        *,
+        epsilon: float,
+        count: int = 100,
+        shots: int = 4,
+        model: str | None = None,
+        again: bool = False,
+        period: str | None = None,
+        **options: Any,
+    ) -> Sequence[Answered]:
+        """Answer queries from private texts, each once: a release is charged for `count` of them before a row is read.
+
+        Args:
+            account: the name of a contract of texts.
+            epsilon: of all `count` queries together, in nats.
+            shots: private rows in a prompt.
+            model: one that may see the rows; to be named unless they are a benchmark's.
+            again: charge for as many queries more where all are answered.
+            period: where the contract releases again each month, say, another one than now.
+            options: of the ensemble, `aggregation` or `subsets`, in place of the contract's.
+
+        Raises:
+            DpiclError: a name or value breaks a rule, or the budget does not allow it; what was answered is free when asked again.
+        """
+        request = request_of(
+            account,
+            epsilon=repr(float(epsilon)),
+            shots=shots,
+            count=count,
+            model=model,
+            options=options,
+            settings=self._settings,
+            period=period,
+        )
+        return list(QuerySession(request, self._settings, again=again).answer(queries))
 
     def budget(self) -> tuple[Budget, ...]:
         """Every account, the whole chain of charges verified.
@@ -104,7 +144,7 @@ class Session:
         Raises:
             LedgerError: the ledger was edited or rolled back.
         """
-        with self._settings.entered(), open_ledger(self._settings) as ledger:
+        with open_ledger(self._settings) as ledger:
             ledger.verify()
             accounts = [(account, ledger.spent(account.name), ledger.entries(account.name)) for account in ledger.accounts()]
         return tuple(

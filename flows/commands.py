@@ -1,4 +1,4 @@
-"""The commands of `dpicl` that need Prefect or a server: runs, schedules and metrics.
+"""The commands of `dpicl` that need Prefect or a server: schedules and metrics.
 
 They are contributed by entry points, which are loaded by every `dpicl` command: packages are looked for here, and imported by the command.
 """
@@ -7,69 +7,16 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from dpicl.cli.terminal import MANY, PERIOD, console, split_values
+from dpicl.cli.terminal import console
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
 
 for _package in ("prefect", "prefect_dask", "prometheus_client"):
     if find_spec(_package) is None:
         raise ModuleNotFoundError(f"No module named {_package!r}", name=_package)
-
-
-def run(
-    pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; `dpicl list` shows them.")] = None,
-    datasets: Annotated[str | None, typer.Option(help=f"Data sets, {MANY}.")] = None,
-    methods: Annotated[str | None, typer.Option(help=f"Methods, {MANY}.")] = None,
-    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, {MANY}; `inf` for no privacy.")] = None,
-    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}.")] = None,
-    seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,
-    sampling_rates: Annotated[str | None, typer.Option(help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows of a table to query the model with.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.")
-    ] = None,
-    generator: Annotated[
-        str | None, typer.Option(help="The local model that reads private texts and generates demonstrations. Default: --model.")
-    ] = None,
-    writer: Annotated[str | None, typer.Option(hidden=True, help="Earlier name of --generator.")] = None,
-    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder. Default: made from the current time.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Resume this run; only missing stages are done.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes of the local cluster. Default: one per core.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would be charged, and run nothing.")] = False,
-    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
-) -> None:
-    """Run a pipeline and write its report."""
-    from dpicl.engine.run_folder import read_plan, run_folder
-    from flows.console import run_with_progress
-
-    wanted = {
-        "datasets": datasets,
-        "methods": methods,
-        "epsilons": epsilons,
-        "shots": shots,
-        "seeds": seeds,
-        "sampling_rates": sampling_rates,
-    }
-    changes: dict[str, Any] = {name: split_values(text) for name, text in wanted.items() if text is not None}
-    single = {"queries": queries, "model": model, "generator": generator, "writer": writer}
-    changes |= {name: value for name, value in single.items() if value is not None}
-    if resume is not None:
-        if pipeline or changes or run_id or period:
-            raise DpiclError("--resume uses the run's own plan; expected no pipeline and no other option")
-        pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
-    if pipeline is None:
-        raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
-    if dry_run:
-        from dpicl.cli.budget import print_quotes
-
-        print_quotes(pipeline, changes, period=period)
-        return
-    folder = run_with_progress(pipeline, changes, run_id, resume=resume is not None, workers=workers, console=console, period=period)
-    console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
 
 
 def serve(
@@ -96,7 +43,7 @@ def deploy(
 ) -> None:
     """Prepare a Prefect server and write prefect.yaml, from which `prefect deploy --all` deploys to work pools.
 
-    Their workers need this package and the same DPICL_HOME.
+    Their workers need the same clone or image, and the same DPICL_HOME.
     """
     from flows.environment import prepare_environment
 

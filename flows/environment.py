@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
 
-from dpicl.engine.settings import Settings, log_format
+from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 
 DEFAULTS = {  # of every process of a run, on a worker pool too
@@ -48,7 +48,7 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
     """
     settings = Settings.from_environment()
     home = settings.home
-    log_format()  # refuse a wrong word before anything is started
+    _ = settings.log_format  # refuse a wrong word before anything is started
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", console_level)

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import dask
 from distributed import Nanny
 
+from dpicl.processes import VISIBLE, gpus_here
+
 GPU = "GPU"
 """Dask's usual name of the resource; workers started by hand say `--resources GPU=1`."""
-VISIBLE = "CUDA_VISIBLE_DEVICES"
-
-
-def gpus_here() -> list[str]:
-    """The devices that may be used: those of CUDA_VISIBLE_DEVICES, else all of this machine."""
-    named = os.environ.get(VISIBLE)
-    if named is not None:
-        return [name.strip() for name in named.split(",") if name.strip()]
-    return sorted(path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
 
 
 class LocalWorker(Nanny):

@@ -34,33 +34,12 @@ from prefect.exceptions import PrefectException
 from prefect.states import AwaitingRetry, State
 
 from dpicl.engine.settings import Settings
-from dpicl.errors import (
-    BudgetError,
-    DataError,
-    DeclarationError,
-    LedgerRefusedError,
-    ModelRefusedError,
-    ParameterError,
-    PrivacyError,
-    RefusedError,
-    TooLongError,
-)
+from dpicl.errors import BROKEN_RULES, BudgetError
 from tasks.publish import BUDGET_LOW
 
 log = logging.getLogger("dpicl.flows")
 TRIES, DELAY_SECONDS = 8, 5.0
 """How often a flow run may fail or be killed; the wait after a first failure, doubled after every further one."""
-BROKEN_RULES = (
-    DataError,
-    DeclarationError,
-    LedgerRefusedError,
-    ModelRefusedError,
-    ParameterError,
-    PrivacyError,
-    RefusedError,
-    TooLongError,
-)
-"""What stays so however often it is tried; a ledger that is away comes back, one that was edited does not mend itself."""
 GIVEN_UP = "dpicl.run.given-up"
 """Event: of a flow run that is not retried, with the kind of its failure."""
 _LOOK_EVERY_SECONDS = 15.0
@@ -126,13 +105,13 @@ def _lock_file(flow_run: UUID, settings: Settings) -> IO[str]:
     return (settings.own("locks") / str(flow_run)).open("a")
 
 
-def hand_in_again(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
+def resubmit(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
     """A runner's hook for a flow run whose process died: it is resubmitted, a few times."""
     del flow, state  # a hook's arguments have names
     _schedule(flow_run, "its process died; resumed where it stopped", delays=False)
 
 
-def try_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
+def resubmit_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
     """A flow's hook after a failure: unless a rule is broken, which stays so, it is resubmitted later, a few times."""
     del flow
     error = state.result(raise_on_failure=False)

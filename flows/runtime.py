@@ -125,7 +125,8 @@ def local_cluster(workers: int | None = None) -> LocalCluster:
     """Worker processes on this machine, one per core if not said, at least one per GPU, behind a certificate of their own."""
     from distributed import LocalCluster
 
-    from flows.gpus import LocalWorker, gpus_here
+    from dpicl.processes import gpus_here
+    from flows.gpus import LocalWorker
 
     _start_fork_server()
     return LocalCluster(

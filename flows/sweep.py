@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from prefect import flow
+from prefect.client.schemas.objects import FlowRun
 from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
@@ -20,9 +21,9 @@ from dpicl.engine.releases import check_shared, open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
-from flows.recovery import folder_name, hand_in_again, held, killed_after, scheduled_run, try_later
+from flows.recovery import folder_name, held, killed_after, resubmit, resubmit_later, scheduled_run
 from flows.runtime import local_cluster
-from flows.wiring import run_units
+from flows.wiring import run_on_prefect
 
 
 def task_runner() -> TaskRunner[Any]:
@@ -46,8 +47,8 @@ LEASE_SECONDS = 60.0
     task_runner=task_runner(),
     persist_result=False,
     retries=0,
-    on_crashed=[hand_in_again],
-    on_failure=[try_later],
+    on_crashed=[resubmit],
+    on_failure=[resubmit_later],
 )
 def sweep(
     pipeline: str,
@@ -69,19 +70,27 @@ def sweep(
         The run's id.
     """
     scheduled, settings = scheduled_run(), Settings.from_environment()
-    if scheduled is None:
+    with settings.entered():
+        if scheduled is not None:
+            return _scheduled(pipeline, scheduled, settings, changes or {}, run_id, resume=resume, period=period)
         run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
         _check_ledger(run, settings, is_on_pool=False)
-        run_units(str(run))
+        run_on_prefect(run)
         return run.name
+
+
+def _scheduled(
+    pipeline: str, flow_run: FlowRun, settings: Settings, changes: dict[str, Any], run_id: str | None, *, resume: bool, period: str | None
+) -> str:
+    """What a deployment made: alone in its folder and on its accounts, and for no longer than its schedule allows."""
     _check_placed()
-    with held(scheduled.id, settings):
-        name, begun = (run_id, resume or scheduled.run_count > 1) if run_id else folder_name(pipeline, scheduled, settings)
-        run = make_plan(pipeline, changes or {}, name, resume=begun, period=period, when=scheduled.expected_start_time)
-        _check_ledger(run, settings, is_on_pool=scheduled.work_pool_name is not None)
+    with held(flow_run.id, settings):
+        name, begun = (run_id, resume or flow_run.run_count > 1) if run_id else folder_name(pipeline, flow_run, settings)
+        run = make_plan(pipeline, changes, name, resume=begun, period=period, when=flow_run.expected_start_time)
+        _check_ledger(run, settings, is_on_pool=flow_run.work_pool_name is not None)
         schedule = read_plan(run).pipeline.schedule
         with _one_at_a_time(run, settings), killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
-            run_units(str(run))
+            run_on_prefect(run)
     return run.name
 
 
@@ -89,7 +98,7 @@ def _check_ledger(run: Path, settings: Settings, *, is_on_pool: bool) -> None:
     """Where other hosts may work on the same rows, one ledger is needed for all of them."""
     host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
     if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
-        check_shared(settings.declared(name) for name in read_plan(run).pipeline.datasets)
+        check_shared((settings.declared(name) for name in read_plan(run).pipeline.datasets), settings)
 
 
 def _check_placed() -> None:

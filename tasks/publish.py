@@ -44,8 +44,7 @@ def artifact_key(*parts: str) -> str:
 
 def _shows(what: str, reference: str = "") -> Callable[[Callable[..., str]], Task[..., str]]:
     """A function of references, `reference` besides the run's folder, as a task."""
-    label = f"show {what} {{{reference}}}" if reference else f"show {what}"
-    return lambda function: as_task(stage(f"show {what}", label, function))
+    return lambda function: as_task(stage(f"show {what}", f"show {what} {{{reference}}}" if reference else f"show {what}", function))
 
 
 @_shows("checks", "dataset")
@@ -65,9 +64,8 @@ def show_checks(run: str, dataset: str) -> str:
 def show_release(run: str, unit_key: str) -> str:
     """What a unit released."""
     folder = open_unit(run, unit_key)
-    method = folder.method
-    if isinstance(method, TextMethod):
-        rows = method.shown(read_texts(folder)[0], folder.texts)
+    if isinstance(folder.method, TextMethod):
+        rows = folder.method.shown(read_texts(folder)[0], folder.texts)
     else:
         rows = tabular(folder.unit.method).shown(read_released(folder), folder.contract, folder.unit)
     create_table_artifact(key=artifact_key("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
@@ -104,7 +102,7 @@ def show_figures(run: str) -> str:
 @_shows("budget")
 def show_budget(run: str) -> str:
     """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the schedule."""
-    folder, settings = Path(run), Settings.from_environment()
+    folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
     forecasts = _forecasts(plan, settings)
     rows = []

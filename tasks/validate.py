@@ -34,7 +34,7 @@ def check_expectations(run: Path, dataset: str) -> None:
         DataError: one of the user's expectations does not hold; names it and the column.
         RunError: Great Expectations says of a rule what our own check does not.
     """
-    settings = Settings.from_environment()
+    settings = Settings.current()
     contract, batches = settings.declared(dataset), Batches.find(settings, dataset, run)
     rules, own = _suites(contract, settings, in_batches=batches is not None)
     ours = [row["holds"] for row in read_json(run / "validation" / f"{dataset}.json")]
@@ -75,7 +75,7 @@ def _suites(contract: Contract | TextContract, settings: Settings, *, in_batches
 
 def evaluate_part(run: str, dataset: str, part: int, parts: int) -> None:
     """The batches of one piece of work, by the worker that has prepared them."""
-    settings = Settings.from_environment()
+    settings = Settings.current()
     batches = Batches.find(settings, dataset, Path(run))
     assert batches is not None
     rules, own = _suites(batches.contract, settings, in_batches=True)

@@ -10,10 +10,10 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import TaskRunContext
 
 from dpicl.engine.logs import attempt
+from dpicl.engine.settings import Settings
 from dpicl.engine.stage import Stage
 from dpicl.errors import DpiclError
 
-RETRIES = 2
 _tasks: dict[Stage, Task[..., str]] = {}
 
 
@@ -24,13 +24,13 @@ def as_task(stage: Stage, work: Stage | None = None) -> Task[..., str]:
     @functools.wraps(done.run)
     def run(*references: Any, **options: Any) -> str:
         context = TaskRunContext.get()
-        with attempt(None if context is None else context.task_run.run_count):
+        with Settings.from_environment().entered(), attempt(None if context is None else context.task_run.run_count):
             return done.run(*references, **options)
 
     _tasks[stage] = task(
         name=stage.name,
         task_run_name=stage.label,
-        retries=RETRIES,
+        retries=2,
         retry_delay_seconds=[1, 5],
         retry_jitter_factor=0.5,
         retry_condition_fn=_worth_retrying,

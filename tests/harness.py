@@ -121,7 +121,8 @@ class Place:
         before = dict(os.environ)
         os.environ.update({**self.environment, **extra})
         try:
-            yield
+            with Settings.from_environment().entered():
+                yield
         finally:
             os.environ.clear()
             os.environ.update(before)

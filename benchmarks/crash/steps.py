@@ -37,12 +37,13 @@ import dpicl.engine.stages.generate
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor
 from dpicl.engine.journal import FileJournal
-from dpicl.engine.order import reading_stage, release_stages
+from dpicl.engine.order import drawing_stages
 from dpicl.engine.releases import UnitReleases, open_ledger
 from dpicl.engine.run_folder import UnitFolder
+from dpicl.engine.settings import Settings
 from dpicl.engine.stages.charge import charge
+from dpicl.engine.stages.charge import release as release_unit
 from dpicl.engine.stages.consult import KeptVotes
-from dpicl.methods import METHODS as REGISTERED
 from tasks.wrapper import RETRIES
 
 Stage = Callable[[str, str], Any]
@@ -50,11 +51,8 @@ Stage = Callable[[str, str], Any]
 
 def _stages(name: str) -> tuple[Stage, ...]:
     """From the charge to the last release, of a method."""
-    reading = reading_stage(name)
-    if reading is None:
-        return release_stages(name)[:1] if REGISTERED[name].trust == "local" else release_stages(name)
-    stage, together = reading
-    return (charge, (lambda run, unit_key: stage(run, (unit_key,))) if together else stage, *release_stages(name))
+    drawing = ((lambda run, key, of=stage: of(run, (key,))) if stage.together else stage for stage in drawing_stages(name))
+    return (charge, *drawing, release_unit)
 
 
 STAGES: dict[str, tuple[Stage, ...]] = {name: _stages(name) for name in ("ldp_tabicl", "gdp_tabicl", "few_shot_generation", "dp_icl")}
@@ -217,7 +215,6 @@ def watch() -> None:
         (dpicl.engine.stages.consult, "read_split", _reading_rows),
         (KeptVotes, "write", lambda f: _around(f, None, "votes kept")),
         (dpicl.engine.stages.charge, "gather", lambda f: _around(f, None, "gathered")),
-        (dpicl.engine.stages.draw, "gather", lambda f: _around(f, None, "gathered")),
     )
     for owner, name, watched in patches:
         setattr(owner, name, watched(getattr(owner, name)))
@@ -236,6 +233,11 @@ def enter(schedule: Path, environment: Mapping[str, str], mutate: Callable[[], N
 
 def release(run: str, unit_key: str, method: str) -> None:
     """Do the stages of a unit up to its gathered release, each tried as often as the orchestrator would."""
+    with Settings.from_environment().entered():
+        _release(run, unit_key, method)
+
+
+def _release(run: str, unit_key: str, method: str) -> None:
     for stage in STAGES[method]:
         for left in reversed(range(RETRIES + 1)):
             try:

@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app
 from dpicl.cli.ledger import ledger_app
+from dpicl.cli.run import run
 from dpicl.cli.terminal import INTERRUPTED, PERIOD, console, new_table, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -40,10 +41,10 @@ def list_pipelines() -> None:
         sets = ", ".join(pipeline.datasets) if len(pipeline.datasets) < 4 else f"{len(pipeline.datasets)} data sets"
         table.add_row(name, pipeline.title, sets, str(units), pipeline.schedule.cron if pipeline.schedule else "")
     console.print(table)
-    console.print(f"models: {', '.join(pipelines.models)}, a folder, a hub id org/name[@revision], or a server's URL#MODEL")
+    say(f"models: {', '.join(pipelines.models)}, a folder, a hub id org/name[@revision], or a server's URL#MODEL")
 
 
-contribute(app, "run")
+app.command()(run)
 
 
 @app.command()
@@ -128,7 +129,8 @@ def ask(
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Answer queries from private texts, charged once per --count queries, or by released demonstrations; repeated queries are free."""
-    from dpicl.cli.ask import answer_queries, answer_rows, read_queries, request_of
+    from dpicl.cli.ask import answer_queries, answer_rows, read_queries
+    from dpicl.engine.query_session import request_of
     from dpicl.engine.stage import StageFailed, clean_errors
 
     settings = Settings.from_environment()
@@ -202,11 +204,11 @@ contribute(app, "serve", "deploy", "metrics", *others())
 
 def _check_state() -> None:
     """Refuse a wrong log format, or budgets in two places, before anything is charged."""
-    from dpicl.engine.settings import log_format
     from dpicl.engine.state_home import check_one_home
 
-    log_format()
-    check_one_home(Settings.from_environment().home)
+    settings = Settings.from_environment()
+    _ = settings.log_format
+    check_one_home(settings.home)
 
 
 def main() -> None:

@@ -14,12 +14,9 @@ import numpy as np
 from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import errors, say
 from dpicl.contract.load import contract_digest
-from dpicl.contract.periods import ONCE
-from dpicl.engine.asking import Wish
 from dpicl.engine.corpus import public_corpus
-from dpicl.engine.desk import Desk
-from dpicl.engine.pipelines import load_pipelines
-from dpicl.engine.plan import check_named, check_writer, periods_of, registry
+from dpicl.engine.ensemble_release import EnsembleRequest
+from dpicl.engine.query_session import QuerySession, model_named
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, ParameterError
@@ -27,48 +24,16 @@ from dpicl.files.bounded import read_bytes
 from dpicl.lm.egress import prompts_of, score_prompts
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import CONTINUATIONS, Tallying, prompt
-from dpicl.lm.spec import ModelSpec, resolve_model
-from dpicl.methods import METHODS
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
-from dpicl.methods.options import EnsembleOptions
-from dpicl.pipeline import Cell, read_epsilon
+from dpicl.pipeline import Cell
 from dpicl.tabular.prompts.serialize import ANSWERS, central_queries, local_queries
 from dpicl.tabular.reading.encode import encode_queries
 from dpicl.tabular.reading.queries import read_unlabelled
 from dpicl.text.parse import plain_text
-from dpicl.yaml_file import validate
 
 ROWS_AT_ONCE = 256
 """Rows that the model answers before their answers are printed."""
-
-
-def request_of(
-    account: str,
-    *,
-    epsilon: str,
-    shots: int,
-    count: int,
-    model: str | None,
-    options: dict[str, Any],
-    settings: Settings,
-    period: str | None,
-) -> Wish:
-    """A user's request, checked before any private byte is read; the default model is `tiny`, for benchmarks only.
-
-    Raises:
-        DpiclError: a name or value breaks a rule, or the model may not see private rows.
-    """
-    amount, contract = read_epsilon(epsilon), settings.texts(account)
-    if model is None:
-        check_named(contract, "--model")
-    spec = _model(model or "tiny", settings)
-    chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
-    at = periods_of([account], settings, period).get(account, ONCE)
-    request = Wish(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at)
-    check_writer(contract, request.unit(0), spec)
-    METHODS[DpIcl.name].check(contract, request.unit(0))
-    return request
 
 
 def read_queries(query: str | None, file: str | None) -> list[str]:
@@ -90,10 +55,10 @@ def read_queries(query: str | None, file: str | None) -> list[str]:
     return queries
 
 
-def answer_queries(request: Wish, queries: Sequence[str], settings: Settings, *, again: bool) -> None:
+def answer_queries(request: EnsembleRequest, queries: Sequence[str], settings: Settings, *, again: bool) -> None:
     """Print answers one a line, and the cost of each on standard error."""
     warn_of_caps(accounts_of([(request.contract.name, DpIcl.name)], settings), settings, errors)
-    for answered in Desk(request, settings, again=again).answer(queries):
+    for answered in QuerySession(request, settings, again=again).answer(queries):
         say(answered.answer)
         alone, whole, count = answered.per_query, answered.whole, answered.queries
         cost = "answered before, nothing charged"
@@ -147,7 +112,7 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings) -> No
     contract = settings.contract(shown.contract)
     if contract_digest(contract) != shown.contract_sha256:
         raise DataError(demos.name, f"is of another version of contract {contract.name}; expected demonstrations of the present one")
-    spec = _model(model, settings)
+    spec = model_named(model, settings)
     rows, name = (sys.stdin.buffer.read(), "standard input") if queries == "-" else (read_bytes(Path(queries)), Path(queries).name)
     table = read_unlabelled(rows, contract, name)
     is_local = shown.method == LdpTabicl.name
@@ -171,7 +136,3 @@ def answers_of(scores: np.ndarray) -> list[dict[str, Any]]:
     """
     shares = 1 / (1 + np.exp(scores[:, 0] - scores[:, 1]))
     return [{"answer": None if share == 0.5 else ANSWERS[int(share > 0.5)], "yes": round(float(share), 4)} for share in shares]
-
-
-def _model(name: str, settings: Settings) -> ModelSpec:
-    return resolve_model(name, registry(load_pipelines(settings.pipelines), settings.pipelines.name))

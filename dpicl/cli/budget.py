@@ -14,8 +14,8 @@ from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.forecast import forecast
 from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.plan import check_units, draft_plan
-from dpicl.engine.quote import accounts_of, payer, quote_plan, unheeded_caps
-from dpicl.engine.receipts import keep_cap
+from dpicl.engine.quote import accounts_of, differing_caps, payer, quote_plan
+from dpicl.engine.receipts import write_cap
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -46,7 +46,7 @@ def print_quotes(pipeline: str, changes: dict[str, Any], *, period: str | None =
 
 def warn_of_caps(accounts: Iterable[Account], settings: Settings, to: Console = console) -> None:
     """Warn of caps in contracts that differ from the ledger's."""
-    say(*(f"warning: {sentence}" for sentence in unheeded_caps(accounts, settings)), to=to)
+    say(*(f"warning: {sentence}" for sentence in differing_caps(accounts, settings)), to=to)
 
 
 def print_forecasts() -> None:
@@ -124,7 +124,7 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
     with open_ledger(settings) as ledger:
         before = next((account for account in ledger.accounts() if account.name == name), None)
         ledger.set_cap(name, epsilon, before.delta_cap if delta is None and before else delta or 0.0)
-        keep_cap(ledger, name, settings)
+        write_cap(ledger, name, settings)
         spent = ledger.spent(name).epsilon
     left = "nothing left to spend" if spent >= epsilon else f"left {_number(epsilon - spent)}"
     was = "" if before is None or before.epsilon_cap is None else f" (was {_number(before.epsilon_cap)})"

@@ -25,13 +25,13 @@ def contract_line(contract: Contract | TextContract) -> str:
 def print_contract(contract: Contract | TextContract) -> None:
     """Origin, privacy, and the parts of the contract's kind."""
     privacy, person = contract.privacy, contract.privacy.person
-    console.print(f"{contract.name}: {contract.description}", style="bold")
+    console.print(f"{contract.name}: {contract.description}", style="bold", soft_wrap=True)
     most = f" (column {person.id_column}, at most {person.max_rows} rows each)" if person else ""
     rate = f"; subsample rate {privacy.sampling_rate}" if isinstance(contract, Contract) else ""
     cap = f"epsilon {privacy.budget.epsilon}, delta {privacy.budget.delta}"
-    console.print(f"source     {contract.source.title}, {contract.source.licence}")
-    console.print(f"unit       one {privacy.unit}{most}, neighbours {privacy.neighbours}{rate}")
-    console.print(f"budget     {'benchmark (public data, no cap)' if privacy.budget.benchmark else cap}")
+    say(f"source     {contract.source.title}, {contract.source.licence}")
+    say(f"unit       one {privacy.unit}{most}, neighbours {privacy.neighbours}{rate}")
+    say(f"budget     {'benchmark (public data, no cap)' if privacy.budget.benchmark else cap}")
     if isinstance(contract, Contract):
         _print_table(contract)
     else:
@@ -39,38 +39,38 @@ def print_contract(contract: Contract | TextContract) -> None:
 
 
 def _print_table(contract: Contract) -> None:
-    console.print(f"question   {contract.label.question}")
+    say(f"question   {contract.label.question}")
     table = new_table("column", "type", "public bounds or categories")
     for name, column in contract.columns.items():
         values = ", ".join(column.categories) if isinstance(column, CategoryColumn) else f"{column.bounds[0]:g} to {column.bounds[1]:g}"
         table.add_row(name, column.type, values)
     console.print(table)
-    console.print(f"local      {', '.join(f'{attribute.name} ({attribute.part_count})' for attribute in contract.local)}, label (2)")
+    say(f"local      {', '.join(f'{attribute.name} ({attribute.part_count})' for attribute in contract.local)}, label (2)")
     for shots, keys in sorted(contract.groups.items()):
-        console.print(f"{shots} shots    " + " x ".join(key if key == "label" else key.column for key in keys))
+        say(f"{shots} shots    " + " x ".join(key if key == "label" else key.column for key in keys))
 
 
 def _print_texts(contract: TextContract) -> None:
     asking, words, sizes = contract.prompts.answering, contract.prompts.generation, contract.generation
-    console.print(f"text       {contract.text}, cut to {contract.max_characters} characters")
+    say(f"text       {contract.text}, cut to {contract.max_characters} characters")
     answers = f"{contract.task.kind}, {contract.query_count} queries{', calibrated' if contract.calibrate else ''}"
-    console.print(f"task       {answers}; {asking.text}: ... {asking.answer}: ...")
+    say(f"task       {answers}; {asking.text}: ... {asking.answer}: ...")
     if contract.is_classification:
         table = new_table("label", "in prompts", "at least this many rows")
         for label, rows in contract.row_bounds.items():
             table.add_row(label, contract.label_text(label), str(rows))
         console.print(table)
     else:
-        console.print(f"rows       at least {contract.row_bounds['']} with an answer")
+        say(f"rows       at least {contract.row_bounds['']} with an answer")
     if sizes is not None and words is not None:
         if not contract.is_classification:
-            console.print(f"written    {', '.join(contract.demonstrated)}")
+            say(f"written    {', '.join(contract.demonstrated)}")
         say(f"prompt     {words.instruction}")
         candidates = "the whole vocabulary" if sizes.candidates is None else f"{sizes.candidates} candidates"
         subsets = f"{sizes.subsets} subsets x {sizes.examples} {'example' if sizes.examples == 1 else 'examples'}"
-        console.print(f"sizes      {subsets}, {candidates}, at most {sizes.max_tokens} tokens, delta {sizes.delta}")
+        say(f"sizes      {subsets}, {candidates}, at most {sizes.max_tokens} tokens, delta {sizes.delta}")
     if contract.ensemble is not None:
-        console.print(f"ensembles  {contract.ensemble.subsets} disjoint prompts for each query, delta {contract.ensemble.delta}")
+        say(f"ensembles  {contract.ensemble.subsets} disjoint prompts for each query, delta {contract.ensemble.delta}")
 
 
 def print_data_sets(settings: Settings) -> None:
@@ -94,7 +94,7 @@ def print_data_sets(settings: Settings) -> None:
             available = "no"
         table.add_row(name, "bundled (texts)" if contract.source.bundled else "file (texts)", available, contract.source.licence)
     console.print(table)
-    console.print("files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables; remote sources were not contacted")
+    say("files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables; remote sources were not contacted")
 
 
 def _available(name: str, source: Source, settings: Settings) -> str:

@@ -16,9 +16,9 @@ import dpicl
 from dpicl.errors import DpiclError
 
 GROUP = "dpicl.commands"
-SHIPPED = ("run", "serve", "deploy", "metrics")
+SHIPPED = ("serve", "deploy", "metrics")
 """Commands of `flows`, whether or not it can be loaded here."""
-_FLOWS = Path(dpicl.__file__).parent.parent / "flows" / "commands.py"
+FLOWS = Path(dpicl.__file__).parent.parent / "flows" / "commands.py"
 """In the repository and the image it stands beside this package; elsewhere `flows` may be anybody's."""
 
 
@@ -38,12 +38,12 @@ def contribute(app: typer.Typer, *names: str) -> None:
 
 
 def others() -> list[str]:
-    """Names of commands that packages other than `flows` contribute."""
-    return sorted(entry_points(group=GROUP).names - set(SHIPPED))
+    """Names of commands that packages other than `flows` contribute; `run` is this package's own."""
+    return sorted(entry_points(group=GROUP).names - {"run", *SHIPPED})
 
 
 def _loaded(name: str) -> Any:
-    if name in SHIPPED and not _FLOWS.exists():
+    if name in SHIPPED and not FLOWS.exists():
         raise DpiclError(
             f"{name}: is run from the repository or the image, and is not among what pip installs; expected a clone and `make setup`"
         )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpicl.cli.terminal import INTERRUPTED, MANY, console, say, split_values
+from dpicl.cli.terminal import INTERRUPTED, MANY, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -47,7 +47,7 @@ def check(file: Annotated[Path, typer.Argument(help="A contract file.")]) -> Non
     from dpicl.cli.contract_view import contract_line
     from dpicl.contract import load_contract
 
-    console.print(f"{file.name}: ok: {contract_line(load_contract(file))}")
+    say(f"{file.name}: ok: {contract_line(load_contract(file))}")
 
 
 @contract_app.command("show")

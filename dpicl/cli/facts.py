@@ -169,7 +169,7 @@ class LedgerReader:
 
     def read(self) -> tuple[bool | None, tuple[AccountFacts, ...]]:
         """Whether the chain is intact, None without a ledger; and its accounts, if it is."""
-        if not (os.environ.get("DPICL_LEDGER") or self._anchor.exists() or (self._settings.home / "ledger.db").exists()):
+        if not (self._settings.ledger or self._anchor.exists() or (self._settings.home / "ledger.db").exists()):
             return None, ()
         try:
             with open_ledger(self._settings) as ledger:

@@ -17,12 +17,12 @@ from dpicl.engine.receipts import (
     adopted_of,
     artefacts,
     cap_of,
-    keep_adopted,
     newest,
     read,
     read_record,
     receipt_of,
     released_folder,
+    write_adopted,
 )
 from dpicl.engine.releases import address_of, ledger_key
 from dpicl.engine.settings import Settings
@@ -51,7 +51,7 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
     )
     made = Ledger.adopt(url, key, anchor, remains)
     with Ledger.open(url, key, anchor) as ledger:
-        keep_adopted(ledger, settings)
+        write_adopted(ledger, settings)
     return len(made.entries), made.exhausted
 
 
@@ -60,7 +60,7 @@ def _left_half(settings: Settings) -> tuple[int, list[str]] | None:
     with suppress(LedgerError), Ledger.open(address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
         record = ledger.adopted_record()
         if record and record["sequence"] > newest(settings).read().sequence:
-            keep_adopted(ledger, settings)
+            write_adopted(ledger, settings)
             content = json.loads(record["content"])
             return len(content["entries"]), sorted(row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0)
     return None

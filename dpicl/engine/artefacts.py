@@ -24,7 +24,7 @@ from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
 
 TRAIN, TEST, ASKED = "private_train.parquet", "queries_test.parquet", "queries_asked.npz"
 ROWS, MARKS = "released_rows.npz", "private_marks.npz"
-TO_WRITE, DRAFTS = "to_write.json", "private_drafts.json"
+CHARGED, DRAFTS = "to_write.json", "private_drafts.npz"
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
 """What a model writes from the instruction alone; how far every unit is whose rows a model reads, for people who wait."""
 CANDIDATES = "public_candidates.json"
@@ -70,6 +70,23 @@ def read_queries(unit: UnitFolder) -> QueryTable:
     """The held-out rows that are put to the model, as `SplitTable.queries` has them; reads no private row."""
     folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
     return QueryTable(read_table(folder / TEST).take(read_arrays(folder / ASKED)["asked"]))
+
+
+def text_drafts(unit: UnitFolder, drawn: Mapping[Cell, Any]) -> dict[Cell, bytes]:
+    """What a model drew from private texts, as it is published."""
+    method = on_texts(unit.unit.method)
+    return {cell: json.dumps(method.encode(one), ensure_ascii=False).encode() for cell, one in drawn.items()}
+
+
+def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes]) -> None:
+    """What is to be published of a unit; the first that is written whole stays."""
+    write_arrays(unit.private / DRAFTS, {cell.key: np.frombuffer(one, np.uint8) for cell, one in drafts.items()}, mode=PRIVATE_MODE)
+
+
+def read_drafts(unit: UnitFolder) -> dict[str, bytes]:
+    """What `write_drafts` wrote, by the cell's key; nothing where nothing was drafted."""
+    path = unit.private / DRAFTS
+    return {key: one.tobytes() for key, one in read_arrays(path).items()} if path.exists() else {}
 
 
 def gather(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
@@ -127,10 +144,10 @@ def read_marks(unit: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, np.ndarray
     return {cell: stored[cell.key] for cell in cells}
 
 
-def write_texts(unit: UnitFolder, path: Path, drawn: Mapping[Cell, Any], *, mode: int = PUBLIC_MODE) -> None:
+def write_texts(unit: UnitFolder, path: Path, drawn: Mapping[Cell, Any]) -> None:
     """What a model wrote, by cell."""
     method = on_texts(unit.unit.method)
-    write_json(path, {cell.key: method.encode(one) for cell, one in drawn.items()}, mode=mode)
+    write_json(path, {cell.key: method.encode(one) for cell, one in drawn.items()})
 
 
 def read_texts(unit: UnitFolder) -> tuple[dict[Cell, Any], dict[Cell, Any]]:

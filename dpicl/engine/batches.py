@@ -187,5 +187,5 @@ def _write_index(folder: Path, contract: Contract, content: dict[str, Any]) -> N
 
 def parts_of(run: str, dataset: str) -> int:
     """Into how many pieces of work a table's batches are shared out; 0 for a table that is whole."""
-    found = Batches.find(Settings.from_environment(), dataset, Path(run))
+    found = Batches.find(Settings.current(), dataset, Path(run))
     return found.parts if found else 0

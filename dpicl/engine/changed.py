@@ -14,7 +14,7 @@ from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.settings import Settings
 
 
-def tell_if_changed(settings: Settings, dataset: str, releases: Collection[str], drawn: Collection[str], version: str) -> None:
+def warn_if_changed(settings: Settings, dataset: str, releases: Collection[str], drawn: Collection[str], version: str) -> None:
     """Note what releases were drawn from now, and compare the others with what was noted.
 
     Args:
@@ -26,13 +26,13 @@ def tell_if_changed(settings: Settings, dataset: str, releases: Collection[str],
         write_json(folder / f"{name}.json", version, mode=PRIVATE_MODE, replace=True)
     files = [folder / f"{name}.json" for name in releases if name not in drawn]
     if any(file.exists() and read_json(file) != version for file in files):
-        _tell(
+        _warn(
             f"{dataset}: its rows have changed since they were released from, and the release stands for its period; "
             f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
         )
 
 
-def _tell(sentence: str) -> None:
+def _warn(sentence: str) -> None:
     if sys.stderr.isatty():
         print(f"note: {sentence}", file=sys.stderr)  # noqa: T201 - to a person and to no log
     elif hasattr(sys, "ps1") or "ipykernel" in sys.modules:

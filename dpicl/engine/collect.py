@@ -18,10 +18,10 @@ from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import RESULTS, TEST, cost_json, read_test, table_folder
 from dpicl.engine.csv_file import write_csv
 from dpicl.engine.files import read_json, write_json
-from dpicl.engine.models import TOLD, scorer_of
+from dpicl.engine.models import DESCRIPTIONS, scorer_of
 from dpicl.engine.releases import open_ledger, spending_of
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
-from dpicl.engine.settings import Settings, power_watts
+from dpicl.engine.settings import Settings
 from dpicl.evaluation import majority, results_frame_columns
 from dpicl.methods import METHODS, held_out_evaluation, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -45,7 +45,7 @@ MANIFEST = "manifest.json"
 def collect(run: str) -> str:
     """Write manifest.json, results.csv and timings.csv from what the units left."""
     folder = Path(run)
-    plan, settings = read_plan(folder), Settings.from_environment()
+    plan, settings = read_plan(folder), Settings.current()
     rows = [row for key in plan.units for row in _results(folder / "units" / key / RESULTS)]
     write_csv(folder / "results.csv", results_frame_columns(), rows)
     write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), _timings(folder, plan))
@@ -98,8 +98,8 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
         "command": _command(plan),
         "majority": _majority(folder, units, settings),
-        "budget": bought(folder, plan.units, contracts, settings),
-        "energy": {"power_watts": power_watts(), "kg_co2_per_kwh": KG_CO2_PER_KWH},
+        "budget": spending_sentences(folder, plan.units, contracts, settings),
+        "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": _not_protected(contracts.values()),
         "evaluation": {name: contract.evaluation for name, contract in contracts.items() if not contract.privacy.budget.benchmark},
         "evaluation_noise": _evaluation_noise(units, contracts),
@@ -160,8 +160,8 @@ def _command(plan: Plan) -> str:
     return " ".join(["dpicl run", plan.pipeline_name, *options, *few, *models])
 
 
-def bought(folder: Path, units: Mapping[str, Unit], contracts: Mapping[str, Declared], settings: Settings) -> list[str]:
-    """One sentence per account on what this run bought and what is spent in all."""
+def spending_sentences(folder: Path, units: Mapping[str, Unit], contracts: Mapping[str, Declared], settings: Settings) -> list[str]:
+    """One sentence per account on what this run was charged and what is spent in all."""
     spending = spending_of(folder, units)
     if not spending:
         return []
@@ -179,10 +179,10 @@ def bought(folder: Path, units: Mapping[str, Unit], contracts: Mapping[str, Decl
 
 def _model(folder: Path, settings: Settings) -> dict[str, Any]:
     """What the model said of itself when a worker opened it; opened here only if none has."""
-    told = next((folder / name for name in TOLD.values() if (folder / name).exists()), None)
+    told = next((folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()), None)
     if told is None:
         scorer_of(folder, settings)
-    return dict(read_json(told or folder / TOLD["scores"]))
+    return dict(read_json(told or folder / DESCRIPTIONS["scores"]))
 
 
 def _contract_facts(contract: Declared) -> dict[str, Any]:

@@ -68,13 +68,15 @@ class Forecast:
         return f"{told}; enough for {self.affordable} of {self.due} new periods of {self.horizon_days} days{until}"
 
 
-def due_times(name: str, schedule: Schedule, since: datetime) -> list[datetime]:
+def due_times(name: str, schedule: Schedule, since: datetime, file: str) -> list[datetime]:
     """When a schedule is due within its horizon.
+
+    Args:
+        file: that the schedule stands in.
 
     Raises:
         DeclarationError: no such cron expression or time zone.
     """
-    file = Settings.from_environment().pipelines.name
     try:
         zone = ZoneInfo(schedule.timezone)
     except (ZoneInfoNotFoundError, ValueError):
@@ -97,7 +99,7 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
     """
     if pipeline.schedule is None:
         return []
-    runs = due_times(name, pipeline.schedule, now or datetime.now(UTC))
+    runs = due_times(name, pipeline.schedule, now or datetime.now(UTC), settings.pipelines.name)
     plan = draft_plan(name, pipeline.schedule.parameters, settings, when=runs[0] if runs else now)
     paying = _new_periods(plan.pipeline.datasets, settings, runs)
     found = []

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpicl.engine.settings import log_format
+from dpicl.engine.settings import Settings
 
 _PACKAGE = logging.getLogger("dpicl")
 _log = logging.getLogger("dpicl.tasks")
@@ -62,13 +62,9 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(content, ensure_ascii=True)
 
 
-def set_up() -> bool:
-    """Do what DPICL_LOG_FORMAT says in this process; gives whether lines are JSON.
-
-    Raises:
-        ParameterError: it says neither `text` nor `json`.
-    """
-    wanted, found = log_format() == "json", [handler for handler in _PACKAGE.handlers if isinstance(handler, _JsonLines)]
+def set_up(log_format: str) -> bool:
+    """Write logs as `text` or `json` in this process from now on; gives whether lines are JSON."""
+    wanted, found = log_format == "json", [handler for handler in _PACKAGE.handlers if isinstance(handler, _JsonLines)]
     if wanted and not found:
         _PACKAGE.addHandler(_JsonLines())
     for handler in found if not wanted else ():
@@ -87,7 +83,7 @@ def stage_log(stage: str, references: Sequence[Any]) -> Iterator[list[str]]:
     Raises:
         ParameterError: DPICL_LOG_FORMAT cannot be followed.
     """
-    as_json, started = set_up(), time.perf_counter()
+    as_json, started = set_up(Settings.current().log_format), time.perf_counter()
     counts: list[str] = []
     which = _attempt.get()
     token = _at.set({"stage": stage, **_named(references), **({} if which is None else {"attempt": which})})

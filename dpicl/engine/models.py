@@ -15,7 +15,7 @@ from dpicl.lm.requests import Scorer
 from dpicl.lm.spec import ModelSpec, Wanted
 from dpicl.lm.votes.voting import GeneratorModel
 
-TOLD: dict[Wanted, str] = {"scores": "model.json", "text": "model-text.json"}
+DESCRIPTIONS: dict[Wanted, str] = {"scores": "model.json", "text": "model-text.json"}
 """Where a run keeps what its model said of itself, by what it was opened for."""
 
 
@@ -26,7 +26,7 @@ def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Score
         RunError: it would answer in another manner than it has done so far in this run.
     """
     scorer = open_scorer(read_plan(run).model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
-    mode = read_json(write_json(run / TOLD[wanted], asdict(scorer.description))).get("mode", "")
+    mode = read_json(write_json(run / DESCRIPTIONS[wanted], asdict(scorer.description))).get("mode", "")
     if mode != scorer.description.mode:
         raise RunError(f"run {run.name}: its model answered by {mode} and now by {scorer.description.mode}; start a new run")
     return scorer

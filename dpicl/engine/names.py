@@ -79,20 +79,25 @@ def releases_of(
     """
     account = open_account(ledger, contract, unit.method, settings)
     earlier = _earlier(ledger, account) if period == ONCE else []
-    found = {}
+    releases = {}
     for cell, cost in costs_of(contract, unit).items():
-        parameters = {**parameters_of(contract, unit, cell, writer), **(also or {}), **({} if period == ONCE else {PERIOD: period})}
-        described: dict[str, Any] = {
-            "mechanism": unit.method,
-            "mechanism_version": METHODS[unit.method].draw_version,
-            "parameters": parameters,
-            "contract_digest": contract_digest(contract),
-        }
-        stands = _standing(key, earlier, described)
-        name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **described)
+        facts = public_facts(contract, unit, cell, period=period, writer=writer, also=also)
+        name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **facts)
         guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
-        found[cell] = stands or Release(name, account.name, unit.method, parameters, guarantee)
-    return found
+        releases[cell] = _standing(key, earlier, facts) or Release(name, account.name, unit.method, facts["parameters"], guarantee)
+    return releases
+
+
+def public_facts(
+    contract: Declared, unit: Unit, cell: Cell, *, period: str, writer: str = "", also: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What makes a release this one, besides its account: known without the ledger. The arguments are those of `releases_of`."""
+    return {
+        "mechanism": unit.method,
+        "mechanism_version": METHODS[unit.method].draw_version,
+        "parameters": {**parameters_of(contract, unit, cell, writer), **(also or {}), **({} if period == ONCE else {PERIOD: period})},
+        "contract_digest": contract_digest(contract),
+    }
 
 
 def evaluation_of(

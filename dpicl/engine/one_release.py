@@ -10,12 +10,14 @@ import secrets
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import remove_private
-from dpicl.engine.collect import bought
+from dpicl.engine.collect import spending_sentences
+from dpicl.engine.execute import call_all
 from dpicl.engine.files import read_json
 from dpicl.engine.order import released, rows_ready
 from dpicl.engine.pipelines import Pipeline
@@ -63,11 +65,10 @@ def protect(dataset: str, method: str, settings: Settings, *, epsilon: str, shot
     _sweep(settings)
     run = begin(plan, settings)
     (key,) = read_plan(run).units
-    with locked(run / _LOCK):
+    with settings.entered(), locked(run / _LOCK):
         try:
-            for steps in (rows_ready(str(run), dataset), released(str(run), key), ((demonstrate, (str(run), key)),)):
-                for stage, references in steps:
-                    stage(*references)
+            call_all(chain(rows_ready(str(run), dataset), released(str(run), key)))
+            demonstrate(str(run), key)
             found = _found(run, key, Cell("icl", read_epsilon(epsilon), shots), settings)
         finally:
             remove_private(run, settings)
@@ -105,7 +106,7 @@ def _found(run: Path, key: str, cell: Cell, settings: Settings) -> Protected:
     texts = read_json(run / "units" / key / DEMONSTRATIONS)[cell.key]
     cost = METHODS[unit.method].costs(contract, unit)[cell]
     statement = METHODS[unit.method].statement(contract, unit, cell, cost)
-    spent = bought(run, units, {unit.dataset: contract}, settings)
+    spent = spending_sentences(run, units, {unit.dataset: contract}, settings)
     parted = (text.rpartition(" ") for text in texts)
     demonstrations = tuple((before, answer) for before, _, answer in parted)
     caveats = (*([_SIMULATED] if contract.privacy.budget.benchmark else []), *([_HELD_OUT] if contract.split else []))

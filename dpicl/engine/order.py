@@ -1,67 +1,95 @@
-"""Which stages release, by method, and the order in which one process does all of a unit."""
+"""The stages of a run, and which follows which: the one list, whoever does them.
+
+A run is made of strands: one of each data set until its rows are ready, then one of each unit until its results stand. A strand is
+a series of groups of steps; the steps of a group may be done beside each other, a group begins once the one before is done.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpicl.engine.batches import parts_of
-from dpicl.engine.run_folder import read_plan
+from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.stage import Stage
-from dpicl.engine.stages.charge import charge
+from dpicl.engine.stages.charge import charge, release
 from dpicl.engine.stages.consult import consult
 from dpicl.engine.stages.count import count
 from dpicl.engine.stages.draw import derive_stage, draw_stage, prepare_stage
+from dpicl.engine.stages.evaluate import evaluate
+from dpicl.engine.stages.fit_baselines import fit_baselines, has_baselines
 from dpicl.engine.stages.generate import generate
 from dpicl.engine.stages.ingest import ingest
 from dpicl.engine.stages.prepare import prepare_batches
-from dpicl.engine.stages.release import release
+from dpicl.engine.stages.probe import probe
+from dpicl.engine.stages.score import parts_to_score, score
+from dpicl.engine.stages.serialize import serialize
 from dpicl.engine.stages.split import split
 from dpicl.engine.stages.validate import validate
 from dpicl.methods import METHODS
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.methods.text_method import TextMethod
 
-Step = tuple[Stage, tuple[Any, ...]]
-"""A stage, and the references that it is called with."""
+
+class Step(NamedTuple):
+    """A stage, and the references that it is called with."""
+
+    stage: Stage
+    references: tuple[Any, ...]
 
 
-def release_stages(name: str) -> tuple[Stage, ...]:
-    """The stages that release, of a method."""
+Group = Sequence[Step]
+
+
+def stages() -> tuple[Stage, ...]:
+    """Every stage up to a unit's results, in the order of a run: those that draw, of all methods."""
+    drawing = [stage for name in METHODS for stage in drawing_stages(name)]
+    deriving = [stage for name in METHODS for stage in deriving_stages(name)]
+    before = (probe, ingest, prepare_batches, validate, split, charge, count)
+    after = (serialize, score, fit_baselines, evaluate)
+    return tuple(dict.fromkeys((*before, *drawing, release, *deriving, *after)))
+
+
+def drawing_stages(name: str) -> tuple[Stage, ...]:
+    """The stages that read private rows, of a method: what they draft is published after them."""
     method = METHODS[name]
-    if not isinstance(method, TabularMethod):
-        return (release,)
-    prepared = [] if method.prepare_stage is None else [prepare_stage(method.prepare_stage)]
-    derived = [] if method.derive_stage is None else [derive_stage(method.derive_stage)]
-    return (*prepared, draw_stage(method.draw_stage), *derived)
+    if isinstance(method, TextMethod):
+        return (generate if method.votes_on_tokens else consult,)
+    assert isinstance(method, TabularMethod)
+    prepared = () if method.prepare_stage is None else (prepare_stage(method.prepare_stage),)
+    return (*prepared, draw_stage(method.draw_stage))
 
 
-def reading_stage(name: str) -> tuple[Stage, bool] | None:
-    """The stage in which a model reads private rows, and whether it takes several units together; None where none does."""
+def deriving_stages(name: str) -> tuple[Stage, ...]:
+    """The stages that make rows of what was published, of a method."""
     method = METHODS[name]
-    if not isinstance(method, TextMethod):
-        return None
-    return (generate, True) if method.votes_on_tokens else (consult, False)
+    return (derive_stage(method.derive_stage),) if isinstance(method, TabularMethod) and method.derive_stage is not None else ()
 
 
-def rows_ready(run: str, dataset: str) -> Iterator[Step]:
+def rows_ready(run: str, dataset: str) -> Iterator[Group]:
     """From a data set's files to rows that mechanisms may read."""
-    yield ingest, (run, dataset)
-    parts = parts_of(run, dataset)
-    yield from ((prepare_batches, (run, dataset, part, parts)) for part in range(parts))
-    yield from ((stage, (run, dataset)) for stage in (validate, split))
+    yield [Step(ingest, (run, dataset))]
+    if parts := parts_of(run, dataset):
+        yield [Step(prepare_batches, (run, dataset, part, parts)) for part in range(parts)]
+    yield [Step(validate, (run, dataset))]
+    yield [Step(split, (run, dataset))]
 
 
-def released(run: str, unit_key: str) -> Iterator[Step]:
-    """Charge a unit, draw and publish."""
+def released(run: str, unit_key: str) -> Iterator[Group]:
+    """Charge a unit, draw, publish, and derive rows."""
     unit = read_plan(Path(run)).units[unit_key]
-    parts = parts_of(run, unit.dataset)
-    reading = reading_stage(unit.method)
-    if parts or reading:
-        yield charge, (run, unit_key)
-    yield from ((count, (run, unit_key, part, parts)) for part in range(parts))
-    if reading:
-        stage, together = reading
-        yield stage, (run, (unit_key,) if together else unit_key)
-    yield from ((stage, (run, unit_key)) for stage in release_stages(unit.method))
+    yield [Step(charge, (run, unit_key))]
+    if parts := parts_of(run, unit.dataset):
+        yield [Step(count, (run, unit_key, part, parts)) for part in range(parts)]
+    for stage in (*drawing_stages(unit.method), release, *deriving_stages(unit.method)):
+        yield [Step(stage, (run, (unit_key,) if stage.together else unit_key))]
+
+
+def answered(run: str, unit_key: str) -> Iterator[Group]:
+    """From a unit's releases to its results."""
+    yield [Step(serialize, (run, unit_key))]
+    folder = open_unit(run, unit_key)
+    fits = [Step(fit_baselines, (run, unit_key))] if has_baselines(folder.unit, folder.declared) else []
+    yield [*fits, *(Step(score, (run, unit_key, part)) for part in parts_to_score(run, unit_key))]
+    yield [Step(evaluate, (run, unit_key))]

@@ -15,7 +15,7 @@ from dpicl.engine.names import costs_of
 from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import check_budget
 from dpicl.engine.run_folder import Plan, check_versions, read_plan, run_folder, write_plan
-from dpicl.engine.settings import Settings, power_watts
+from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.spec import ModelSpec, resolve_model
@@ -51,8 +51,8 @@ def make_plan(
     Raises:
         DpiclError: a name, value or file breaks a rule; nothing was written.
     """
-    settings = Settings.from_environment()
-    power_watts()
+    settings = Settings.current()
+    _ = settings.power_watts  # refused before anything is done, if it is no number
     if resume and run_id is not None:
         folder = run_folder(settings, run_id)
         check_versions(folder, read_plan(folder))

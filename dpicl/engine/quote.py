@@ -14,8 +14,8 @@ from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.engine.accounts import account_of, open_account
 from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, evaluation_of, releases_of
-from dpicl.engine.releases import check_ledger, ledger_key, open_ledger
+from dpicl.engine.names import QUERIES, evaluation_of
+from dpicl.engine.releases import ledger_key, named_releases, open_ledger
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError
@@ -54,12 +54,10 @@ def charges(
     found: dict[str, dict[str, Release]] = {}
     for unit in chosen:
         contract = settings.declared(unit.dataset)
-        check_ledger(contract)
+        period = plan.period_of(unit.dataset)
+        releases = list(named_releases(ledger, contract, unit, settings, period=period, writer=writer).values())
         account = open_account(ledger, contract, unit.method, settings)
         accounts[account.name] = account
-        period = plan.period_of(unit.dataset)
-        named = releases_of(ledger, key, contract, unit, settings, period=period, writer=writer)
-        releases = list(named.values())
         if contract.evaluation == "charged":
             assert isinstance(contract, Contract)
             model, queries = fingerprint(plan.model, settings), plan.pipeline.queries
@@ -95,7 +93,7 @@ def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -
     return replace(account_of(contract, method), name=open_account(ledger, contract, method, settings).name)
 
 
-def unheeded_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
+def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
     """A sentence for each cap that a contract has come to state and that does not count, as another was decided in the ledger.
 
     Args:
@@ -107,10 +105,10 @@ def unheeded_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
     with open_ledger(settings) as ledger:
         opened = {account.name for account in ledger.accounts()}
         found = ((asked, ledger.with_other_caps(asked)) for asked in capped if asked.name in opened)
-        return [_unheeded(asked, holding) for asked, holding in found if holding is not None]
+        return [_differing(asked, holding) for asked, holding in found if holding is not None]
 
 
-def _unheeded(asked: Account, holding: Account) -> str:
+def _differing(asked: Account, holding: Account) -> str:
     """Both numbers, and the command that makes the contract's one count."""
     with_delta = asked.delta_cap != holding.delta_cap
     caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (asked, holding)]

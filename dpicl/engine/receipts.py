@@ -14,7 +14,6 @@ then. A ledger that is shorter than the newest receipt is not the one that these
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ def newest(settings: Settings) -> Anchor:
     return Anchor(released_folder(settings) / _NEWEST)
 
 
-def keep(ledger: Ledger, release: Release, settings: Settings) -> None:
+def write_receipt(ledger: Ledger, release: Release, settings: Settings) -> None:
     """Write the receipt of a release that is charged, or now published, if there is more in it than there was.
 
     A ledger that was made anew holds fewer records than a receipt of before, which stays.
@@ -59,7 +58,7 @@ def keep(ledger: Ledger, release: Release, settings: Settings) -> None:
         newest(settings).advance(Head(missing[-1]["sequence"], missing[-1]["hash"]))
 
 
-def keep_cap(ledger: Ledger, account: str, settings: Settings) -> None:
+def write_cap(ledger: Ledger, account: str, settings: Settings) -> None:
     """Write down the last cap of an account that somebody decided on."""
     if record := ledger.cap_record(account):
         write_json(cap_of(settings, account), record, mode=PRIVATE_MODE, replace=True)
@@ -71,7 +70,7 @@ def cap_of(settings: Settings, account: str) -> Path:
     return released_folder(settings) / account / _CAP
 
 
-def keep_adopted(ledger: Ledger, settings: Settings) -> None:
+def write_adopted(ledger: Ledger, settings: Settings) -> None:
     """Write down the first record of a ledger that was made anew."""
     write_json(adopted_of(settings), ledger.adopted_record(), mode=PRIVATE_MODE, replace=True)
     newest(settings).advance(ledger.end)
@@ -120,7 +119,7 @@ def check_not_lost(settings: Settings) -> None:
         LedgerRefusedError: with what to do.
     """
     file = settings.home / "ledger.db"
-    if not os.environ.get("DPICL_LEDGER") and not file.exists() and (newest(settings).path.exists() or any(artefacts(settings))):
+    if not settings.ledger and not file.exists() and (newest(settings).path.exists() or any(artefacts(settings))):
         raise LedgerRefusedError(lost(str(file)))
 
 

@@ -17,27 +17,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.ledger import Ledger, Release, Reservation, content_version, load_key
+from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract.declared import Declared
 from dpicl.engine.artefacts import read_content_digest, read_queries
-from dpicl.engine.changed import tell_if_changed
+from dpicl.engine.changed import warn_if_changed
 from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
 from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, WRITER, releases_of
-from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, keep
+from dpicl.engine.names import QUERIES, WRITER, public_facts, releases_of
+from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, write_receipt
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home
-from dpicl.errors import LedgerError, LedgerRefusedError
+from dpicl.errors import LedgerError, LedgerRefusedError, RunError
 from dpicl.files.durable import sync_folder
 from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
@@ -59,14 +60,14 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
         yield ledger
 
 
-def check_shared(contracts: Iterable[Declared]) -> None:
+def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
     """Refuse to charge rows in a ledger of this host alone, where other hosts work on them too: each would have a budget of its own.
 
     Raises:
         LedgerRefusedError: DPICL_LEDGER names no database that all share.
     """
     capped = sorted(contract.name for contract in contracts if not contract.privacy.budget.benchmark)
-    if capped and not (os.environ.get("DPICL_LEDGER") or "").startswith("postgresql"):
+    if capped and not (settings.ledger or "").startswith("postgresql"):
         raise LedgerRefusedError(
             f"{capped[0]}: on a cluster every host would spend from a ledger of its own; expected one PostgreSQL for all in DPICL_LEDGER"
         )
@@ -74,10 +75,10 @@ def check_shared(contracts: Iterable[Declared]) -> None:
 
 def address_of(settings: Settings) -> str | URL:
     """Of the ledger's database; its file's path may hold any letters."""
-    return os.environ.get("DPICL_LEDGER") or URL.create("sqlite", database=str(settings.home / LEDGER))
+    return settings.ledger or URL.create("sqlite", database=str(settings.home / LEDGER))
 
 
-def check_ledger(contract: Declared) -> None:
+def check_ledger(contract: Declared, settings: Settings) -> None:
     """Refuse to charge rows elsewhere than in the ledger that their contract names.
 
     Raises:
@@ -86,7 +87,7 @@ def check_ledger(contract: Declared) -> None:
     if contract.ledger is None:
         return
     try:
-        used, named = (make_url(text) for text in (os.environ.get("DPICL_LEDGER") or "sqlite://", contract.ledger))
+        used, named = (make_url(text) for text in (settings.ledger or "sqlite://", contract.ledger))
     except ArgumentError:
         raise LedgerRefusedError("DPICL_LEDGER: is no database URL; expected postgresql://…") from None
     if [(url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named)].count(
@@ -110,6 +111,17 @@ def rows_version(settings: Settings, digest: str) -> str:
     return content_version(ledger_key(settings), bytes.fromhex(digest))
 
 
+def named_releases(ledger: Ledger, contract: Declared, unit: Unit, settings: Settings, **facts: Any) -> dict[Cell, Release]:
+    """Every release of a unit by its name, whoever makes it; its account is opened. `facts` are those of `releases_of`.
+
+    Raises:
+        LedgerRefusedError: the contract's rows are charged in another ledger.
+        PrivacyError: the account protects something else than the releases do.
+    """
+    check_ledger(contract, settings)
+    return releases_of(ledger, ledger_key(settings), contract, unit, settings, **facts)
+
+
 @dataclass(frozen=True)
 class UnitReleases:
     """The releases of one unit, named and priced."""
@@ -120,14 +132,7 @@ class UnitReleases:
     @staticmethod
     def of(folder: UnitFolder, ledger: Ledger) -> UnitReleases:
         """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
-        plan, contract, unit, settings = read_plan(folder.run), folder.declared, folder.unit, folder.settings
-        check_ledger(contract)
-        writer = fingerprint(plan.writing_model, settings) if METHODS[unit.method].model_reads_rows else ""
-        also = {QUERIES: _queries_digest(folder)} if METHODS[unit.method].answers_queries else {}
-        named = releases_of(
-            ledger, ledger_key(settings), contract, unit, settings, period=plan.period_of(unit.dataset), writer=writer, also=also
-        )
-        return UnitReleases(folder, named)
+        return UnitReleases(folder, named_releases(ledger, folder.declared, folder.unit, folder.settings, **_plan_facts(folder)))
 
     def reserve(self, ledger: Ledger) -> list[Cell]:
         """Charge every release that was not charged before; gives those that nothing is published for.
@@ -163,7 +168,7 @@ class UnitReleases:
         if METHODS[self.folder.unit.method].model_reads_rows:
             ledger.take_up(release, differing=[WRITER])
         answer = ledger.reserve(release)
-        keep(ledger, release, settings)
+        write_receipt(ledger, release, settings)
         return answer
 
     def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> None:
@@ -177,7 +182,7 @@ class UnitReleases:
             with suppress(FileNotFoundError):  # a reader has renamed it
                 draft.replace(self._final(release))
             sync_folder(draft.parent)
-        keep(ledger, release, self.folder.settings)
+        write_receipt(ledger, release, self.folder.settings)
         self._forget_losers(release, winner)
 
     def _forget_losers(self, release: Release, winner: str) -> None:
@@ -218,28 +223,44 @@ class UnitReleases:
         return self._final(release).with_name(f"{release.release_id}.{sha256}.draft")
 
 
-def _queries_digest(folder: UnitFolder) -> str:
-    """Of the public queries that a release answers: other queries, another release."""
-    return hashlib.sha256(json.dumps(read_queries(folder).data.column("text").to_pylist()).encode()).hexdigest()
+def _plan_facts(folder: UnitFolder) -> dict[str, Any]:
+    """What a run adds to the names of a unit's releases: the period, the model that reads rows, and the public queries that are answered."""
+    plan = read_plan(folder.run)
+    facts: dict[str, Any] = {"period": plan.period_of(folder.unit.dataset)}
+    if folder.method.model_reads_rows:
+        facts["writer"] = fingerprint(plan.writing_model, folder.settings)
+    if folder.method.answers_queries:
+        texts = read_queries(folder).data.column("text").to_pylist()
+        facts["also"] = {QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
+    return facts
 
 
-def release_missing(folder: UnitFolder, draw: Callable[[list[Cell]], Mapping[Cell, bytes]]) -> dict[Cell, bytes]:
-    """Charge, draw and publish what is missing, and read all releases of a unit back.
+def facts_digests(folder: UnitFolder) -> dict[Cell, str]:
+    """A digest of the public facts of each of a unit's releases: found without the ledger, equal where the release is the same."""
+    contract, unit, added = folder.declared, folder.unit, _plan_facts(folder)
+    described = {cell: canonical(public_facts(contract, unit, cell, **added)) for cell in folder.method.releases(contract, unit)}
+    return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
 
-    Args:
-        draw: makes artefacts for the given cells; called only after they are charged.
+
+def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
+    """Publish drafts of what is charged and not published, and read all releases of a unit back.
+
+    Raises:
+        RunError: some are charged and not drafted.
     """
     with open_ledger(folder.settings) as ledger:
         releases = UnitReleases.of(folder, ledger)
-        missing = releases.reserve(ledger)
-        for cell, content in (draw(missing) if missing else {}).items():
-            releases.publish(ledger, cell, content)
-        found = {cell: releases.read(ledger, cell) for cell in releases.named}
+        missing = [cell for cell, release in releases.named.items() if ledger.published(release.release_id) is None]
+        if lacking := sum(cell not in drafts for cell in missing):
+            raise RunError(f"{folder.unit.key}: {lacking} releases are charged and not written; resume the run")
+        for cell in missing:
+            releases.publish(ledger, cell, drafts[cell])
+        published = {cell: releases.read(ledger, cell) for cell in releases.named}
     if not folder.declared.privacy.budget.benchmark:
         version = rows_version(folder.settings, read_content_digest(folder))
         drawn = {releases.named[cell].release_id for cell in missing}
-        tell_if_changed(folder.settings, folder.unit.dataset, {one.release_id for one in releases.named.values()}, drawn, version)
-    return found
+        warn_if_changed(folder.settings, folder.unit.dataset, {one.release_id for one in releases.named.values()}, drawn, version)
+    return published
 
 
 def spending_of(run: Path, units: Mapping[str, Unit]) -> dict[str, tuple[int, int]]:

@@ -193,7 +193,7 @@ def open_unit(run: str, unit_key: str) -> UnitFolder:
     Raises:
         RunError: the run has no such unit.
     """
-    settings, folder = Settings.from_environment(), Path(run)
+    settings, folder = Settings.current(), Path(run)
     units = read_plan(folder).units
     if unit_key not in units:
         raise RunError(f"run {folder.name}: it has no unit {unit_key[:80]!r}")

@@ -27,7 +27,7 @@ from typing import TypeVar
 import dpicl
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.engine.state_home import BEFORE, default_home, make_private
-from dpicl.errors import DeclarationError, ParameterError
+from dpicl.errors import DeclarationError, ParameterError, RunError
 
 CONTRACTS, TEXTS = "data_contracts", "texts"
 """Folder of the contracts of texts, below that of all contracts."""
@@ -45,53 +45,38 @@ def _resource(variable: str, name: str) -> Path:
     return next((path for path in candidates if path.exists()), candidates[-1])
 
 
-def power_watts() -> float:
-    """Power of the machine, to turn time into energy.
-
-    Raises:
-        ParameterError: DPICL_POWER_WATTS is no positive number.
-    """
-    text = os.environ.get("DPICL_POWER_WATTS") or "100"
-    try:
-        watts = float(text)
-    except ValueError:
-        watts = math.nan
-    if not 0 < watts < math.inf:
-        raise ParameterError("DPICL_POWER_WATTS", repr(text[:40]), "a positive number of watts")
-    return watts
-
-
-def log_format() -> str:
-    """How logs are written: `text`, the orchestrator's own way, or `json`.
-
-    Raises:
-        ParameterError: DPICL_LOG_FORMAT is another word.
-    """
-    chosen = os.environ.get("DPICL_LOG_FORMAT") or LOG_FORMATS[0]
-    if chosen not in LOG_FORMATS:
-        raise ParameterError("DPICL_LOG_FORMAT", repr(chosen[:40]), " or ".join(LOG_FORMATS))
-    return chosen
-
-
 @dataclass(frozen=True)
 class Settings:
-    """Folders of one installation."""
+    """One installation: its folders, its ledger, and what a run goes by."""
 
     home: Path
     data: Path | None
     contracts: Path
     pipelines: Path
     runs: Path
+    ledger: str | None = None
+    """The address of the ledger's database; None for a file in `home`."""
+    power: str = "100"
+    logs: str = LOG_FORMATS[0]
+
+    @staticmethod
+    def current() -> Settings:
+        """Those that were entered here, by a session, a command, a task or a worker.
+
+        Raises:
+            RunError: none were.
+        """
+        if (entered := _entered.get()) is None:
+            raise RunError("no settings are entered here; expected `Settings.from_environment().entered()` around what is done")
+        return entered
 
     @staticmethod
     def from_environment() -> Settings:
-        """Those of the session that this is done in, else what the environment says; creates nothing.
+        """What the environment says; creates nothing. For the beginning of a process, a session or a command.
 
         Raises:
             ParameterError: the user has no state folder.
         """
-        if (entered := _entered.get()) is not None:
-            return entered
         data, named, runs = (os.environ.get(name) for name in ("DPICL_DATA", "DPICL_HOME", "DPICL_RUNS"))
         home = Path(named).resolve() if named else default_home()
         return Settings(
@@ -100,16 +85,45 @@ class Settings:
             _resource("DPICL_CONTRACTS", CONTRACTS),
             _resource("DPICL_PIPELINES", "pipelines.yaml"),
             Path(runs).resolve() if runs else (home if named else BEFORE.resolve()) / "runs",
+            os.environ.get("DPICL_LEDGER") or None,
+            os.environ.get("DPICL_POWER_WATTS") or "100",
+            os.environ.get("DPICL_LOG_FORMAT") or LOG_FORMATS[0],
         )
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """While stages work for a session: its folders count, whatever the environment says."""
+        """Inside, stages work with these."""
         token = _entered.set(self)
         try:
             yield
         finally:
             _entered.reset(token)
+
+    @property
+    def power_watts(self) -> float:
+        """Power of the machine, to turn time into energy.
+
+        Raises:
+            ParameterError: DPICL_POWER_WATTS is no positive number.
+        """
+        try:
+            watts = float(self.power)
+        except ValueError:
+            watts = math.nan
+        if not 0 < watts < math.inf:
+            raise ParameterError("DPICL_POWER_WATTS", repr(self.power[:40]), "a positive number of watts")
+        return watts
+
+    @property
+    def log_format(self) -> str:
+        """How logs are written: `text`, the orchestrator's own way, or `json`.
+
+        Raises:
+            ParameterError: DPICL_LOG_FORMAT is another word.
+        """
+        if self.logs not in LOG_FORMATS:
+            raise ParameterError("DPICL_LOG_FORMAT", repr(self.logs[:40]), " or ".join(LOG_FORMATS))
+        return self.logs
 
     def own_contracts(self) -> Path:
         """The folder that a new contract is written to: not the package's own, of which a copy is made in the working directory."""

@@ -15,12 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dpicl.engine.files import write_json
 from dpicl.engine.logs import stage_log
 from dpicl.engine.run_folder import UnitFolder, open_unit
 from dpicl.errors import DataError, DpiclError, RunError
+
+Place = Literal["owner", "worker", "model worker"]
+"""Where a stage is done: in the process that holds the ledger, or on a worker; on one that may open a model."""
 
 
 @contextmanager
@@ -66,18 +69,22 @@ class Stage:
         name: of the stage, in logs and timings.
         label: of one call, a format of its arguments.
         run: the work, logged, its errors clean.
+        place: of the work: only the owner of the ledger charges and publishes.
+        together: whether one call takes several units of a data set, as a tuple in place of one.
     """
 
     name: str
     label: str
     run: Callable[..., str]
+    place: Place = "worker"
+    together: bool = False
 
     def __call__(self, *references: Any) -> str:
         """Do it in this process."""
         return self.run(*references)
 
 
-def stage(name: str, label: str, function: Callable[..., str]) -> Stage:
+def stage(name: str, label: str, function: Callable[..., str], place: Place = "worker", *, together: bool = False) -> Stage:
     """A function of references as a stage."""
     clean = clean_errors(name, function)  # what is logged of a failure is clean
 
@@ -87,11 +94,11 @@ def stage(name: str, label: str, function: Callable[..., str]) -> Stage:
             lines.append(clean(*arguments, **options))
         return lines[0]
 
-    return Stage(name, label, logged)
+    return Stage(name, label, logged, place, together)
 
 
 def unit_stage(
-    name: str, output: str | Callable[[UnitFolder], str], *, private: bool = False
+    name: str, output: str | Callable[[UnitFolder], str], place: Place = "worker", *, private: bool = False
 ) -> Callable[[Callable[[UnitFolder], str]], Stage]:
     """Make a stage of a unit: done once `output` stands in its (private) folder.
 
@@ -108,6 +115,6 @@ def unit_stage(
                 return function(folder)
 
         once.__doc__, once.__module__ = function.__doc__, function.__module__
-        return stage(name, name + " {unit_key}", once)
+        return stage(name, name + " {unit_key}", once, place)
 
     return decorate

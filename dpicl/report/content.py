@@ -9,12 +9,11 @@ from typing import Any
 from dpicl.report import sentences, words
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
 from dpicl.report.comparisons import comparisons, headlines
-from dpicl.report.costs import energy_sentence, stage_seconds
 from dpicl.report.figures import Figures
 from dpicl.report.guarantees import guarantee_table, relevant_errata
 from dpicl.report.load import Demonstrations, Manifest, Run
 from dpicl.report.paper import Paper
-from dpicl.report.tables import METRICS, fitted_means, metric_tables, of_texts
+from dpicl.report.tables import METRICS, fitted_means, metric_tables, of_texts, stage_seconds
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 
@@ -196,7 +195,7 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     by_stage = seconds.sum(axis=1)
     total = float(by_stage.sum())
     summary = f"{words.duration(total)} in all stages together; stages that ran in parallel are added up."
-    yield Text(f"{summary} {energy_sentence(total, energy)}" if energy else summary)
+    yield Text(f"{summary} {sentences.energy_sentence(total, energy)}" if energy else summary)
     yield Figure("Wall time by stage", figures.time)
     head = (*Cell.of_text("stage"), *(Cell(words.method_name(method)) for method in seconds.columns), Cell("all"), Cell("share"))
     rows = (

@@ -11,11 +11,10 @@ import pandas as pd
 
 from dpicl.report import words
 from dpicl.report.blocks import Figure
-from dpicl.report.costs import stage_seconds
 from dpicl.report.load import Run
 from dpicl.report.sentences import caption
 from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, new_figure, style, to_svg
-from dpicl.report.tables import METRICS, has_several_rates, of_texts
+from dpicl.report.tables import METRICS, has_several_rates, of_texts, stage_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpicl.report import words
-from dpicl.report.load import Manifest
+from dpicl.report.load import Energy, Manifest
 
 ANSWERS = {
     "scored": "by the log-probability of every label",
@@ -101,3 +101,16 @@ def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
         "Versions": ", ".join(f"{name} {version}" for name, version in manifest.versions.items() if version),
     }
     return {name: text for name, text in texts.items() if text is not None}
+
+
+def energy_sentence(seconds: float, energy: Energy) -> str:
+    """Energy and CO2 of this time.
+
+    (2)  kWh = watts x hours / 1000,  kg CO2 = kWh x kg per kWh
+    """
+    kwh = energy.power_watts * seconds / 3600 / 1000
+    return (
+        f"At {energy.power_watts:g} W for that time and {energy.kg_co2_per_kwh:g} kg CO₂ per kWh, this is {words.number(kwh, 4)} kWh and "
+        f"{words.mass(kwh * energy.kg_co2_per_kwh)} CO₂eq by the paper's equation (2): power × hours / 1000 × kg per kWh. "
+        "The watts and the kg per kWh are assumptions, not measurements."
+    )

@@ -1,4 +1,4 @@
-"""Accuracy tables: mean and deviation over seeds, beside the majority label and the paper."""
+"""Accuracy tables: mean and deviation over seeds, beside the majority label and the paper; seconds by stage."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from dpicl.engine.order import stages
 from dpicl.report import words
 from dpicl.report.blocks import Cell, Table
 from dpicl.report.paper import Paper
@@ -145,3 +146,10 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
 def _common(amplified: pd.Series) -> float:
     """The one value of a column; not a number where cells differ by more than rounding."""
     return float(amplified.max()) if amplified.round(6).nunique() == 1 else math.nan
+
+
+def stage_seconds(timings: pd.DataFrame) -> pd.DataFrame:
+    """Seconds by stage (rows, in the order of a run) and method (columns); not a number where a method has no such stage."""
+    seconds = timings.groupby(["stage", "method"], sort=False)["seconds"].sum().unstack("method")
+    known = [stage.name for stage in stages() if stage.name in seconds.index]
+    return seconds.reindex(index=known + sorted(set(seconds.index) - set(known)), columns=timings["method"].unique())

@@ -75,6 +75,6 @@ def test_an_unforeseen_failure_quotes_nothing(place: Place, capsys: Capture, mon
     def fail(*_arguments: object) -> None:
         raise ValueError("a private row")
 
-    monkeypatch.setattr("dpicl.engine.asking.dp_icl.consult", fail)
+    monkeypatch.setattr("dpicl.engine.ensemble_release.dp_icl.consult", fail)
     code, answers, (told,) = asked(capsys, "who is there?")
     assert (code, answers) == (1, []) and told.startswith("dpicl: ask: ValueError at fail:")

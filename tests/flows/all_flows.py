@@ -18,29 +18,13 @@ from prefect import flow, task  # noqa: E402 - after its environment
 from prefect.artifacts import create_markdown_artifact  # noqa: E402
 from prefect.cache_policies import NO_CACHE  # noqa: E402
 
-import dpicl.engine.stages.ingest  # noqa: E402
-import dpicl.engine.stages.split  # noqa: E402
-import tasks.aggregate  # noqa: E402
-import tasks.randomise  # noqa: E402
-import tasks.subsample  # noqa: E402
-import tasks.validate  # noqa: E402
 import tasks.warm  # noqa: E402, F401
-from dpicl.methods import ldp_tabicl  # noqa: E402
-from dpicl.methods.gdp_tabicl import GdpTabicl  # noqa: E402
-from flows import wiring  # noqa: E402
+from dpicl.engine import order  # noqa: E402
 from flows.sweep import sweep, task_runner  # noqa: E402
 from tasks import wrapper  # noqa: E402
-from tests.flows.planted import MUTANTS, OUTSIDE, STAGES, fault, plant  # noqa: E402
+from tests.flows.planted import MUTANTS, OUTSIDE, STAGES, fault  # noqa: E402
 
 GRID = {"epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"}
-PLACES = (
-    (dpicl.engine.stages.ingest, "load_source"),
-    (tasks.validate, "evaluate"),
-    (dpicl.engine.stages.split, "split_table"),
-    (ldp_tabicl, "collect"),
-    (GdpTabicl, "prepare"),
-    (GdpTabicl, "draw"),
-)
 
 
 def ended(work: Callable[[], object]) -> str:
@@ -53,12 +37,8 @@ def ended(work: Callable[[], object]) -> str:
 
 def faults() -> dict[str, str]:
     """Private tables that break their contract, stages that quote rows, workers that die."""
-    for stage, (module, function) in zip(STAGES, PLACES, strict=True):
-        plant(module, function, stage)
-    for stage in ("ingest", "validate", "split", "fit_baselines"):
-        setattr(wiring, stage, getattr(wiring, stage).with_options(retry_delay_seconds=0))
-    for stage, one in list(wrapper._tasks.items()):
-        wrapper._tasks[stage] = one.with_options(retry_delay_seconds=0)
+    for stage in order.stages():
+        wrapper._tasks[stage] = wrapper.task_of(stage).with_options(retry_delay_seconds=0)
     private = {**GRID, "datasets": ["spoilt", "outside", "raising", *map(fault, STAGES)]}
     bench = {**GRID, "datasets": ["doomed", fault("baselines")], "methods": ["gdp_tabicl"], "epsilons": [1, "inf"]}
     written = {**GRID, "datasets": [fault("generate")], "methods": ["few_shot_generation"]}

@@ -1,6 +1,6 @@
 """Rows with marked values, tables of them, and faults that quote them as libraries do.
 
-As a Dask preload it plants its faults in workers; `all_flows` plants them in the flow's own process.
+As a Dask preload it plants its faults in workers, which are the ones that read private rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OUTSIDE = ("192.0.2.1", 9)
 """A documentation address, called on purpose: nobody is there."""
 
 STAGES = ("ingest", "validate", "split", "randomise", "subsample", "aggregate")
-"""Every stage of the flow's own process that reads private rows."""
+"""Stages of workers that read private rows of tables."""
 
 
 def contract(name: str, *, private: bool, largest: int = 10**9) -> dict[str, Any]:
@@ -106,9 +106,22 @@ def _die_once(name: str) -> None:
 
 def dask_setup(_worker: Any) -> None:
     """Plant the faults of workers."""
-    from dpicl.methods import dp_icl, few_shot_generation
+    import dpicl.engine.stages.ingest
+    import dpicl.engine.stages.split
+    import tasks.validate
+    from dpicl.methods import dp_icl, few_shot_generation, ldp_tabicl
     from dpicl.methods.gdp_tabicl import GdpTabicl
 
+    places = (
+        (dpicl.engine.stages.ingest, "load_source"),
+        (tasks.validate, "evaluate"),
+        (dpicl.engine.stages.split, "split_table"),
+        (ldp_tabicl, "collect"),
+        (GdpTabicl, "prepare"),
+        (GdpTabicl, "draw"),
+    )
+    for stage, (module, function) in zip(STAGES, places, strict=True):
+        plant(module, function, stage)
     plant(GdpTabicl, "baselines", "baselines", _die_once)
     plant(few_shot_generation, "write", "generate")
     plant(dp_icl, "consult", "consult")

@@ -19,12 +19,12 @@ from dpicl.engine.settings import Settings
 from dpicl.lm.local.embedding import open_embedder
 from dpicl.lm.models import open_generator, open_scorer
 from dpicl.lm.spec import ModelSpec
-from dpicl.methods.in_process import run as run_table
-from dpicl.methods.in_process import run_texts
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import fewer, split_table
 from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
+from tests.direct import run as run_table
+from tests.direct import run_texts
 from tests.harness import REAL_DATA, SMALL, World, install, install_texts, letters, rows, shop, shop_rows
 from tests.library.text_contracts import as_extraction, as_free_text, lines, records
 

@@ -9,7 +9,8 @@ import pytest
 from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from flows.gpus import GPU, VISIBLE, LocalWorker, gpus_here
+from dpicl.processes import VISIBLE, gpus_here
+from flows.gpus import GPU, LocalWorker
 from tests.harness import SMALL, World, running_cluster
 
 

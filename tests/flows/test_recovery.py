@@ -19,7 +19,7 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError, ModelError
-from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, try_later
+from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, resubmit_later
 from tests.harness import SMALL, Place, World, install, new_place, shop, shop_rows, until
 
 
@@ -90,7 +90,7 @@ def test_a_run_that_a_cap_refuses_is_told_as_a_low_budget_too(world: World) -> N
         make_plan("private", {**SMALL, "datasets": ["pouch"], "methods": ["mst_tabicl"], "epsilons": [2]}, "pouch-run")
     flow_run = deployed_run(world)
     with world.entered():
-        try_later(None, flow_run, Failed(data=refused.value))
+        resubmit_later(None, flow_run, Failed(data=refused.value))
     asked = {"filter": {"resource": {"id": [f"prefect.flow-run.{flow_run.id}"]}, "event": {"prefix": ["dpicl."]}}}
     until(lambda: len(world.ask("events/filter", asked)["events"]) == 2, 30, "the events", every=0.5)
     told = {event["event"]: event["payload"] for event in world.ask("events/filter", asked)["events"]}
@@ -133,7 +133,7 @@ def test_an_edited_ledger_is_refused_and_one_that_is_away_is_tried_again(world: 
     for error in (edited, away):
         flow_run = deployed_run(world)
         with world.entered():
-            try_later(None, flow_run, Failed(data=error))
+            resubmit_later(None, flow_run, Failed(data=error))
         states[error] = world.ask(f"flow_runs/{flow_run.id}")["state"]["name"]
     assert states == {edited: "Running", away: "AwaitingRetry"}  # the first one was not handed in
 
@@ -143,7 +143,7 @@ def test_a_model_that_nobody_knows_is_not_tried_again(world: World) -> None:
         make_plan("private", {**SMALL, "model": "bundeld"}, "misspelt-run")
     flow_run = deployed_run(world)
     with world.entered():
-        try_later(None, flow_run, Failed(data=unknown.value))
+        resubmit_later(None, flow_run, Failed(data=unknown.value))
     assert world.ask(f"flow_runs/{flow_run.id}")["state"]["name"] == "Running"  # not handed in
 
 

@@ -209,6 +209,13 @@ def test_time_that_no_method_owns_is_shared(tmp_path):
     assert "| ingest | 2.00 s | – | 2.00 s | 25.0 % |" in markdown
 
 
+def test_stages_are_listed_in_the_order_of_a_run(tmp_path):
+    timings = [["mst_tabicl", "adult", 0, stage, 1] for stage in ("evaluate", "measure", "a later one", "charge", "reconstruct")]
+    _, markdown = built(write_run(tmp_path, timings=timings))
+    listed = [line.split("|")[1].strip() for line in markdown.splitlines() if line.startswith("| ") and "100.0" not in line]
+    assert listed[-5:] == ["charge", "measure", "reconstruct", "evaluate", "a later one"]
+
+
 def test_without_an_energy_assumption_no_energy_is_stated(tmp_path):
     _, markdown = built(write_run(tmp_path, timings=[["gdp_tabicl", "adult", 0, "score", 3000]]))
     assert "50.0 min" in markdown and "kWh" not in markdown

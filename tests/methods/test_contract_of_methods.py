@@ -9,6 +9,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpicl.engine.execute import call_all
 from dpicl.engine.order import released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import open_ledger
@@ -26,10 +28,10 @@ from dpicl.methods import METHODS, on_texts, tabular
 from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.few_shot_generation import FewShotGeneration
-from dpicl.methods.in_process import release
 from dpicl.methods.text_method import TextMethod
 from dpicl.randomness import Draws
 from dpicl.types import Demonstration, PrivateTable, QueryTable
+from tests.direct import release
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.examples import ROOT, small_contract
 from tests.library.text_contracts import lines, records
@@ -162,9 +164,7 @@ def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(name: str,
         run = str(make_plan("private", grid, "spied"))
         (key,) = read_plan(Path(run)).units
         monkeypatch.setattr(PrivateTable, "__getattribute__", spying)
-        for steps in (rows_ready(run, dataset), released(run, key)):
-            for stage, references in steps:
-                stage(*references)
+        call_all(chain(rows_ready(run, dataset), released(run, key)))
     assert reached and min(reached) >= 1
 
 

@@ -104,14 +104,12 @@ def test_a_table_in_batches_is_refused_as_it_counts_none(tmp_path: Path, install
     install_folder(place, private=True)
     grid = {"methods": [NAME], "datasets": ["shop"], "epsilons": [1], "shots": [1], "seeds": [0], "model": "fake"}
     program = (
-        "from pathlib import Path\n"
-        "from dpicl.engine.order import released, rows_ready\n"
+        "from dpicl.engine.execute import InProcess, run_units\n"
         "from dpicl.engine.plan import make_plan\n"
-        "from dpicl.engine.run_folder import read_plan\n"
+        "from dpicl.engine.settings import Settings\n"
         "from tests.tasks.in_batches import small_batches\n"
-        f"small_batches()\nrun = str(make_plan('private', {grid!r}, 'batches'))\n(key,) = read_plan(Path(run)).units\n"
-        "for steps in (rows_ready(run, 'shop'), released(run, key)):\n"
-        "    for stage, references in steps:\n        stage(*references)"
+        f"small_batches()\nwith Settings.from_environment().entered():\n"
+        f"    run_units(make_plan('private', {grid!r}, 'batches'), InProcess())"
     )
     refused = _python(installed, place, program)
     assert refused.returncode == 1 and f"method '{NAME}' counts no table batch by batch; expected a smaller table" in refused.stderr

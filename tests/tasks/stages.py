@@ -6,63 +6,30 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from prefect import Task
-
-from dpicl.engine.artefacts import remove_private
+from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.order import Step, answered, released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.stages.fit_baselines import has_baselines
-from dpicl.engine.stages.score import parts_to_score
-from flows.wiring import collect_run, write_report
-from tasks.aggregate import aggregate
-from tasks.charge import charge
-from tasks.consult import consult
-from tasks.evaluate import evaluate
-from tasks.fit_baselines import fit_baselines
-from tasks.generate import generate
-from tasks.ingest import ingest
-from tasks.measure import measure
-from tasks.probe import probe
-from tasks.randomise import randomise
-from tasks.reconstruct import reconstruct
-from tasks.release import release
-from tasks.score import score
-from tasks.serialize import serialize
-from tasks.split import split
-from tasks.subsample import subsample
-from tasks.validate import validate
-
-with suppress(ImportError):
-    import great_expectations  # noqa: F401 - seconds; here the forks below share it
+from dpicl.engine.stages.probe import probe
+from dpicl.report.stages import report_steps
 
 End = Literal["finished", "torn", "placed"]
-RELEASE: Mapping[str, tuple[Task[..., Any], ...]] = {
-    "ldp_tabicl": (randomise, reconstruct),
-    "gdp_tabicl": (subsample, aggregate),
-    "mst_tabicl": (measure, reconstruct),
-    "few_shot_generation": (charge, generate, release),
-    "dp_icl": (charge, consult, release),
-}
 
 
-def steps(run: str) -> Iterator[tuple[Task[..., Any], tuple[Any, ...]]]:
-    """Every stage of a run with its references, in the order of the flow."""
+def steps(run: str) -> Iterator[Step]:
+    """Every step of a run, unit by unit, whatever of it is done."""
     units = read_plan(Path(run)).units
-    yield probe, (run,)
+    yield Step(probe, (run,))
     for dataset in dict.fromkeys(unit.dataset for unit in units.values()):
-        yield from ((stage, (run, dataset)) for stage in (ingest, validate, split))
-    for key, unit in units.items():
-        units_or_one = {generate: (run, (key,))}
-        yield from ((stage, units_or_one.get(stage, (run, key))) for stage in (*RELEASE[unit.method], serialize))
-        yield from ((fit_baselines, (run, key)) for _ in range(has_baselines(unit, Settings.from_environment().declared(unit.dataset))))
-        yield from ((score, (run, key, part)) for part in parts_to_score(run, key))
-        yield evaluate, (run, key)
-    yield from ((stage, (run,)) for stage in (collect_run, write_report))
+        yield from chain.from_iterable(rows_ready(run, dataset))
+    for key in units:
+        yield from chain.from_iterable(chain(released(run, key), answered(run, key)))
+    yield from report_steps(Path(run))
 
 
 def work(environment: Mapping[str, str], pipeline: str, changes: Mapping[str, Any], run_id: str, end: End) -> None:
@@ -76,10 +43,9 @@ def work(environment: Mapping[str, str], pipeline: str, changes: Mapping[str, An
     os.environ.update(environment)
     if end != "finished":
         _die(end)
-    run = str(make_plan(pipeline, changes, run_id))
-    for stage, references in steps(run):
-        stage.fn(*references)
-    remove_private(Path(run), Settings.from_environment())
+    with Settings.from_environment().entered():
+        run = make_plan(pipeline, changes, run_id)
+        run_units(run, InProcess(), report_steps(run))
 
 
 def _die(end: End) -> None:

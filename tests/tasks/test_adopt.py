@@ -12,7 +12,7 @@ import yaml
 
 from dpicl.accounting.ledger import Account, Ledger
 from dpicl.engine.adopt import adopt
-from dpicl.engine.receipts import adopted_of, artefact_of, keep, keep_adopted, keep_cap, newest, receipt_of
+from dpicl.engine.receipts import adopted_of, artefact_of, newest, receipt_of, write_adopted, write_cap, write_receipt
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerRefusedError
@@ -36,12 +36,12 @@ def draw(ledger: Ledger, settings: Settings, name: str, *, account: str = "shop"
     """What `UnitReleases` does, without rows."""
     one = release(name, account=account)
     ledger.reserve(one)
-    keep(ledger, one, settings)
+    write_receipt(ledger, one, settings)
     if publish:
         path = artefact_of(settings, one)
         path.write_bytes(name.encode())
         ledger.publish(one.release_id, sha256(name))
-        keep(ledger, one, settings)
+        write_receipt(ledger, one, settings)
 
 
 def charged(settings: Settings) -> None:
@@ -109,10 +109,10 @@ def test_a_ledger_may_be_lost_twice(settings: Settings) -> None:
     lose(settings)
     adopt(settings)
     with open_ledger(settings) as ledger:
-        keep(ledger, release("a"), settings)
-        keep(ledger, release("c"), settings)
+        write_receipt(ledger, release("a"), settings)
+        write_receipt(ledger, release("c"), settings)
         ledger.publish(release("c").release_id, sha256("c"))
-        keep(ledger, release("c"), settings)
+        write_receipt(ledger, release("c"), settings)
     assert receipts[release("a").release_id + ".receipt"] == receipt_of(settings, "shop", release("a").release_id).read_bytes()
     lose(settings)
     assert adopt(settings) == (4, [])
@@ -190,7 +190,7 @@ def test_a_cap_that_somebody_lowered_last_comes_back(settings: Settings) -> None
     charged(settings)
     with open_ledger(settings) as ledger:
         ledger.set_cap("shop", 3.5)
-        keep_cap(ledger, "shop", settings)
+        write_cap(ledger, "shop", settings)
     lose(settings)
     assert adopt(settings) == (4, [])
     with open_ledger(settings) as ledger:
@@ -222,9 +222,9 @@ def test_what_was_taken_up_does_not_come_back_as_two(settings: Settings) -> None
         ledger.ensure_account(SHOP, [AT])
         for name in ("old", "other"):
             ledger.reserve(release(name, writer=name))
-            keep(ledger, release(name, writer=name), settings)
+            write_receipt(ledger, release(name, writer=name), settings)
         assert ledger.take_up(release("new", writer="new"), differing=["writer"])
-        keep(ledger, release("new", writer="new"), settings)
+        write_receipt(ledger, release("new", writer="new"), settings)
     lose(settings)
     assert adopt(settings) == (2, [])
     with open_ledger(settings) as ledger:
@@ -236,7 +236,7 @@ def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(set
     charged(settings)
     lose(settings)
     with monkeypatch.context() as patched:
-        patched.setattr("dpicl.engine.adopt.keep_adopted", _killed)
+        patched.setattr("dpicl.engine.adopt.write_adopted", _killed)
         with pytest.raises(KeyboardInterrupt):
             adopt(settings)
     with pytest.raises(LedgerRefusedError, match="dpicl ledger adopt"):
@@ -244,7 +244,7 @@ def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(set
     assert adopt(settings) == (4, [])
     with open_ledger(settings) as ledger:
         assert ledger.verify() == ledger.adopted_record()["sequence"] and adopted_of(settings).exists()
-        keep_adopted(ledger, settings)
+        write_adopted(ledger, settings)
 
 
 def _killed(*_: object) -> None:

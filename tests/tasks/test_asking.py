@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-import dpicl.engine.asking
-from dpicl.engine.asking import Wish
-from dpicl.engine.desk import Answered, Desk
+import dpicl.engine.ensemble_release
+from dpicl.engine.ensemble_release import EnsembleRequest
+from dpicl.engine.query_session import Answered, QuerySession
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerError
@@ -37,13 +37,15 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def wish(name: str = "letters", options: EnsembleOptions = PURE, epsilon: float = 2.0) -> Wish:
+def wish(name: str = "letters", options: EnsembleOptions = PURE, epsilon: float = 2.0) -> EnsembleRequest:
     contract = Settings.from_environment().texts(name)
-    return Wish(contract.model_copy(update={"query_count": COUNT}), Cell("icl", epsilon, 1), ModelSpec(name="fake", kind="fake"), options)
+    return EnsembleRequest(
+        contract.model_copy(update={"query_count": COUNT}), Cell("icl", epsilon, 1), ModelSpec(name="fake", kind="fake"), options
+    )
 
 
 def ask(*queries: str, again: bool = False, **about: Any) -> list[Answered]:
-    return list(Desk(wish(**about), Settings.from_environment(), again=again).answer(queries))
+    return list(QuerySession(wish(**about), Settings.from_environment(), again=again).answer(queries))
 
 
 def spent(account: str = "letters") -> list[float]:
@@ -81,7 +83,7 @@ def test_when_all_queries_are_used_up_the_next_is_refused_and_another_release_mu
 def test_a_file_longer_than_what_was_charged_for_is_answered_up_to_the_last_slot(place: Place) -> None:
     found = []
     with pytest.raises(BudgetError, match="all 4 queries"):
-        for one in Desk(wish(), Settings.from_environment()).answer([*QUERIES, "one", "five", "two"]):
+        for one in QuerySession(wish(), Settings.from_environment()).answer([*QUERIES, "one", "five", "two"]):
             found.append(one.query)
     assert found == [*QUERIES, "one"] and len(spent()) == 1
 
@@ -139,9 +141,9 @@ def _asking(environment: Mapping[str, str], queries: list[str], step: str | None
     if step is not None:
         name, _, side = step.partition(" ")
         owner, function = {
-            "slot": (dpicl.engine.asking.Sitting, "take"),
-            "votes": (dpicl.engine.asking.dp_icl, "consult"),
-            "keep": (dpicl.engine.asking.Sitting, "_keep"),
+            "slot": (dpicl.engine.ensemble_release.EnsembleRelease, "take"),
+            "votes": (dpicl.engine.ensemble_release.dp_icl, "consult"),
+            "keep": (dpicl.engine.ensemble_release.EnsembleRelease, "_keep"),
         }[name]
         real = getattr(owner, function)
 

@@ -37,7 +37,7 @@ def done(place: Place, model: str, run_id: str) -> Path:
     with place.entered():
         run = make_plan("demo", {**GRID, "model": model}, run_id)
         for stage, references in steps(str(run)):
-            stage.fn(*references)
+            stage(*references)
     return run
 
 

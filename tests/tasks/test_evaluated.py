@@ -31,7 +31,7 @@ def run_of(place: Place, method: str, run_id: str = "r", *, keep: bool = False) 
     with place.entered():
         run = make_plan("private", {**GRID, "methods": [method]}, run_id)
         for stage, references in steps(str(run)):
-            stage.fn(*references)
+            stage(*references)
         if not keep:
             remove_private(run, Settings.from_environment())
     return run

@@ -42,7 +42,7 @@ def as_json(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.setenv("DPICL_LOG_FORMAT", "json")
         yield
-    set_up()
+    set_up("text")
 
 
 def lines(text: str) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def test_a_failure_is_one_line_without_the_library_s_words(
 
 
 def test_of_an_exception_that_is_logged_only_its_kind_is_written(as_json: None, capsys: Capture) -> None:
-    set_up()
+    set_up("json")
     try:
         float(CANARY)
     except ValueError:

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from transformers import GPT2Config, Lfm2Config
 
-from dpicl.engine.desk import Desk
 from dpicl.engine.files import read_json
 from dpicl.engine.plan import draft_plan
+from dpicl.engine.query_session import QuerySession
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
@@ -100,7 +100,7 @@ def test_a_hybrid_model_votes_and_is_charged_after_that(place: Place, tmp_path: 
     for stage, references in steps(run):
         if stage is charge:
             assert reserved() == []
-        stage.fn(*references)
+        stage(*references)
     with open_ledger(Settings.from_environment()) as ledger:
         assert [entry.state for entry in ledger.entries("letters")] == ["published"]
 
@@ -126,7 +126,7 @@ def test_asking_refuses_a_model_before_its_release_is_opened(place: Place, habit
         spec = ModelSpec.model_validate({"name": "far", "kind": "endpoint", "id": "m", "url": server.url, "trust": "local"})
         asked = wish()
         with pytest.raises(ModelError):
-            list(Desk(type(asked)(asked.contract, asked.cell, spec, asked.options), Settings.from_environment()).answer(["one"]))
+            list(QuerySession(type(asked)(asked.contract, asked.cell, spec, asked.options), Settings.from_environment()).answer(["one"]))
     assert reserved() == [] and not list((place.home / "private").rglob("opened.json"))
 
 
@@ -181,6 +181,6 @@ def test_what_a_server_counted_of_private_prompts_is_in_no_public_count(place: P
         for dataset in ("letters", "letters", "longer"):
             run = planned({**ASKED, "datasets": [dataset], "model": "far", "seeds": [len(counts)]}, f"{dataset}{len(counts)}")
             for stage, references in steps(run):
-                stage.fn(*references)
+                stage(*references)
             counts.append([read_json(path) for path in sorted(Path(run).glob("units/*/scored/*.json"))])
     assert counts[1] == counts[2] and counts[1]

@@ -52,7 +52,7 @@ def here(place: Place, method: str, **changes: Any) -> None:
     """The same run inside this process, so that its errors can be seen."""
     with place.entered():
         for stage, references in steps(str(make_plan("private", grid(method, **changes), None))):
-            stage.fn(*references)
+            stage(*references)
 
 
 def bought(place: Place, method: str) -> list[Any]:
@@ -123,7 +123,7 @@ def test_a_release_stands_for_its_period_whatever_becomes_of_the_rows(tmp_path: 
         (place.root / "data" / "shop.csv").write_text(shop_rows(80, seed=seed))
         with place.entered():
             for stage, references in steps(str(make_plan("private", grid(method), f"r{number}", period=period))):
-                stage.fn(*references)
+                stage(*references)
         months.append(artefacts(place, method))
         check_once(place, method, len(months[-1]))
     assert [len(month) for month in months] == [2, 2, 2, 4, 6]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpicl.engine.artefacts import BASELINES, RESULTS
-from dpicl.engine.stages.score import PARTS, parts_to_score
-from tasks.score import score
+from dpicl.engine.stages.score import PARTS, parts_to_score, score
 from tests.harness import install, new_place, shop, shop_rows
 from tests.tasks.stages import make_plan, steps
 
@@ -36,7 +35,7 @@ def test_the_parts_share_all_cells_and_each_has_some(
         folder = run / "units" / unit
         for stage, references in steps(str(run)):
             before = len(list(folder.glob("scored/*.npz")))
-            stage.fn(*references)
+            stage(*references)
             if stage is score:
                 counted.append(len(list(folder.glob("scored/*.npz"))) - before)
         assert len(parts_to_score(str(run), unit)) == parts <= PARTS

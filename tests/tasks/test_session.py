@@ -11,10 +11,11 @@ import pytest
 
 import dpicl
 from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError
+from dpicl.errors import BudgetError, ModelRefusedError
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.tabular.central import graphical_model
-from tests.harness import Place, install, new_place, shop, shop_rows
+from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
+from tests.library.text_contracts import lines, records
 
 HEAVY = ("scipy", "prefect", "dask", "distributed", "great_expectations", "torch", "jax", "mbi", "matplotlib", "sklearn")
 
@@ -84,3 +85,18 @@ def test_a_release_of_a_table_imports_no_orchestrator_and_no_model(place: Place,
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_queries_are_charged_once_for_all_of_them_and_answered_alike_by_the_command(place: Place) -> None:
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(40)), lines(records(4)))
+    session = dpicl.Session(place.home, data=place.root / "data", contracts=place.root / "contracts")
+    how = {"epsilon": 2, "count": 3, "shots": 1, "model": "tiny", "subsets": 5, "noise": "exponential"}
+    first = session.ask("letters", ["one", "two"], **how)
+    again = session.ask("letters", ["two", "one"], **how)
+    assert [one.answer for one in again] == [one.answer for one in reversed(first)] and all(one.repeated for one in again)
+    (account,) = session.budget()
+    assert (account.account, account.releases) == ("letters", 1) and account.epsilon_spent == pytest.approx(2)
+    with pytest.raises(BudgetError, match="all 3 queries"):
+        session.ask("letters", ["three", "four"], **how)
+    with pytest.raises(ModelRefusedError, match="no model is named"):
+        session.ask("letters", ["one"], epsilon=2)

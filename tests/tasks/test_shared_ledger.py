@@ -8,6 +8,7 @@ import pytest
 
 from dpicl.contract import parse_contract
 from dpicl.engine.releases import check_ledger, check_shared
+from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerRefusedError
 from tests.harness import shop
 
@@ -25,10 +26,10 @@ def test_a_cluster_does_not_charge_in_a_ledger_of_one_host(monkeypatch: pytest.M
     else:
         monkeypatch.delenv("DPICL_LEDGER", raising=False)
     with pytest.raises(LedgerRefusedError, match="one PostgreSQL for all"):
-        check_shared([contract(private=False), contract(private=True)])
-    check_shared([contract(private=False)])
+        check_shared([contract(private=False), contract(private=True)], Settings.from_environment())
+    check_shared([contract(private=False)], Settings.from_environment())
     monkeypatch.setenv("DPICL_LEDGER", "postgresql+psycopg://user@database/ledger")
-    check_shared([contract(private=True)])
+    check_shared([contract(private=True)], Settings.from_environment())
 
 
 @pytest.mark.parametrize("used", [None, "postgresql://other.example/dpicl", "postgresql://ledgers.example/other", "sqlite:///dpicl", "#"])
@@ -39,6 +40,6 @@ def test_rows_whose_contract_names_a_ledger_are_charged_in_no_other(monkeypatch:
     else:
         monkeypatch.delenv("DPICL_LEDGER", raising=False)
     with pytest.raises(LedgerRefusedError):
-        check_ledger(one)
+        check_ledger(one, Settings.from_environment())
     monkeypatch.setenv("DPICL_LEDGER", "postgresql+psycopg://user:secret@ledgers.example:5432/dpicl")
-    check_ledger(one)
+    check_ledger(one, Settings.from_environment())

@@ -72,7 +72,7 @@ def test_an_old_run_that_was_cut_off_is_gone_on_with_for_nothing(tmp_path: Path,
     with place.entered():
         make_plan("demo", {}, name, resume=True)
         for stage, references in steps(str(run)):
-            stage.fn(*references)
+            stage(*references)
     assert {file: (run / "units" / GDP / file).read_bytes() for file in before} == before
     assert json.loads((run / "units" / GDP / "releases.json").read_text())["charged_now"] == 0
     found = _accuracies(run)

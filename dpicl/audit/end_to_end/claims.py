@@ -25,6 +25,7 @@ from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, small_
 from dpicl.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, neighbours, new_world, newcomer
 from dpicl.client import __main__ as client
 from dpicl.engine.artefacts import read_split, remove_private
+from dpicl.engine.execute import call_all
 from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
@@ -70,13 +71,12 @@ def _places(world: World, rows: Sequence[SourceRow], declaration: Declaration) -
     world.put(rows, declaration.kind)
     methods = [DpIcl.name] if declaration.kind == "texts" else [GdpTabicl.name]
     run = make_plan("audited", {"methods": methods}, "audited")
-    for stage, references in rows_ready(str(run), NAME):
-        stage(*references)
+    call_all(rows_ready(str(run), NAME))
     (key,) = read_plan(run).units
     split = read_split(open_unit(str(run), key))
     tables = {"protected": split.train.data, **({} if declaration.measured == "public queries" else {"held out": split.test.data})}
     places = Counter((name, tuple(map(str, row.items()))) for name, table in tables.items() for row in table.to_pylist())
-    remove_private(run, Settings.from_environment())
+    remove_private(run, Settings.current())
     return places
 
 

@@ -6,7 +6,7 @@ import io
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -15,17 +15,10 @@ from runpy import run_module
 from unittest.mock import patch
 
 from dpicl.audit.end_to_end.world import NAME, World
-from dpicl.engine.artefacts import remove_private
-from dpicl.engine.order import Step, released, rows_ready
+from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.settings import Settings
 from dpicl.engine.stage import StageFailed
-from dpicl.engine.stages.evaluate import evaluate
-from dpicl.engine.stages.fit_baselines import fit_baselines, has_baselines
-from dpicl.engine.stages.score import parts_to_score, score
-from dpicl.engine.stages.serialize import serialize
-from dpicl.report.stages import collect_run, write_report
+from dpicl.report.stages import report_steps
 
 
 @dataclass(frozen=True)
@@ -65,30 +58,13 @@ def ask(query: str, *, epsilon: float = 1.0, more: tuple[str, ...] = ()) -> Comm
 
 
 def run(method: str, *, epsilon: float = 1.0, run_id: str = "audited") -> Command:
-    """What `dpicl run` does, stage by stage without an orchestrator."""
+    """What `dpicl run` does, in this process."""
 
     def work() -> None:
         folder = make_plan("audited", {"methods": [method], "epsilons": [epsilon]}, run_id)
-        for stage, references in stages(str(folder)):
-            stage(*references)
-        remove_private(folder, Settings.from_environment())
+        run_units(folder, InProcess(), report_steps(folder))
 
     return lambda: captured(work)
-
-
-def stages(run: str) -> Iterator[Step]:
-    """Every stage of a run with its references; looked up in this module, so that a mutant there is one here."""
-    units = read_plan(Path(run)).units
-    for dataset in dict.fromkeys(unit.dataset for unit in units.values()):
-        yield from rows_ready(run, dataset)
-    for key, unit in units.items():
-        yield from released(run, key)
-        yield serialize, (run, key)
-        if has_baselines(unit, Settings.from_environment().declared(unit.dataset)):
-            yield fit_baselines, (run, key)
-        yield from ((score, (run, key, part)) for part in parts_to_score(run, key))
-        yield evaluate, (run, key)
-    yield from ((stage, (run,)) for stage in (collect_run, write_report))
 
 
 def captured(work: Callable[[], object]) -> Output:

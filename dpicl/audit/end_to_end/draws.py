@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,6 +16,7 @@ import numpy as np
 
 from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow, replaced
 from dpicl.audit.end_to_end.world import CATEGORIES, NAME, NEWCOMER, Declaration, SourceRow, new_world
+from dpicl.engine.execute import call_all
 from dpicl.engine.order import released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import UnitReleases
@@ -88,19 +90,16 @@ class _Recorder:
                 stack.enter_context(replaced(few_shot_generation, "write", self._written))
                 stack.enter_context(self._answers())
             else:
-                stack.enter_context(everywhere("release_missing", self._drawn))
+                stack.enter_context(everywhere("drafted", self._drafted))
             yield
 
-    def _drawn(self, release_missing: Callable[..., Any]) -> Callable[..., Any]:
-        def missing(folder: Any, draw: Callable[[Any], Mapping[Any, bytes]]) -> Any:
-            def again(wanted: Any) -> Mapping[Any, bytes]:
-                for content in (one for _ in range(self._cell.draws - 1) for one in draw(wanted).values()):
-                    self.scores.append(self._cell.statistics(content))
-                return draw(wanted)
+    def _drafted(self, drafted: Callable[..., Any]) -> Callable[..., Any]:
+        def again(*arguments: Any) -> Any:
+            for content in (one for _ in range(self._cell.draws - 1) for one in drafted(*arguments).values()):
+                self.scores.append(self._cell.statistics(content))
+            return drafted(*arguments)
 
-            return release_missing(folder, again)
-
-        return missing
+        return again
 
     def _written(self, write: Callable[..., Any]) -> Callable[..., Any]:
         def written(*arguments: Any, **options: Any) -> Any:
@@ -149,9 +148,8 @@ def drawn(cell: AuditCell, rows: Sequence[SourceRow], runs: int) -> CellDraws:
             seeds = min(_AT_ONCE, -(-(runs - len(recorder.scores)) // cell.draws))
             grid = {"methods": [cell.method], "epsilons": [cell.epsilon], "seeds": list(range(seeds)), "shots": [cell.shots]}
             run = str(make_plan("audited", grid, "audited"))
-            for stage, references in [*rows_ready(run, NAME), *(step for key in read_plan(Path(run)).units for step in released(run, key))]:
-                if stage.name != "reconstruct":  # after the draw
-                    stage(*references)
+            groups = chain(rows_ready(run, NAME), *(released(run, key) for key in read_plan(Path(run)).units))
+            call_all([step for step in group if step.stage.name != "reconstruct"] for group in groups)  # which comes after the draw
     return CellDraws(np.array(recorder.scores[:runs], dtype=np.float64), recorder.charged[0].epsilon, recorder.charged[0].delta)
 
 

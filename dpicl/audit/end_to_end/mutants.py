@@ -18,7 +18,6 @@ import pyarrow as pa
 
 import dpicl.engine.stages.ingest
 import dpicl.engine.stages.split
-from dpicl.audit.end_to_end import commands
 from dpicl.audit.end_to_end.bounds import bound
 from dpicl.audit.end_to_end.claims import Broken
 from dpicl.audit.end_to_end.draws import cells
@@ -26,6 +25,7 @@ from dpicl.audit.end_to_end.stand_ins import everywhere, replaced
 from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.client import __main__ as client
 from dpicl.client.wallet import open_wallet
+from dpicl.engine import order
 from dpicl.engine.artefacts import read_split
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import open_unit
@@ -91,7 +91,7 @@ def _unpaid_baseline(evaluate: Any) -> Any:
         (folder.path / "baselines.json").write_text(f'[{{"system": "majority", "accuracy": {members.mean()}}}]')
         return str(evaluate(run, key))
 
-    return stage("evaluate", "evaluate", evaluated)
+    return stage("evaluate", "evaluate", evaluated, "owner")
 
 
 def _least_of_the_rows(draw: Any) -> Any:
@@ -177,7 +177,7 @@ MUTANTS: Mapping[str, MachineMutant] = {
         ),
         _claimed("content-named release", "a period's history: protect", partial(replaced, UnitReleases, "of", _content_named)),
         _claimed("per-name caps", "one cap for one file", partial(everywhere, "addresses_of", _per_name_caps)),
-        _claimed("unpaid baseline", f"bytes of a run: {GdpTabicl.name}", partial(replaced, commands, "evaluate", _unpaid_baseline)),
+        _claimed("unpaid baseline", f"bytes of a run: {GdpTabicl.name}", partial(replaced, order, "evaluate", _unpaid_baseline)),
         _claimed(
             "minimum read from data",
             f"noise covers one row: {GdpTabicl.name}",

@@ -22,6 +22,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import yaml
 
+from dpicl.engine.settings import Settings
 from dpicl.methods.gdp_tabicl import GdpTabicl
 
 SourceRow = Mapping[str, Any]
@@ -177,7 +178,8 @@ class World:
         os.environ[URL] = f"sqlite:///{self.data / NAME}.db"
         os.chdir(self.root)
         try:
-            yield
+            with Settings.from_environment().entered():
+                yield
         finally:
             os.chdir(folder)
             os.environ.clear()

@@ -1,20 +1,20 @@
-"""Releases that a model on a worker makes from private rows: charged first, drafted there, published once.
+"""A unit's releases are charged, and published once they are drafted: both by the process that holds the ledger.
 
-charge   in the flow's own process: every release of a unit, durable before a row is read
-draft    on a worker: whatever the method does, from the release's own seed
-publish  in the flow's own process: drafts go to the ledger, the first ones stand, journals are deleted
+charge   every release of a unit, durable before a row is read
+draft    on a worker, which opens no ledger: `draw`, `consult` and `generate` write what is to be published into a private file
+release  the drafts go to the ledger, the first ones stand, journals are deleted
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 
-from dpicl.engine.artefacts import DRAFTS, TO_WRITE, WRITING, gather, read_content_digest
+from dpicl.engine.artefacts import CHARGED, WRITING, gather, read_content_digest, read_drafts
+from dpicl.engine.batches import Batches
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import forget
-from dpicl.engine.releases import UnitReleases, open_ledger, release_missing, rows_version
+from dpicl.engine.releases import UnitReleases, facts_digests, open_ledger, publish_drafts, rows_version
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import unit_stage
 from dpicl.errors import PrivacyError, RunError
@@ -22,88 +22,72 @@ from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell
 
 
-@unit_stage("charge", TO_WRITE, private=True)
+@unit_stage("charge", lambda folder: folder.method.artefact, "owner")
 def charge(folder: UnitFolder) -> str:
-    """Charge every release of the unit; which ones are to be written, and under which names."""
+    """Charge every release of the unit; which ones are to be drafted, and under which names."""
     method = folder.method
     method.check(folder.declared, folder.unit)
     method.refuse_run(folder.declared)
-    if isinstance(method, TabularMethod) and not method.takes_batches:
+    if isinstance(method, TabularMethod) and not method.takes_batches and Batches.of(folder) is not None:
         raise PrivacyError(f"{folder.declared.name}: method {method.name!r} counts no table batch by batch; expected a smaller table")
     with open_ledger(folder.settings) as ledger:
         releases = UnitReleases.of(folder, ledger)
         missing = releases.reserve(ledger)
-    names = {cell.key: releases.named[cell].release_id for cell in missing}
-    write_json(folder.private / TO_WRITE, names, mode=PRIVATE_MODE)
-    return f"{len(names)} releases to write"
+        if method.model_reads_rows:
+            for cell in missing:
+                ledger.begin_drawing(releases.named[cell].release_id)
+    digests = facts_digests(folder)
+    charged = {cell.key: {"release": releases.named[cell].release_id, "facts": digests[cell]} for cell in missing}
+    write_json(folder.private / CHARGED, charged, mode=PRIVATE_MODE, replace=True)
+    return f"{len(charged)} releases to write"
 
 
 def charged(folder: UnitFolder) -> dict[Cell, str]:
-    """The releases that were charged to be written.
+    """The releases that were charged and are to be drafted; nothing of a unit that is released.
 
     Raises:
         RunError: none was, or what would be written here is not what was charged: then no row may be read.
     """
-    path = folder.private / TO_WRITE
+    if (folder.path / folder.method.artefact).exists():
+        return {}
+    path = folder.private / CHARGED
     if not path.exists():
         raise RunError(f"{folder.unit.key}: its releases are not charged; nothing is written before they are")
-    with open_ledger(folder.settings) as ledger:
-        releases = UnitReleases.of(folder, ledger)
-    names, here = read_json(path), {cell: release.release_id for cell, release in releases.named.items()}
-    found = {cell: name for cell, name in here.items() if names.get(cell.key) == name}
-    if len(found) < len(names):
+    stored = read_json(path)
+    same = {cell: stored[cell.key] for cell, facts in facts_digests(folder).items() if stored.get(cell.key, {}).get("facts") == facts}
+    if len(same) < len(stored):
         raise RunError(
-            f"{folder.unit.key}: {len(names) - len(found)} of {len(names)} releases were charged under another contract, model or queries; "
+            f"{folder.unit.key}: {len(stored) - len(same)} of {len(stored)} releases were charged under another contract, model or queries; "
             f"expected those of the charge (on a worker: the same DPICL_CONTRACTS), or a new run"
         )
-    return found
+    return {cell: str(one["release"]) for cell, one in same.items()}
 
 
-def still_missing(folder: UnitFolder) -> dict[Cell, str]:
-    """What is charged and was not published by anybody else meanwhile."""
-    names = charged(folder)
-    with open_ledger(folder.settings) as ledger:
-        return {cell: name for cell, name in names.items() if ledger.published(name) is None}
-
-
-def begin_drawing(folder: UnitFolder, names: Mapping[Cell, str]) -> str:
-    """Note that these releases' mechanisms are about to read rows; gives the keyed name of the rows' state."""
-    with open_ledger(folder.settings) as ledger:
-        for name in names.values():
-            ledger.begin_drawing(name)
+def rows_state(folder: UnitFolder) -> str:
+    """The keyed name of the rows' state, which journals go by."""
     return rows_version(folder.settings, read_content_digest(folder))
 
 
-def publish_drafts(folder: UnitFolder) -> str:
-    """Publish what was drafted, unless something is published already, and write what stands, by cell.
-
-    Raises:
-        RunError: some are charged and not drafted.
-    """
-    names, path = charged(folder), folder.private / DRAFTS
-
-    def all_drafts(cells: list[Cell]) -> Mapping[Cell, bytes]:
-        drafts = read_json(path) if path.exists() else {}
-        found = {cell: json.dumps(drafts[cell.key], ensure_ascii=False).encode() for cell in cells if cell.key in drafts}
-        if len(found) < len(cells):
-            raise RunError(f"{folder.unit.key}: {len(cells) - len(found)} releases are charged and not written; resume the run")
-        return found
-
-    artefacts = release_missing(folder, all_drafts)
-    for name in names.values():
+@unit_stage("release", lambda folder: folder.method.artefact, "owner")
+def release(folder: UnitFolder) -> str:
+    """Publish what was drafted, unless something is published already, and gather what stands."""
+    names, drafts = charged(folder), read_drafts(folder)
+    published = publish_drafts(folder, {cell: drafts[cell.key] for cell in names if cell.key in drafts})
+    for name in names.values() if folder.method.model_reads_rows else ():
         forget(folder.settings, name)
-    gather(folder, artefacts)
-    return f"{len(artefacts)} releases"
+    gather(folder, published)
+    return f"{len(published)} releases"
 
 
-def teller(folders: Sequence[UnitFolder], what: str) -> Callable[[int, int], None]:
-    """Tell people who wait, once a second, how much of what there is."""
-    told = [0.0]
+def progress_writer(folders: Sequence[UnitFolder], what: str) -> Callable[[int, int], None]:
+    """Write, once a second, how much of what there is of these units is done: for people who wait."""
+    written = 0.0
 
-    def tell(done: int, most: int) -> None:
-        if monotonic() - told[0] > 1 or done == most:
-            told[0] = monotonic()
+    def write(done: int, most: int) -> None:
+        nonlocal written
+        if monotonic() - written > 1 or done == most:
+            written = monotonic()
             for folder in folders:
                 write_json(folder.run / WRITING / f"{folder.unit.key}.json", {"what": what, "done": done, "of": most}, replace=True)
 
-    return tell
+    return write

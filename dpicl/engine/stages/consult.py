@@ -14,14 +14,14 @@ from pathlib import Path
 
 from dpicl.accounting.ledger import load_key
 from dpicl.contract.text import TextContract
-from dpicl.engine.artefacts import CANDIDATES, DRAFTS, read_split, write_texts
-from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
+from dpicl.engine.artefacts import CANDIDATES, DRAFTS, read_split, text_drafts, write_drafts
+from dpicl.engine.files import read_json, write_json
 from dpicl.engine.journal import FileJournal, votes_folder
 from dpicl.engine.models import reader_of
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import unit_stage
-from dpicl.engine.stages.charge import begin_drawing, still_missing, teller
+from dpicl.engine.stages.charge import charged, progress_writer, rows_state
 from dpicl.lm.local.embedding import open_embedder
 from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import dp_icl
@@ -79,12 +79,12 @@ def _kept(folder: UnitFolder, names: Mapping[Cell, str], rows: str) -> KeptVotes
     return KeptVotes.of(settings, places)
 
 
-@unit_stage("consult", DRAFTS, private=True)
+@unit_stage("consult", DRAFTS, "model worker", private=True)
 def consult(folder: UnitFolder) -> str:
     """Answer what is charged and missing."""
-    missing, contract = still_missing(folder), folder.texts
+    missing, contract = charged(folder), folder.texts
     drafts = _answered(folder, missing) if missing else {}
-    write_texts(folder, folder.private / DRAFTS, drafts, mode=PRIVATE_MODE)
+    write_drafts(folder, text_drafts(folder, drafts))
     return f"{len(drafts)} times {contract.query_count} answers"
 
 
@@ -96,11 +96,11 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
     )
     sweep_votes(folder.settings)
     chosen = {cell: plan for cell, plan in plans(contract, folder.unit).items() if cell in missing}
-    rows = begin_drawing(folder, missing)
+    rows = rows_state(folder)
     job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws, rows), _kept(folder, missing, rows))
     numbered = list(enumerate(queries))
     try:
-        votes = dp_icl.consult(split.train, numbered, model, job, teller([folder], "asking ensembles, query"))
+        votes = dp_icl.consult(split.train, numbered, model, job, progress_writer([folder], "asking ensembles, query"))
     finally:
         forget_costs(model, contract)
     path = folder.path / CANDIDATES

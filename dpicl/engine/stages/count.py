@@ -1,13 +1,13 @@
 """Counting a charged release batch by batch: exact sums of a subsample, or what the clients of a batch sent.
 
 Every batch's counts stand in a private file of the unit, the first that is written whole; a
-batch whose worker died was seen by nobody and is drawn again. They are merged in the flow's
-own process, where noise is drawn once and the release is published.
+batch whose worker died was seen by nobody and is drawn again. They are merged where the release
+is drafted, and noise is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def _count(run: str, unit_key: str, part: int, parts: int) -> str:
     assert batches is not None
     with timed(folder.run, unit_key, "count", f"-{part}"):
         for number in batches.numbers(part, parts):
-            _count_batch(folder, batches, number, cells)
+            _counted(folder, batches, number, cells)
     return f"part {part + 1} of {parts}, {len(cells)} releases"
 
 
@@ -43,42 +43,27 @@ count = stage("count", "count {unit_key} {part}", _count)
 
 def merged(folder: UnitFolder, batches: Batches, cells: Sequence[Cell], draws: Draws) -> dict[Cell, Any]:
     """Releases of the whole table; counts the batches that nobody has. Call it after they are charged."""
-    counted = [_by_cell(_counts(folder, batches, number, cells), cells) for number in range(batches.count)]
+    counted: list[dict[Cell, dict[str, np.ndarray]]] = []
+    for number in range(batches.count):
+        by_cell: dict[str, dict[str, np.ndarray]] = {}
+        for name, values in read_arrays(_counted(folder, batches, number, cells)).items():
+            key, _, array = name.partition(_BETWEEN)
+            by_cell.setdefault(key, {})[array] = values
+        if any(cell.key not in by_cell for cell in cells):
+            raise RunError(f"{folder.unit.key}: batch {number} was counted for other releases; start a new run")
+        counted.append({cell: by_cell[cell.key] for cell in cells})
     return tabular(folder.unit.method).merge(counted, folder.contract, folder.unit, draws, cells)
 
 
-def _by_cell(stored: Mapping[str, np.ndarray], cells: Sequence[Cell]) -> dict[Cell, dict[str, np.ndarray]]:
-    own = {cell: f"{cell.key}{_BETWEEN}" for cell in cells}
-    return {
-        cell: {name.removeprefix(start): values for name, values in stored.items() if name.startswith(start)} for cell, start in own.items()
-    }
-
-
-def _counts(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[Cell]) -> dict[str, np.ndarray]:
-    _count_batch(folder, batches, number, cells)
-    stored = read_arrays(_file(folder, number))
-    if any(not any(name.split(_BETWEEN)[0] == cell.key for name in stored) for cell in cells):
-        raise RunError(f"{folder.unit.key}: batch {number} was counted for other releases; start a new run")
-    return stored
-
-
-def _count_batch(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[Cell]) -> None:
-    """Read the rows of a batch and count them for every cell, unless that is done."""
-    path = _file(folder, number)
+def _counted(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[Cell]) -> Path:
+    """The file of a batch's counts; its rows are read and counted for every cell, unless that is done."""
+    path = folder.settings.private(folder.unit.dataset, folder.run.name, folder.unit.key, "counts") / f"{number:05}.npz"
     if not path.exists():
-        folder.method.check(folder.contract, folder.unit)
-        drawn = _drawn(folder, batches, number, cells)
+        contract, unit = folder.contract, folder.unit
+        folder.method.check(contract, unit)
+        draws = draws_for(contract, unit.seed).of_batch(number)
+        counts = tabular(unit.method).count(batches.train(number), contract, unit, draws, cells)
+        arrays = {f"{cell.key}{_BETWEEN}{name}": values for cell, found in counts.items() for name, values in found.items()}
         check_open(path.parent)
-        write_arrays(path, drawn, mode=PRIVATE_MODE)
-
-
-def _drawn(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[Cell]) -> dict[str, np.ndarray]:
-    contract, unit = folder.contract, folder.unit
-    draws = draws_for(contract, unit.seed).of_batch(number)
-    counted = tabular(unit.method).count(batches.train(number), contract, unit, draws, cells)
-    return {f"{cell.key}{_BETWEEN}{name}": values for cell, arrays in counted.items() for name, values in arrays.items()}
-
-
-def _file(folder: UnitFolder, number: int) -> Path:
-    place = folder.settings.private(folder.unit.dataset, folder.run.name, folder.unit.key, "counts")
-    return place / f"{number:05}.npz"
+        write_arrays(path, arrays, mode=PRIVATE_MODE)
+    return path

@@ -1,20 +1,18 @@
-"""The stages that release of a table: rows are marked, releases drawn and published, rows derived from them.
+"""The stages that draw from a table: rows are marked, releases drafted, rows derived from what was published.
 
 Each is called as its method says: `subsample` and `aggregate`, `randomise` and `reconstruct`, `measure` and `reconstruct`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import cache
 
-import numpy as np
-
-from dpicl.engine.artefacts import MARKS, ROWS, gather, read_draws, read_marks, read_split, write_marks, write_rows
+from dpicl.engine.artefacts import DRAFTS, MARKS, ROWS, read_draws, read_marks, read_split, write_drafts, write_marks, write_rows
 from dpicl.engine.batches import Batches
-from dpicl.engine.releases import UnitReleases, open_ledger, release_missing
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import Stage, unit_stage
+from dpicl.engine.stages.charge import charged
 from dpicl.engine.stages.count import merged
 from dpicl.methods import tabular
 from dpicl.methods.common import draws_for
@@ -23,48 +21,43 @@ from dpicl.pipeline import Cell
 
 @cache
 def prepare_stage(name: str) -> Stage:
-    """Charge every release of a unit and mark its rows, unless it is published."""
+    """Mark the rows of a unit whose releases are charged."""
 
     def prepare(folder: UnitFolder) -> str:
-        folder.method.check(folder.contract, folder.unit)
-        if (folder.path / folder.method.artefact).exists():
-            return "already released"
-        with open_ledger(folder.settings) as ledger:
-            missing = UnitReleases.of(folder, ledger).reserve(ledger)
+        contract, unit = folder.contract, folder.unit
+        cells = list(charged(folder))
         in_batches = Batches.of(folder) is not None  # of these sums are gathered, and no row's mark is kept
-        write_marks(folder, _marks(folder, missing) if missing and not in_batches else {})
-        return f"{len(missing)} cells to draw"
+        read = bool(cells) and not in_batches
+        draws = draws_for(contract, unit.seed)
+        write_marks(folder, tabular(unit.method).prepare(read_split(folder).train, contract, unit, draws, cells) if read else {})
+        return f"{len(cells)} cells to draw"
 
     return unit_stage(name, MARKS, private=True)(prepare)
 
 
-def _marks(folder: UnitFolder, cells: list[Cell]) -> Mapping[Cell, np.ndarray]:
-    contract, unit = folder.contract, folder.unit
-    return tabular(unit.method).prepare(read_split(folder).train, contract, unit, draws_for(contract, unit.seed), cells)
-
-
 @cache
 def draw_stage(name: str) -> Stage:
-    """Charge, draw and publish every release of a unit, unless it is published."""
+    """Draft every release of a unit that is charged."""
 
     def draw(folder: UnitFolder) -> str:
-        method, contract, unit = tabular(folder.unit.method), folder.contract, folder.unit
-        method.check(contract, unit)
+        folder.method.check(folder.contract, folder.unit)
+        cells = list(charged(folder))
+        write_drafts(folder, drafted(folder, cells) if cells else {})
+        return f"{len(cells)} releases"
 
-        def drawn(cells: list[Cell]) -> Mapping[Cell, bytes]:
-            draws, batches = draws_for(contract, unit.seed), Batches.of(folder)
-            if batches is None:
-                marks = read_marks(folder, cells) if method.prepare_stage else {}
-                found = method.draw(read_split(folder).train, contract, unit, draws, cells, marks)
-            else:
-                found = merged(folder, batches, cells, draws)
-            return {cell: method.encode(one) for cell, one in found.items()}
+    return unit_stage(name, DRAFTS, private=True)(draw)
 
-        artefacts = release_missing(folder, drawn)
-        gather(folder, artefacts)
-        return f"{len(artefacts)} releases"
 
-    return unit_stage(name, lambda folder: folder.method.artefact)(draw)
+def drafted(folder: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, bytes]:
+    """Draw these releases: the only step that sees rows."""
+    method, contract, unit = tabular(folder.unit.method), folder.contract, folder.unit
+    draws, batches = draws_for(contract, unit.seed), Batches.of(folder)
+    if batches is None:
+        marks = read_marks(folder, cells) if method.prepare_stage else {}
+        drawn = method.draw(read_split(folder).train, contract, unit, draws, cells, marks)
+    else:
+        drawn = merged(folder, batches, cells, draws)
+    return {cell: method.encode(one) for cell, one in drawn.items()}
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from dpicl.accounting.ledger import Ledger, Release
@@ -17,7 +18,7 @@ from dpicl.engine.stage import unit_stage
 from dpicl.engine.stages.fit_baselines import has_baselines
 from dpicl.engine.stages.score import read_scores
 from dpicl.evaluation import Metrics
-from dpicl.methods import METHODS, held_out_evaluation
+from dpicl.methods import held_out_evaluation
 from dpicl.methods.common import ZERO_SHOT, draws_for, results
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
@@ -26,7 +27,7 @@ EVALUATION = Cell("evaluation")
 """The one release of an evaluation."""
 
 
-@unit_stage("evaluate", RESULTS)
+@unit_stage("evaluate", RESULTS, "owner")
 def evaluate(folder: UnitFolder) -> str:
     """Compare every answer with the truth, where there is something to compare."""
     evaluation = folder.declared.evaluation
@@ -35,46 +36,42 @@ def evaluate(folder: UnitFolder) -> str:
     return "nothing is measured" if evaluation == "none" else f"{len(rows)} results"
 
 
+def _scores(folder: UnitFolder) -> dict[Cell, Any]:
+    by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
+    return {by_key[key]: table for key, table in read_scores(folder).items()}
+
+
 def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     """Of public queries."""
-    method = METHODS[folder.unit.method]
-    truth = method.answers.truth_of(read_queries(folder), folder.declared)
-    by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
-    said = {by_key[key]: table for key, table in read_scores(folder).items()}
+    method, contract, unit = folder.method, folder.declared, folder.unit
+    scores = _scores(folder)
     if isinstance(method, TextMethod):
-        said |= method.final_answers(read_texts(folder)[0], folder.texts)
-    write_predictions(
-        folder.path / PREDICTIONS, said, {cell: method.answers.answers_of(one, folder.declared) for cell, one in said.items()}
-    )
-    fitted = read_json(folder.path / BASELINES) if has_baselines(folder.unit, folder.declared) else []
-    baselines = {Cell(row["system"], float(row["epsilon"])): _metrics(row) for row in fitted}
-    metrics = {**method.answers.metrics_of(said, truth, folder.declared), **baselines}
-    rows = results(folder.unit, metrics, method.costs(folder.declared, folder.unit))
-    return [_plain(row.as_row()) for row in rows]
+        scores |= method.final_answers(read_texts(folder)[0], folder.texts)
+    write_predictions(folder.path / PREDICTIONS, scores, {cell: method.answers.answers_of(one, contract) for cell, one in scores.items()})
+    fitted = read_json(folder.path / BASELINES) if has_baselines(unit, contract) else []
+    baselines = {
+        Cell(row["system"], float(row["epsilon"])): Metrics(row["query_count"], row["accuracy"], row["balanced_accuracy"], row["auc"])
+        for row in fitted
+    }
+    truth = method.answers.truth_of(read_queries(folder), contract)
+    return _rows(folder, {**method.answers.metrics_of(scores, truth, contract), **baselines})
 
 
 def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     """Of held-out private rows: noisy counts, charged before they are counted, drawn once, and read back as they were published."""
     contract, unit = folder.contract, folder.unit
     with open_ledger(folder.settings) as ledger:
-        named = UnitReleases(folder, {EVALUATION: _evaluation(folder, ledger)})
+        named = UnitReleases(folder, {EVALUATION: _release(folder, ledger)})
         if named.charge(ledger, EVALUATION).artefact_sha256 is None:
-            named.publish(ledger, EVALUATION, json.dumps(_draw(folder)).encode())
-        released = json.loads(named.read(ledger, EVALUATION))
-    metrics = held_out_evaluation.metrics_of(released, unit)
-    return [_plain(row.as_row()) for row in results(unit, metrics, METHODS[unit.method].costs(contract, unit))]
+            truth = folder.method.answers.truth_of(read_queries(folder), contract)
+            right = held_out_evaluation.right_counts(_scores(folder), truth, unit)
+            noise = draws_for(contract, unit.seed).secret("evaluation", "")
+            named.publish(ledger, EVALUATION, json.dumps(held_out_evaluation.released_counts(right, contract, unit, noise)).encode())
+        counts = json.loads(named.read(ledger, EVALUATION))
+    return _rows(folder, held_out_evaluation.metrics_of(counts, unit))
 
 
-def _draw(folder: UnitFolder) -> list[int]:
-    """Noisy counts of right answers, and of the rows."""
-    contract, unit = folder.contract, folder.unit
-    by_key = {cell.key: cell for cell in (ZERO_SHOT, *unit.evaluated_cells)}
-    said = {by_key[key]: table for key, table in read_scores(folder).items()}
-    counts = held_out_evaluation.right_counts(said, METHODS[unit.method].answers.truth_of(read_queries(folder), contract), unit)
-    return held_out_evaluation.released_counts(counts, contract, unit, draws_for(contract, unit.seed).secret("evaluation", ""))
-
-
-def _evaluation(folder: UnitFolder, ledger: Ledger) -> Release:
+def _release(folder: UnitFolder, ledger: Ledger) -> Release:
     contract, unit, plan = folder.contract, folder.unit, read_plan(folder.run)
     return evaluation_of(
         ledger_key(folder.settings),
@@ -88,9 +85,7 @@ def _evaluation(folder: UnitFolder, ledger: Ledger) -> Release:
     )
 
 
-def _metrics(row: dict[str, Any]) -> Metrics:
-    return Metrics(row["query_count"], row["accuracy"], row["balanced_accuracy"], row["auc"])
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}
+def _rows(folder: UnitFolder, metrics: Mapping[Cell, Metrics]) -> list[dict[str, Any]]:
+    """Results as plain JSON."""
+    rows = (result.as_row() for result in results(folder.unit, metrics, folder.method.costs(folder.declared, folder.unit)))
+    return [{name: finite(value) if isinstance(value, float) else value for name, value in row.items()} for row in rows]

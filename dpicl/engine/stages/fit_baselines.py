@@ -1,4 +1,4 @@
-"""Baselines: what the same budget buys without a language model."""
+"""Baselines: what the same budget gives without a language model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dpicl.engine.artefacts import BASELINES, read_released, read_split, read_te
 from dpicl.engine.files import write_json
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import unit_stage
-from dpicl.evaluation import Metrics
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.common import draws_for
-from dpicl.pipeline import Cell, Unit
+from dpicl.pipeline import Unit
 
 
 def has_baselines(unit: Unit, contract: Declared) -> bool:
@@ -23,15 +22,11 @@ def has_baselines(unit: Unit, contract: Declared) -> bool:
 @unit_stage("baselines", BASELINES)
 def fit_baselines(folder: UnitFolder) -> str:
     """Fit and test every baseline of the unit."""
-    measured = _measure(folder)
-    rows = [{"system": cell.system, "epsilon": str(cell.epsilon), **asdict(metrics)} for cell, metrics in measured.items()]
-    write_json(folder.path / BASELINES, rows)
-    return f"{len(rows)} models"
-
-
-def _measure(folder: UnitFolder) -> dict[Cell, Metrics]:
     contract, unit = folder.contract, folder.unit
     method = tabular(unit.method)
     method.check(contract, unit)
     train = read_split(folder).train if method.baselines_read == "private" else None
-    return method.baselines(read_released(folder), train, read_test(folder), contract, unit, draws_for(contract, unit.seed))
+    measured = method.baselines(read_released(folder), train, read_test(folder), contract, unit, draws_for(contract, unit.seed))
+    rows = [{"system": cell.system, "epsilon": str(cell.epsilon), **asdict(metrics)} for cell, metrics in measured.items()]
+    write_json(folder.path / BASELINES, rows)
+    return f"{len(rows)} models"

@@ -18,7 +18,7 @@ from dpicl.text.read import load_texts
 
 
 def _ingest(run: str, dataset: str) -> str:
-    settings = Settings.from_environment()
+    settings = Settings.current()
     contract = settings.declared(dataset)
     with timed(Path(run), dataset, "ingest"):
         if isinstance(contract, TextContract):

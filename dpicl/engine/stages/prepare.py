@@ -11,7 +11,7 @@ from dpicl.engine.stage import stage, timed
 
 def prepare_part(run: str, dataset: str, part: int, parts: int) -> str:
     """Prepare the batches of one piece of work."""
-    found = Batches.find(Settings.from_environment(), dataset, Path(run))
+    found = Batches.find(Settings.current(), dataset, Path(run))
     assert found is not None
     with timed(Path(run), dataset, "prepare", f"-{part}"):
         for number in found.numbers(part, parts):

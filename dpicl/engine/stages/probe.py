@@ -38,7 +38,7 @@ TOLERANCE_OF_SIXTEEN_BITS = 0.5
 
 def _probe(run: str) -> str:
     """Ask once for every kind of unit; what was asked and who answered is kept."""
-    folder, settings = Path(run), Settings.from_environment()
+    folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
     asked = _digest(plan, settings)
     if (folder / PROBE).exists() and read_json(folder / PROBE)["asked"] == asked:
@@ -108,4 +108,4 @@ def _digest(plan: Plan, settings: Settings) -> str:
     return hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
 
 
-probe = stage("probe", "probe models", _probe)
+probe = stage("probe", "probe models", _probe, "model worker")

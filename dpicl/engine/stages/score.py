@@ -102,4 +102,4 @@ def read_scores(folder: UnitFolder) -> dict[str, np.ndarray]:
 
 parts_to_score = clean_errors("score", _parts_to_score)
 """The parts of a unit that hold a cell: a task that has nothing to do would still take its place in a worker's queue."""
-score = stage("score", "score {unit_key} part {part}", _score)
+score = stage("score", "score {unit_key} part {part}", _score, "model worker")

@@ -17,7 +17,19 @@ DEMONSTRATIONS = "demonstrations.json"
 @unit_stage("demonstrate", DEMONSTRATIONS)
 def demonstrate(folder: UnitFolder) -> str:
     """Write one example of every cell's demonstrations; looks at no query of a table."""
-    return f"demonstrations of {len(_demonstrate(folder))} cells"
+    return f"demonstrations of {_demonstrate(folder)} cells"
+
+
+def _demonstrate(folder: UnitFolder) -> int:
+    method = folder.method
+    if isinstance(method, TextMethod):
+        examples = method.examples(*read_texts(folder), read_queries(folder), folder.texts)
+    else:
+        contract, unit = folder.contract, folder.unit
+        found = tabular(unit.method).examples(read_released(folder), contract, unit, draws_for(contract, unit.seed))
+        examples = {cell: "\n".join(texts).split("\n") for cell, texts in found.items() if cell.system == "icl"}
+    write_json(folder.path / DEMONSTRATIONS, {cell.key: texts for cell, texts in examples.items()})
+    return len(examples)
 
 
 @unit_stage("serialize", PROMPTS)
@@ -25,32 +37,16 @@ def serialize(folder: UnitFolder) -> str:
     """Write an example of every cell's demonstrations, and its prompts where there is something to ask."""
     if not (folder.path / DEMONSTRATIONS).exists():
         _demonstrate(folder)
-    prompts = {} if folder.declared.evaluation == "none" else _prompts(folder)
+    method, unit = folder.method, folder.unit
+    prompts: dict[Cell, list[str]] = {}
+    if folder.declared.evaluation != "none" and isinstance(method, TextMethod):
+        split = read_split(folder)
+        prompts = method.prompts(*read_texts(folder), split.train, split.queries, folder.texts, unit)
+    elif folder.declared.evaluation != "none":
+        contract = folder.contract
+        draws = draws_for(contract, unit.seed)
+        prompts = tabular(unit.method).prompts(read_released(folder), read_queries(folder), contract, unit, draws)
     write_prompts(folder, prompts)
     if folder.declared.evaluation == "charged":
         return f"prompts of {len(prompts)} cells"
     return f"{sum(map(len, prompts.values()))} prompts in {len(prompts)} cells"
-
-
-def _demonstrate(folder: UnitFolder) -> dict[str, list[str]]:
-    examples = {cell.key: texts for cell, texts in _examples(folder).items()}
-    write_json(folder.path / DEMONSTRATIONS, examples)
-    return examples
-
-
-def _examples(folder: UnitFolder) -> dict[Cell, list[str]]:
-    method = folder.method
-    if isinstance(method, TextMethod):
-        return method.examples(*read_texts(folder), read_queries(folder), folder.texts)
-    contract, unit = folder.contract, folder.unit
-    found = tabular(unit.method).examples(read_released(folder), contract, unit, draws_for(contract, unit.seed))
-    return {cell: "\n".join(texts).split("\n") for cell, texts in found.items() if cell.system == "icl"}
-
-
-def _prompts(folder: UnitFolder) -> dict[Cell, list[str]]:
-    method, unit = folder.method, folder.unit
-    if isinstance(method, TextMethod):
-        split = read_split(folder)
-        return method.prompts(*read_texts(folder), split.train, split.queries, folder.texts, unit)
-    draws = draws_for(folder.contract, unit.seed)
-    return tabular(unit.method).prompts(read_released(folder), read_queries(folder), folder.contract, unit, draws)

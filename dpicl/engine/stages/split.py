@@ -23,7 +23,7 @@ from dpicl.text.split import split_texts
 
 
 def _split(run: str, dataset: str) -> str:
-    settings, queries = Settings.from_environment(), read_plan(Path(run)).pipeline.queries
+    settings, queries = Settings.current(), read_plan(Path(run)).pipeline.queries
     folder = table_folder(settings, dataset, Path(run))
     batches = Batches.find(settings, dataset, Path(run))
     if batches is not None:

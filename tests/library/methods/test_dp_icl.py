@@ -25,11 +25,11 @@ from dpicl.methods.dp_icl import DpIcl, Job, answer, consult, real_rows
 from dpicl.methods.ensemble.answers import Public, words_of
 from dpicl.methods.ensemble.plan import Shape, plans
 from dpicl.methods.ensemble.voting import Placement, Voters
-from dpicl.methods.in_process import run_texts
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivateTable, QueryTable, SplitTable
+from tests.direct import run_texts
 from tests.library.text_contracts import as_ensemble, as_extraction, as_free_text, text_contract
 
 SHAPE = Shape("votes", True, 3, 2, 5.0, 2, 3)

@@ -23,10 +23,10 @@ from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
 from dpicl.methods.few_shot.plan import Pool, Shape, labels_of
 from dpicl.methods.few_shot.voting import FixedVoting, PrivateRows, Prompts, Text
 from dpicl.methods.few_shot_generation import FewShotGeneration, job_of, random_rows, write, write_public
-from dpicl.methods.in_process import run_texts
 from dpicl.methods.memory import MemoryJournal
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
+from tests.direct import run_texts
 from tests.library.methods.test_few_shot_plan import unit
 from tests.library.text_contracts import as_extraction, text_contract
 

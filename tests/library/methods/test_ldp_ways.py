@@ -12,11 +12,11 @@ from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
 from dpicl.methods import METHODS, Options, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.methods.in_process import run as run_method
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateTable
+from tests.direct import run as run_method
 from tests.library.examples import private_contract, random_table
 
 WIDE = 34

@@ -17,7 +17,6 @@ from dpicl.evaluation import Result
 from dpicl.lm import HashScorer
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import ZERO_SHOT, draws_for
-from dpicl.methods.in_process import run
 from dpicl.methods.ldp_collection import encoding_of
 from dpicl.methods.options import GdpOptions, LdpOptions
 from dpicl.methods.tabular_answers import with_content_free
@@ -26,6 +25,7 @@ from dpicl.tabular.prompts.serialize import local_demonstrations
 from dpicl.tabular.prompts.shots import SHARED_SETS
 from dpicl.tabular.reading.encode import label_codes
 from dpicl.tabular.reading.split import SplitTable
+from tests.direct import run
 from tests.library.examples import private_contract, small_contract
 
 CONTRACT, PRIVATE = small_contract(), private_contract()

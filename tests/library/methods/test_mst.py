@@ -19,7 +19,6 @@ from dpicl.lm import HashScorer
 from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.methods.in_process import run as run_method
 from dpicl.methods.options import MstOptions
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
@@ -27,6 +26,7 @@ from dpicl.tabular.central.graphical_model import graphical_model
 from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, added, check_counts, guarantee, measure, pair_scores
 from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
+from tests.direct import run as run_method
 from tests.library.examples import private_contract, random_table, small_contract
 
 SIZES = (2, 3, 2, 4, 2)

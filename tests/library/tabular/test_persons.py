@@ -22,13 +22,13 @@ from dpicl.errors import DataError, DeclarationError, PrivacyError
 from dpicl.lm import HashScorer
 from dpicl.methods import METHODS, Options, gdp_tabicl, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.methods.in_process import run as run_method
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.reading.contribution import contributing_rows, reporting_rows
 from dpicl.tabular.reading.read import read_table, rows_digest
 from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateTable
+from tests.direct import run as run_method
 from tests.library.examples import random_table, small_contract
 
 MOST = 3

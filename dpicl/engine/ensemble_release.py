@@ -19,7 +19,7 @@ from dpicl.contract.periods import ONCE
 from dpicl.contract.text import TextContract
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import FileJournal, slots_folder, votes_folder
-from dpicl.engine.receipts import keep
+from dpicl.engine.receipts import write_receipt
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import KeptVotes
@@ -41,8 +41,8 @@ OPENED = "opened.json"
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What is asked for: whose rows answer, how many queries, at which epsilon, and by which model."""
+class EnsembleRequest:
+    """Whose rows answer, how many queries, at which epsilon, and by which model."""
 
     contract: TextContract
     cell: Cell
@@ -51,14 +51,14 @@ class Wish:
     period: str = ONCE
 
     def unit(self, number: int) -> Unit:
-        """The how-manieth release of this kind."""
+        """The release of this kind with this index, as a unit."""
         assert self.cell.epsilon is not None and self.cell.shots is not None
         options = Options.model_validate({DpIcl.name: self.options})
         return unit_of(DpIcl.name, self.contract.name, number, (self.cell.epsilon,), (self.cell.shots,), (), False, options)
 
 
 @dataclass(frozen=True)
-class Slot:
+class QuerySlot:
     """A query's place among those that were charged for; without an answer it is still to be asked."""
 
     number: int
@@ -66,13 +66,13 @@ class Slot:
     answer: Answer | None
 
 
-class Sitting:
+class EnsembleRelease:
     """One release that is open for queries."""
 
-    def __init__(self, wish: Wish, number: int, release: Release, train: PrivateTable, rows: str, settings: Settings) -> None:
-        self._wish, self.release, self._train, self._rows, self._settings = wish, release, train, rows, settings
-        self.plan: EnsemblePlan = plan_cell(wish.contract, wish.unit(number), wish.cell)
-        self._draws = draws_for(wish.contract, number)
+    def __init__(self, request: EnsembleRequest, number: int, named: Release, train: PrivateTable, rows: str, settings: Settings) -> None:
+        self._request, self.named, self._train, self._rows, self._settings = request, named, train, rows, settings
+        self.plan: EnsemblePlan = plan_cell(request.contract, request.unit(number), request.cell)
+        self._draws = draws_for(request.contract, number)
         self._taken: dict[str, int] = {}
         """Slots by what marks their query, as far as they were read: none is ever given back."""
         self._is_reserved = False
@@ -98,69 +98,69 @@ class Sitting:
         """
         if self._is_reserved:
             return False
-        self._settings.private("journals", self.release.release_id, "slots")
+        self._settings.private("journals", self.named.release_id, "slots")
         with locked(self._folder / ".lock"), open_ledger(self._settings) as ledger:  # else a twin might see one's mark or charge alone
-            is_new = ledger.reserve(self.release).is_new if self.is_open else self._open_first(ledger)
-            keep(ledger, self.release, self._settings)
-            ledger.begin_drawing(self.release.release_id)
+            is_new = ledger.reserve(self.named).is_new if self.is_open else self._open_first(ledger)
+            write_receipt(ledger, self.named, self._settings)
+            ledger.begin_drawing(self.named.release_id)
         self._is_reserved = True
         return is_new
 
     def _open_first(self, ledger: Ledger) -> bool:
         """Marked before it is charged, so that a crash between the two loses nothing; a mark never hides slots that are lost."""
-        if not any(entry.release.release_id == self.release.release_id for entry in ledger.entries(self.release.account)):
+        if not any(entry.release.release_id == self.named.release_id for entry in ledger.entries(self.named.account)):
             mark = write_json(self._folder / OPENED, {"queries": self.plan.shape.queries}, mode=PRIVATE_MODE)
             try:
-                if ledger.reserve(self.release).is_new:
+                if ledger.reserve(self.named).is_new:
                     return True
             except DpiclError:
                 mark.unlink()
                 raise
             mark.unlink()
         raise LedgerError(
-            f"{self._wish.contract.name}: this release was charged before, and its slots are gone; restore private/ from a backup, or use --again"
+            f"{self._request.contract.name}: this release was charged before, and its slots are gone; restore private/ from a backup, or use --again"
         )
 
-    def find(self, query: str) -> Slot | None:
+    def find(self, query: str) -> QuerySlot | None:
         """The slot that a query has taken."""
         mark = _mark(query)
         if self.used == 0 or mark not in self._taken:
             return None
         number = self._taken[mark]
         answered = self._folder / f"{number:06d}.answer"
-        return Slot(number, query, read_json(answered) if answered.exists() else None)
+        return QuerySlot(number, query, read_json(answered) if answered.exists() else None)
 
-    def take(self, query: str) -> Slot | None:
+    def take(self, query: str) -> QuerySlot | None:
         """A slot for a query: the one it has, or the next free one; None if all are taken."""
         with locked(self._folder / ".lock"):  # else a query asked twice at once would use up two
             if self.find(query) is None and self.used < self.plan.shape.queries:
                 write_json(self._path(self.used), {"query": _mark(query)}, mode=PRIVATE_MODE)
             return self.find(query)
 
-    def answer(self, slots: Sequence[Slot], model: Scorer) -> list[Answer]:
+    def answer(self, slots: Sequence[QuerySlot], model: Scorer) -> list[Answer]:
         """Ask the model with private rows for these slots, and keep what the noise left of its answers.
 
         Raises:
             ModelError: the model fails, for another reason than what stands in a prompt.
         """
-        contract, cell = self._wish.contract, self._wish.cell
-        names = {cell: self.release.release_id}
-        kept = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.release.release_id, self._rows)})
+        contract, cell = self._request.contract, self._request.cell
+        names = {cell: self.named.release_id}
+        kept = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.named.release_id, self._rows)})
         job = Job(contract, {cell: self.plan}, self._draws, FileJournal(self._settings, names, self._draws, self._rows), kept)
         queries = [slot.query for slot in slots]
-        embedder = None if contract.is_classification else open_embedder(fake=self._wish.model.kind == "fake")
+        embedder = None if contract.is_classification else open_embedder(fake=self._request.model.kind == "fake")
         public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)
         asked = [(slot.number, slot.query) for slot in slots]
         found = dp_icl.answer(job, dp_icl.consult(self._train, asked, model, job), asked, public)[cell]
         return [self._keep(slot, one) for slot, one in zip(slots, found, strict=True)]
 
-    def _keep(self, slot: Slot, one: Answer) -> Answer:
+    def _keep(self, slot: QuerySlot, one: Answer) -> Answer:
         kept: Answer = read_json(write_json(self._folder / f"{slot.number:06d}.answer", one, mode=PRIVATE_MODE))
         return kept
 
     @property
     def _folder(self) -> Path:
-        return slots_folder(self._settings, self.release.release_id)
+        return slots_folder(self._settings, self.named.release_id)
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:06d}.json"

@@ -1,7 +1,4 @@
-"""A whole method in this process, without a ledger: on benchmarks only, the same results as a run.
-
-Guarantee   that of the method; nothing is charged, so that rows with a budget are refused.
-"""
+"""A whole method without a ledger or a run, on benchmarks only: what runs are compared with."""
 
 from __future__ import annotations
 

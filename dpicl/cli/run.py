@@ -1,0 +1,152 @@
+"""`dpicl run`: plan a pipeline's grid, do it by an executor, and say where the report is."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpicl.cli.contributed import FLOWS
+from dpicl.cli.terminal import MANY, PERIOD, say, split_values
+from dpicl.engine.settings import Settings
+from dpicl.engine.state_home import check_one_home
+from dpicl.errors import DpiclError, ParameterError
+
+_PREFECT = ("prefect", "prefect_dask")
+"""Packages of a run on Prefect, besides `flows`, which comes with the repository and the image."""
+
+
+Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], None]
+"""Does a planned run: its folder, the pipeline and the changes to it, how many workers, and what shows a line."""
+
+
+def run(
+    pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; `dpicl list` shows them.")] = None,
+    datasets: Annotated[str | None, typer.Option(help=f"Data sets, {MANY}.")] = None,
+    methods: Annotated[str | None, typer.Option(help=f"Methods, {MANY}.")] = None,
+    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, {MANY}; `inf` for no privacy.")] = None,
+    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}.")] = None,
+    seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,
+    sampling_rates: Annotated[str | None, typer.Option(help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows of a table to query the model with.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.")
+    ] = None,
+    generator: Annotated[
+        str | None, typer.Option(help="The local model that reads private texts and generates demonstrations. Default: --model.")
+    ] = None,
+    writer: Annotated[str | None, typer.Option(hidden=True, help="Earlier name of --generator.")] = None,
+    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder. Default: made from the current time.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Resume this run; only missing stages are done.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes on this machine. Default: one per core.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would be charged, and run nothing.")] = False,
+    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            help="`pool`: worker processes alone; `prefect`: tasks of Prefect on Dask. Default: prefect where it is installed, else pool."
+        ),
+    ] = None,
+) -> None:
+    """Run a pipeline and write its report."""
+    from dpicl.engine.run_folder import read_plan, run_folder
+
+    options = {
+        "datasets": datasets,
+        "methods": methods,
+        "epsilons": epsilons,
+        "shots": shots,
+        "seeds": seeds,
+        "sampling_rates": sampling_rates,
+    }
+    changes: dict[str, Any] = {name: split_values(text) for name, text in options.items() if text is not None}
+    single = {"queries": queries, "model": model, "generator": generator, "writer": writer}
+    changes |= {name: value for name, value in single.items() if value is not None}
+    if resume is not None:
+        if pipeline or changes or run_id or period:
+            raise DpiclError("--resume uses the run's own plan; expected no pipeline and no other option")
+        pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
+    if pipeline is None:
+        raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
+    if dry_run:
+        from dpicl.cli.budget import print_quotes
+
+        print_quotes(pipeline, changes, period=period)
+        return
+    execute = _executor(executor)
+    with Settings.from_environment().entered():
+        folder = _run(pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period)
+    say(f"report: {folder / 'report.html'}")
+
+
+def _run(
+    pipeline: str,
+    changes: dict[str, Any],
+    run_id: str | None,
+    execute: Execute,
+    *,
+    resume: bool,
+    workers: int,
+    period: str | None,
+) -> Path:
+    """Plan, run, and show how far it is; returns the run's folder."""
+    from dpicl.cli.budget import warn_of_caps
+    from dpicl.cli.run_progress import progress
+    from dpicl.engine.execute import call_all
+    from dpicl.engine.plan import make_plan
+    from dpicl.engine.quote import accounts_of
+    from dpicl.engine.run_folder import read_plan
+    from dpicl.report.stages import report_steps
+
+    folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
+    say(f"run {folder.name}")
+    units, settings = read_plan(folder).units, Settings.current()
+    if not units:  # a table of costs needs no workers
+        call_all([report_steps(folder)])
+        return folder
+    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
+    with progress(folder) as show:
+        execute(folder, pipeline, changes, workers, show)
+        show("done")
+    return folder
+
+
+def _executor(chosen: str | None) -> Execute:
+    """What does the run; what it needs is checked.
+
+    Raises:
+        DpiclError: there is no such executor, or Prefect was chosen and this is no clone.
+        ModuleNotFoundError: Prefect was chosen, and is not installed.
+    """
+    if chosen not in (None, "pool", "prefect"):
+        raise ParameterError("executor", chosen, "pool or prefect")
+    missing = [name for name in _PREFECT if find_spec(name) is None]
+    if chosen == "pool" or (chosen is None and (missing or not FLOWS.exists())):
+        settings = Settings.from_environment()
+        _ = settings.log_format
+        check_one_home(settings.home)
+        return _on_pool
+    if not FLOWS.exists():
+        raise DpiclError(
+            "--executor prefect: runs on Prefect are started from the repository or the image; expected a clone, or --executor pool"
+        )
+    if missing:
+        raise ModuleNotFoundError(f"No module named {missing[0]!r}", name=missing[0])
+    execute: Execute = importlib.import_module("flows.console").prepared()
+    return execute
+
+
+def _on_pool(folder: Path, _pipeline: str, _changes: dict[str, Any], workers: int, show: Callable[[str], object]) -> None:
+    from dpicl.engine.execute import run_units
+    from dpicl.engine.pool import Pool
+    from dpicl.report.stages import report_steps
+
+    show("starting the workers")
+    with Pool(workers, Settings.current()) as pool:
+        show("running")
+        run_units(folder, pool, report_steps(folder))

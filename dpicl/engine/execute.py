@@ -1,0 +1,248 @@
+"""Doing what a run's plan says, by whatever does its steps: this process, a pool of processes, or an orchestrator's cluster.
+
+The process that calls `run_units` owns the ledger: it alone charges and publishes. Everything else is submitted to workers, each
+data set and each unit as soon as what it needs is done. A step whose worker dies is submitted again; a unit that fails leaves the
+others alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from dpicl.engine.artefacts import RESULTS, remove_private
+from dpicl.engine.order import Group, Step, answered, released, rows_ready
+from dpicl.engine.run_folder import Plan, read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.stage import StageFailed
+from dpicl.engine.stages.probe import probe
+from dpicl.errors import BROKEN_RULES, BudgetError, DpiclError, RefusedError, RunError
+
+log = logging.getLogger("dpicl.engine")
+SUBMISSIONS = 3
+"""Most of one step, where its workers die."""
+
+
+class WorkerDied(Exception):
+    """The process that worked on a step is gone, perhaps for lack of memory."""
+
+
+FAILURES = (DpiclError, StageFailed, WorkerDied)
+"""What ends a unit and not the run."""
+
+
+class Executor(ABC):
+    """Does the steps of a run. What `submit` gives is only handed to `wait` again."""
+
+    model_workers = 1
+    """How many workers may ask models beside each other."""
+
+    def call(self, step: Step) -> None:
+        """Do a step in this process, which owns the ledger."""
+        step.stage(*step.references)
+
+    @abstractmethod
+    def submit(self, step: Step) -> Any:
+        """Let a worker do a step."""
+
+    @abstractmethod
+    def wait(self, jobs: Collection[Any]) -> Mapping[Any, Exception | None]:
+        """Wait until at least one job has ended; what each of those failed with, `WorkerDied` if it was never done."""
+
+    def step_ended(self, step: Step, error: Exception | None) -> None:  # noqa: B027 - most show nothing
+        """A step has ended, or failed: there may be something to show."""
+
+    def strand_ended(self, name: str) -> None:  # noqa: B027 - most show nothing
+        """All steps of a data set or unit have ended, or one has failed."""
+
+
+class InProcess(Executor):
+    """Every step in this process, one after another."""
+
+    def submit(self, step: Step) -> Future[None]:
+        """Do it at once."""
+        job: Future[None] = Future()
+        try:
+            step.stage(*step.references)
+        except FAILURES as error:
+            job.set_exception(error)
+        else:
+            job.set_result(None)
+        return job
+
+    def wait(self, jobs: Collection[Any]) -> Mapping[Any, Exception | None]:
+        """All have ended."""
+        return {job: job.exception() for job in jobs}
+
+
+def call_all(groups: Iterable[Group]) -> None:
+    """Do steps one after another in this process, and let the first failure through."""
+    for step in chain.from_iterable(groups):
+        step.stage(*step.references)
+
+
+@dataclass(eq=False)
+class _Strand:
+    """Groups of steps that follow each other."""
+
+    name: str
+    dataset: str
+    groups: Iterator[Group]
+    then: Sequence[_Strand] = ()
+    """Strands that begin once this one has ended well."""
+    open: int = 0
+    """Steps of the present group that have not ended."""
+
+
+@dataclass
+class _Job:
+    step: Step
+    strands: Sequence[_Strand]
+    submissions: int = 1
+
+
+@dataclass
+class _Schedule:
+    """Strands that go on beside each other."""
+
+    executor: Executor
+    failures: dict[str, Exception] = field(default_factory=dict)
+    _ready: deque[_Strand] = field(default_factory=deque)
+    _jobs: dict[Any, _Job] = field(default_factory=dict)
+    _together: dict[tuple[Any, str], list[tuple[Step, _Strand]]] = field(default_factory=dict)
+
+    def do(self, strands: Iterable[_Strand]) -> None:
+        """Until all have ended, or failed."""
+        self._ready.extend(strands)
+        while self._ready or self._jobs:
+            while self._ready:
+                self._next_group(self._ready.popleft())
+            self._submit_together()
+            for handle, error in self.executor.wait(self._jobs).items() if self._jobs else ():
+                self._job_ended(self._jobs.pop(handle), error)
+
+    def _next_group(self, strand: _Strand) -> None:
+        try:
+            group = next(strand.groups, None)
+        except FAILURES as error:
+            self._fail(strand, error)
+            return
+        if group is None:
+            self.executor.strand_ended(strand.name)
+            self._ready.extend(strand.then)
+            return
+        strand.open = len(group)
+        if not group:
+            self._ready.append(strand)
+        for step in group:
+            if step.stage.place == "owner":
+                self._call(step, strand)
+            elif step.stage.together:
+                self._together.setdefault((step.stage, strand.dataset), []).append((step, strand))
+            else:
+                self._submit(_Job(step, [strand]))
+
+    def _call(self, step: Step, strand: _Strand) -> None:
+        error: Exception | None = None
+        try:
+            self.executor.call(step)
+        except FAILURES as failure:
+            error = failure
+        self._step_ended(step, [strand], error)
+
+    def _submit(self, job: _Job) -> None:
+        self._jobs[self.executor.submit(job.step)] = job
+
+    def _submit_together(self) -> None:
+        """Units of one data set that are ready for a stage which takes several: as many calls as there are workers for it."""
+        for (stage, _), waiting in self._together.items():
+            for part in (waiting[number :: self.executor.model_workers] for number in range(self.executor.model_workers)):
+                if part:
+                    run, keys = part[0][0].references[0], [key for step, _ in part for key in step.references[1]]
+                    self._submit(_Job(Step(stage, (run, tuple(keys))), [strand for _, strand in part]))
+        self._together.clear()
+
+    def _job_ended(self, job: _Job, error: Exception | None) -> None:
+        if isinstance(error, WorkerDied) and job.submissions < SUBMISSIONS:
+            log.warning("%s: its worker died; submitted again", job.strands[0].name)
+            job.submissions += 1
+            self._submit(job)
+        else:
+            self._step_ended(job.step, job.strands, error)
+
+    def _step_ended(self, step: Step, strands: Sequence[_Strand], error: Exception | None) -> None:
+        self.executor.step_ended(step, error)
+        for strand in strands:
+            strand.open -= 1
+            if error is not None:
+                self._fail(strand, error)
+            elif not strand.open and strand.name not in self.failures:
+                self._ready.append(strand)
+
+    def _fail(self, strand: _Strand, error: Exception) -> None:
+        """The first failure of a strand is kept, and nothing follows it."""
+        if strand.name not in self.failures:
+            self.failures[strand.name] = error
+            self.executor.strand_ended(strand.name)
+
+
+def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> str:
+    """Do what a run's plan says and is not yet done.
+
+    Args:
+        closing: steps of the owner once some results stand, such as the report.
+
+    Raises:
+        RunError: some units failed; the others are done and reported.
+        DpiclError: the only thing there was to do broke a rule.
+    """
+    plan = read_plan(run)
+    missing = [key for key in plan.units if not (run / "units" / key / RESULTS).exists()]
+    schedule = _Schedule(executor)
+    if missing:  # a model that cannot answer must not cost anything
+        schedule.do([_Strand("probe", "", iter([[Step(probe, (str(run),))]]))])
+        if schedule.failures:
+            _raise(run, schedule.failures)
+    schedule.do(_strands(run, plan, missing))
+    if not plan.units or any((run / "units" / key / RESULTS).exists() for key in plan.units):
+        schedule.do([_Strand("report", "", iter([[step] for step in closing]))])
+    if schedule.failures:
+        _raise(run, schedule.failures)
+    remove_private(run, Settings.current())
+    return f"{len(plan.units)} units, {len(missing)} of them now"
+
+
+def _strands(run: Path, plan: Plan, missing: Sequence[str]) -> Iterator[_Strand]:
+    """One of each data set that has something to do, and after it one of each of its units."""
+    units: dict[str, list[str]] = {}
+    for key in missing:
+        units.setdefault(plan.units[key].dataset, []).append(key)
+    for dataset, keys in units.items():
+        of_units = [_Strand(key, dataset, chain(released(str(run), key), answered(str(run), key))) for key in keys]
+        yield _Strand(dataset, dataset, rows_ready(str(run), dataset), of_units)
+
+
+def _raise(run: Path, failures: Mapping[str, Exception]) -> None:
+    name, first = next(iter(failures.items()))
+    if len(failures) == 1 and isinstance(first, DpiclError):
+        raise first
+    reason = "its workers were killed, perhaps for lack of memory" if isinstance(first, WorkerDied) else first
+    raise _kind(list(failures.values()))(
+        f"run {run.name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, first {name}: "
+        f"{reason}; the rest is done and `dpicl run --resume {run.name}` does what is missing"
+    ) from None
+
+
+def _kind(failures: Sequence[Exception]) -> type[DpiclError]:
+    """What all failures of a run have in common: a cap, a broken rule of any kind, or nothing that stays so."""
+    for kind, kinds in ((BudgetError, BudgetError), (RefusedError, BROKEN_RULES)):
+        if all(isinstance(error, kinds) for error in failures):
+            return kind
+    return RunError

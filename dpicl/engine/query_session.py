@@ -1,0 +1,228 @@
+"""Queries to private ensembles: finds or opens a release with a free slot, and answers in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.contract.periods import ONCE
+from dpicl.contract.text import Classification
+from dpicl.engine.accounts import open_account
+from dpicl.engine.benchmarks import check_published, content_digest
+from dpicl.engine.corpus import public_corpus
+from dpicl.engine.ensemble_release import EnsembleRelease, EnsembleRequest, QuerySlot
+from dpicl.engine.models import fingerprint
+from dpicl.engine.pipelines import load_pipelines
+from dpicl.engine.plan import check_named, check_writer, periods_of, registry
+from dpicl.engine.releases import named_releases, open_ledger, rows_version
+from dpicl.engine.settings import Settings
+from dpicl.engine.stages.consult import sweep_votes
+from dpicl.engine.stages.probe import check_reader
+from dpicl.errors import BudgetError
+from dpicl.lm.egress import generate_texts
+from dpicl.lm.isolation import public_answer
+from dpicl.lm.models import open_scorer
+from dpicl.lm.requests import Scorer, TextGenerator
+from dpicl.lm.spec import ModelSpec, resolve_model
+from dpicl.methods import METHODS, text_answers
+from dpicl.methods.dp_icl import DpIcl, answer_text
+from dpicl.methods.ensemble.answers import Answer
+from dpicl.methods.ensemble.voting import STOP
+from dpicl.methods.options import EnsembleOptions
+from dpicl.pipeline import Cell, read_epsilon
+from dpicl.text.prompts import asking_prompt, keywords_query
+from dpicl.text.read import load_texts, texts_digest
+from dpicl.text.split import split_texts
+from dpicl.types import PrivateTable, ReleasedPrompts
+from dpicl.yaml_file import validate
+
+AT_ONCE = 32
+"""Queries whose prompts are put to the model together."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A query with its answer, and where that leaves the release."""
+
+    query: str
+    answer: str
+    number: int
+    queries: int
+    repeated: bool
+    charged: bool
+    whole: Guarantee
+    per_query: Guarantee
+
+
+Placed = tuple[EnsembleRelease, QuerySlot, bool]
+"""Where a query is answered, its slot, and whether that was charged for now."""
+
+
+class QuerySession:
+    """Answers queries until the charged ones are used up; `again` charges for as many more then."""
+
+    def __init__(self, request: EnsembleRequest, settings: Settings, *, again: bool = False) -> None:
+        self._request, self._settings, self._again = request, settings, again
+        sweep_votes(settings)
+        with open_ledger(settings) as ledger:
+            account = open_account(ledger, request.contract, DpIcl.name, settings)
+            charged = {entry.release.release_id for entry in ledger.entries(account.name)}
+        tried: list[EnsembleRelease] = []
+        while (release := self._release(len(tried))).is_open or release.named.release_id in charged:
+            tried.append(release)
+        self._releases = [release for release in tried if release.is_open]
+        lost = [number for number, release in enumerate(tried) if not release.is_open]
+        self._next = lost[0] if lost and not again else len(tried)  # `again` passes by those that are charged and lost
+
+    def answer(self, queries: Sequence[str]) -> Iterator[Answered]:
+        """Answers in the order of the queries.
+
+        Raises:
+            BudgetError: there is no slot left, or no budget for a release.
+            ModelError: the model fails; what was answered stands.
+        """
+        longest = self._request.contract.max_characters
+        cut = [query[:longest].rstrip() for query in queries]
+        for start in range(0, len(cut), AT_ONCE):
+            yield from self._some(cut[start : start + AT_ONCE])
+
+    def _some(self, queries: Sequence[str]) -> Iterator[Answered]:
+        placed: dict[str, Placed] = {}
+        refusal: BudgetError | None = None
+        for query in dict.fromkeys(queries):
+            try:
+                placed[query] = self._place(query)
+            except BudgetError as error:  # what came before it is answered first
+                refusal = error
+                break
+        answers: dict[str, Answer] = {query: slot.answer for query, (_, slot, _) in placed.items() if slot.answer is not None}
+        for release in self._releases:
+            missing = [slot for other, slot, _ in placed.values() if other is release and slot.answer is None]
+            if missing:
+                answers |= zip((slot.query for slot in missing), release.answer(missing, self._model), strict=True)
+        for query in queries:
+            if query not in placed:
+                assert refusal is not None
+                raise refusal
+            release, slot, charged = placed[query]
+            plan = release.plan
+            yield Answered(
+                query,
+                _as_text(answers[query], query, self._request, self._model),
+                slot.number + 1,
+                plan.shape.queries,
+                slot.answer is not None,
+                charged,
+                plan.guarantee,
+                plan.per_query,
+            )
+
+    def _place(self, query: str) -> Placed:
+        """The release that has answered a query or has a slot for it."""
+        for release in self._releases:
+            if (slot := release.find(query)) is not None:
+                return release, slot, False
+        _ = self._model  # opened and asked publicly before anything is charged
+        for release in self._releases:
+            charged = release.open()
+            if (slot := release.take(query)) is not None:
+                return release, slot, charged
+        return self._open_another(query)
+
+    def _open_another(self, query: str) -> Placed:
+        if self._releases and not self._again:
+            name, count = self._request.contract.name, self._request.contract.query_count
+            raise BudgetError(
+                f"account {name!r}: all {count} queries that were charged for are answered; expected a query that was asked before, "
+                f"or --again, which charges for {count} more"
+            )
+        release = self._release(self._next)
+        self._next += 1
+        charged, slot = release.open(), release.take(query)
+        self._releases.append(release)
+        return (release, slot, charged) if slot is not None else self._place(query)
+
+    def _release(self, number: int) -> EnsembleRelease:
+        """The release of this index, charged or not: named by the period, the model, the contract and the number of queries."""
+        request, settings = self._request, self._settings
+        with open_ledger(settings) as ledger:
+            named = named_releases(
+                ledger,
+                request.contract,
+                request.unit(number),
+                settings,
+                period=request.period,
+                writer=fingerprint(request.model, settings),
+                also={"asked": "one by one", "queries": request.contract.query_count},
+            )
+        return EnsembleRelease(request, number, named[request.cell], self._rows, self._version, settings)
+
+    @cached_property
+    def _rows(self) -> PrivateTable:
+        contract = self._request.contract
+        table = load_texts(contract, data_folder=self._settings.data)
+        check_published(contract, partial(content_digest, contract, table), self._settings)
+        return split_texts(table, contract.model_copy(update={"query_count": 1})).train
+
+    @cached_property
+    def _version(self) -> str:
+        return rows_version(self._settings, texts_digest(self._rows.data))
+
+    @cached_property
+    def _model(self) -> Scorer:
+        wanted, settings = text_answers.wanted_of(self._request.contract), self._settings
+        model = public_answer(
+            self._request.model.name,
+            lambda: open_scorer(self._request.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted),
+        )
+        check_reader(self._request.contract, model, self._request.model)
+        return model
+
+
+def _as_text(answer: Answer, query: str, request: EnsembleRequest, model: Scorer) -> str:
+    """Keywords are made a sentence by asking the model once more, without rows."""
+    contract, task = request.contract, request.contract.task
+    if not isinstance(answer, list) or not isinstance(model, TextGenerator) or isinstance(task, Classification):
+        return answer_text(contract, answer)
+    prompt = asking_prompt(contract, [], keywords_query(contract, query, answer))
+    return generate_texts(model, ReleasedPrompts((prompt,)), new_tokens=task.answer_tokens, stop=STOP)[0].strip()
+
+
+def request_of(
+    account: str,
+    *,
+    epsilon: str,
+    shots: int,
+    count: int,
+    model: str | None,
+    options: dict[str, Any],
+    settings: Settings,
+    period: str | None,
+) -> EnsembleRequest:
+    """A user's request, checked before any private byte is read; the default model is `tiny`, for benchmarks only.
+
+    Raises:
+        DpiclError: a name or value breaks a rule, or the model may not see private rows.
+    """
+    amount, contract = read_epsilon(epsilon), settings.texts(account)
+    if model is None:
+        check_named(contract, "--model")
+    spec = model_named(model or "tiny", settings)
+    chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
+    at = periods_of([account], settings, period).get(account, ONCE)
+    request = EnsembleRequest(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at)
+    check_writer(contract, request.unit(0), spec)
+    METHODS[DpIcl.name].check(contract, request.unit(0))
+    return request
+
+
+def model_named(name: str, settings: Settings) -> ModelSpec:
+    """A model of pipelines.yaml, a folder, a hub id or a server's address.
+
+    Raises:
+        DpiclError: it means nothing here.
+    """
+    return resolve_model(name, registry(load_pipelines(settings.pipelines), settings.pipelines.name))

@@ -1,0 +1,46 @@
+"""Where the environment is read: at the entries of a process. Stages go by the settings that were entered."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ENTRIES = {
+    *("dpicl/session.py", "tasks/wrapper.py"),
+    *("dpicl/engine/benchmarks.py", "tasks/expectations.py"),  # programs of their own
+}
+"""Besides the command line, flows and the audit, whose worlds are processes of their own: who may ask for `Settings.from_environment`."""
+READERS = {
+    "dpicl/engine/settings.py": "the settings themselves",
+    "dpicl/engine/state_home.py": "the platform's state folder, for the settings",
+    "dpicl/engine/pool.py": "what workers inherit",
+    "dpicl/processes.py": "what workers inherit",
+    "dpicl/engine/accounts.py": "a database that a contract names by a variable",
+    "dpicl/tabular/reading/database.py": "a database that a contract names by a variable",
+    "dpicl/tabular/reading/engines.py": "how long a database may take",
+    "dpicl/files/objects.py": "a store's own variables",
+    "dpicl/lm/endpoint/scorer.py": "a server's key, by the name in pipelines.yaml",
+    "dpicl/audit/end_to_end/world.py": "worlds that commands run in",
+    "dpicl/cli/contract_view.py": "whether a variable is set, for people",
+}
+
+
+def calls(path: Path, owner: str, name: str) -> int:
+    """How often a file names `owner.name`."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return sum(isinstance(node, ast.Attribute) and node.attr == name and ast.unparse(node.value) == owner for node in nodes)
+
+
+def places(owner: str, name: str, *folders: str) -> set[str]:
+    files = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix() for path in files if calls(path, owner, name)}
+
+
+def test_settings_are_read_from_the_environment_at_entries_only() -> None:
+    found = places("Settings", "from_environment", "dpicl", "tasks")
+    assert {path for path in found if not path.startswith(("dpicl/cli/", "dpicl/audit/"))} == ENTRIES
+
+
+def test_nothing_else_reads_the_environment() -> None:
+    assert places("os", "environ", "dpicl") | places("os", "getenv", "dpicl") == set(READERS)

@@ -1,0 +1,151 @@
+"""A run is the same whoever does its steps: this process, a pool of processes, or Prefect on Dask."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.order import Step, stages
+from dpicl.engine.plan import make_plan
+from dpicl.engine.pool import Pool
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError
+from dpicl.report.stages import report_steps
+from tests.harness import Place, World, install, install_texts, letters, new_place, shop, shop_rows, until
+from tests.library.text_contracts import lines, records
+
+GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0, 1], "model": "fake"}
+GRIDS = {
+    "tables": {**GRID, "methods": ["ldp_tabicl", "mst_tabicl"], "datasets": ["shop"]},
+    "texts": {**GRID, "methods": ["few_shot_generation", "dp_icl"], "datasets": ["letters"]},
+}
+
+
+def a_place(place: Place, *, private: bool = False) -> Place:
+    install(place, shop(private=private), shop_rows(60))
+    install_texts(place, letters(private=private), lines(records(40)), lines(records(4)))
+    return place
+
+
+def outcome(run: Path) -> dict[str, bytes]:
+    """Released files, prompts and results of every unit."""
+    names = ("released_*", "results.json", "demonstrations.json", "prompts.parquet", "predictions.parquet", "baselines.json")
+    found = {path.relative_to(run).as_posix(): path.read_bytes() for name in names for path in run.glob(f"units/*/{name}")}
+    return found | {"results.csv": (run / "results.csv").read_bytes()}
+
+
+def releases(place: Place, names: tuple[str, ...] = ("shop", "shop-clients", "letters")) -> set[tuple[str, str, str | None]]:
+    with place.entered(), open_ledger(Settings.from_environment()) as ledger:
+        ledger.verify()
+        entries = [entry for account in ledger.accounts() if account.name in names for entry in ledger.entries(account.name)]
+    return {(entry.release.account, entry.release.release_id, entry.artefact_sha256) for entry in entries}
+
+
+def test_a_run_is_the_same_bytes_and_releases_in_this_process_in_a_pool_and_on_prefect(tmp_path: Path, world: World) -> None:
+    here, pooled = a_place(new_place(tmp_path / "here")), a_place(new_place(tmp_path / "pooled"))
+    a_place(world)
+    (world.home / "keys").mkdir(exist_ok=True, parents=True)
+    with world.entered(), open_ledger(Settings.from_environment()):
+        key = (world.home / "keys" / "ledger.key").read_bytes()
+    for place in (here, pooled):  # names of releases go by an installation's key
+        with place.entered():
+            Settings.from_environment().own("keys")
+        (place.home / "keys" / "ledger.key").write_bytes(key)
+        (place.home / "keys" / "ledger.key").chmod(0o600)
+    for name, grid in GRIDS.items():
+        world.sweep(name, grid)
+        with here.entered():
+            run = make_plan("demo", grid, name)
+            run_units(run, InProcess(), report_steps(run))
+        with pooled.entered():
+            run, settings = make_plan("demo", grid, name), Settings.from_environment()
+            with Pool(2, settings) as pool:
+                run_units(run, pool, report_steps(run))
+        expected = outcome(here.run(name))
+        assert len(expected) > 15 and outcome(pooled.run(name)) == expected == outcome(world.run(name))
+    charged = releases(here)
+    assert len(charged) == 8 and all(sha256 for _, _, sha256 in charged)
+    assert releases(pooled) == charged <= releases(world)
+
+
+def test_stages_have_names_of_their_own_which_workers_find_them_by() -> None:
+    names = [stage.name for stage in stages()]
+    assert len(names) == len(set(names)) and names.index("measure") < names.index("release") < names.index("evaluate")
+
+
+@pytest.mark.parametrize("method", ["gdp_tabicl", "few_shot_generation"])
+def test_workers_open_no_ledger(tmp_path: Path, method: str) -> None:
+    """Only the owner charges and publishes; a worker that would is caught, as the ledger is not there for it."""
+    place = a_place(new_place(tmp_path / "place"), private=True)
+    dataset = "shop" if method == "gdp_tabicl" else "letters"
+    with place.entered():
+        run = make_plan("private", {**GRID, "methods": [method], "datasets": [dataset]}, "r")
+
+        class Watched(InProcess):
+            def submit(self, step: Step) -> Any:
+                ledger = place.home / "ledger.db"
+                ledger.rename(place.home / "away")
+                try:
+                    return super().submit(step)
+                finally:
+                    assert not ledger.exists(), f"{step.stage.name} opened a ledger"
+                    (place.home / "away").rename(ledger)
+
+        run_units(run, Watched(), report_steps(run))
+    assert {account for account, _, sha256 in releases(place) if sha256} == {dataset}
+
+
+class Deadly(Pool):
+    """Kills a worker whenever it is given a step of this name, so many times."""
+
+    times, name = 1, "score"
+
+    def submit(self, step: Step) -> Any:
+        job = super().submit(step)
+        if step.stage.name == self.name and self.times:
+            self.times -= 1
+            busy = [worker for worker in self._workers if worker.job is job]
+            for worker in busy:
+                os.kill(worker.process_id, signal.SIGKILL)
+        return job
+
+
+@pytest.mark.parametrize(("times", "ends"), [(2, True), (3, False)])
+def test_a_step_whose_worker_dies_is_submitted_twice_again(tmp_path: Path, times: int, ends: bool) -> None:
+    place = a_place(new_place(tmp_path / "place"))
+    with place.entered():
+        run = make_plan("demo", {**GRID, "methods": ["gdp_tabicl"], "datasets": ["shop"], "seeds": [0]}, "r")
+        with Deadly(1, Settings.from_environment()) as pool:
+            pool.name, pool.times = "serialize", times
+            if ends:
+                run_units(run, pool, report_steps(run))
+            else:
+                with pytest.raises(DpiclError, match="workers were killed, perhaps for lack of memory; .*`dpicl run --resume r`"):
+                    run_units(run, pool, report_steps(run))
+    assert (run / "results.csv").exists() is ends
+
+
+def test_an_interrupted_run_on_a_pool_stops_in_seconds_and_is_resumed(tmp_path: Path) -> None:
+    place = a_place(new_place(tmp_path / "place"))
+    options = ("--datasets", "shop", "--methods", "ldp_tabicl", "--epsilons", "1", "--shots", "1,2,4", "--seeds", "0", "--model", "tiny")
+    process = place.start("run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2")
+    until(lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None, 120, "a scored cell", every=0.01)
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and time.monotonic() - began < 20
+    assert errors.strip() == "dpicl: interrupted; `dpicl run --resume RUN` goes on where it stopped" or "--resume" in errors
+    assert "Traceback" not in errors
+    before = {path: path.stat().st_mtime_ns for path in place.run("r").glob("units/*/scored/*.npz")}
+    again = place.dpicl("run", "--resume", "r", "--executor", "pool", "--workers", "2")
+    assert again.returncode == 0, again.stderr
+    assert before and all(path.stat().st_mtime_ns == time_of for path, time_of in before.items())
+    assert len(json.loads(next(place.run("r").glob("units/*/results.json")).read_text())) > 2
