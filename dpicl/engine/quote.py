@@ -94,7 +94,7 @@ def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -
 
 
 def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
-    """A sentence for each cap that a contract has come to state and that does not count, as another was decided in the ledger.
+    """A sentence for each cap in a contract that differs from the ledger's, which holds.
 
     Args:
         accounts: as contracts state them; those that are not open, or are a benchmark's, are passed by.
@@ -114,8 +114,8 @@ def _differing(asked: Account, holding: Account) -> str:
     caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (asked, holding)]
     command = f"dpicl budget {asked.name} --cap {asked.epsilon_cap:.12g}" + (f" --delta {asked.delta_cap:.12g}" if with_delta else "")
     return (
-        f"account {asked.name!r}: its contract now says a cap of epsilon {caps[0]}, which does not count: {caps[1]} was decided in the "
-        f"ledger and holds; `{command}` changes it"
+        f"account {asked.name!r}: the cap in the contract, epsilon {caps[0]}, differs from the ledger's, {caps[1]}, which holds; "
+        f"`{command}` changes it"
     )
 
 

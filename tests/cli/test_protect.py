@@ -207,8 +207,8 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, capsys: Capt
     assert "spent 1 of cap 1.5" in complaint(call_main((*release, "0.9", "--out", str(place.root / "second.jsonl")), capsys))
     contract.write_text(contract.read_text().replace("epsilon: 1.5", "epsilon: 7"))
     told = (
-        f"warning: account '{table}': its contract now says a cap of epsilon 7, which does not count: 1.5 was decided in the ledger and "
-        f"holds; `dpicl budget {table} --cap 7` changes it\n"
+        f"warning: account '{table}': the cap in the contract, epsilon 7, differs from the ledger's, 1.5, which holds; "
+        f"`dpicl budget {table} --cap 7` changes it\n"
     )
     for command in (*asking, (*release, "0.4", "--out", str(place.root / "third.jsonl"))):
         assert told in said(capsys, *command)

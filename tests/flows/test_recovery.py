@@ -161,4 +161,4 @@ def test_the_log_of_a_run_tells_of_a_cap_that_does_not_count(world: World, caplo
     install(world, contract, shop_rows(80))
     world.sweep("box-run", grid, pipeline="private")
     (told,) = [line.getMessage() for line in caplog.records if line.name == "dpicl.flows" and line.levelname == "WARNING"]
-    assert told.startswith("account 'box': its contract now says a cap of epsilon 2, which does not count: 3 was decided")
+    assert told.startswith("account 'box': the cap in the contract, epsilon 2, differs from the ledger's, 3, which holds")
