@@ -125,7 +125,7 @@ def _executor(chosen: str | None) -> Execute:
     """
     if chosen not in (None, "pool", "prefect"):
         raise ParameterError("executor", chosen, "pool or prefect")
-    missing = [name for name in _PREFECT if find_spec(name) is None]
+    missing = [name for name in _PREFECT if not _is_installed(name)]
     if chosen == "pool" or (chosen is None and (missing or not FLOWS.exists())):
         settings = Settings.from_environment()
         _ = settings.log_format
@@ -139,6 +139,13 @@ def _executor(chosen: str | None) -> Execute:
         raise ModuleNotFoundError(f"No module named {missing[0]!r}", name=missing[0])
     execute: Execute = importlib.import_module("flows.console").prepared()
     return execute
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # a finder of somebody's may say so
+        return False
 
 
 def _on_pool(folder: Path, _pipeline: str, _changes: dict[str, Any], workers: int, show: Callable[[str], object]) -> None:

@@ -26,7 +26,7 @@ def report_of(run: Run, figures: Figures) -> Report:
     if manifest.simulated:
         no_budget = "Nothing was charged: the noise is seeded, so this run released nothing."
     sections: dict[tuple[str, str], list[Block]] = {
-        ("figures", "Figures"): [figure for _, figure in figures.by_method],
+        ("figures", "Figures"): [Text(figures.missing)] if figures.missing else [figure for _, figure in figures.by_method],
         ("accuracy", "Accuracy"): list(_accuracy(run)),
         ("fitted", "What was released, judged by the baselines"): list(_fitted(run, figures)),
         ("guarantees", "Guarantees"): list(_guarantees(run)),
@@ -196,7 +196,8 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     total = float(by_stage.sum())
     summary = f"{words.duration(total)} in all stages together; stages that ran in parallel are added up."
     yield Text(f"{summary} {sentences.energy_sentence(total, energy)}" if energy else summary)
-    yield Figure("Wall time by stage", figures.time)
+    if figures.time:
+        yield Figure("Wall time by stage", figures.time)
     head = (*Cell.of_text("stage"), *(Cell(words.method_name(method)) for method in seconds.columns), Cell("all"), Cell("share"))
     rows = (
         (str(stage), *map(words.duration, (*row, spent)), f"{words.number(100 * spent / (total or 1), 1)} %")

@@ -32,10 +32,19 @@ class Figures:
     """Methods with the metric, `GDP-TabICL: accuracy`."""
     fitted: str
     time: str
+    missing: str = ""
+    """Why there are none."""
 
 
 def figures_of(run: Run) -> Figures:
-    """One figure by method, whole texts apart; accuracy of logistic regression on releases; time by stage."""
+    """One figure by method, whole texts apart; accuracy of logistic regression on releases; time by stage.
+
+    A plain installation has nothing to draw with: its reports have the tables alone.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError:
+        return Figures((), "", "", "Figures are left out: matplotlib is not installed.")
     drawn: list[tuple[str, str, str, str]] = []
     for (method, texts), part in run.results.groupby(["method", of_texts(run.results)], sort=False):
         by_rate, metric = has_several_rates(part), "rouge1" if texts else "accuracy"

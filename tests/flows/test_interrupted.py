@@ -30,7 +30,7 @@ def options(changes: dict[str, Any]) -> list[str]:
 
 def outcome(run: Path) -> dict[str, bytes]:
     """What a run gives: all but its name, dates, times, and whether it or an earlier run was charged."""
-    apart = ("plan.json", "manifest.json", "report.", "timings")
+    apart = ("plan.json", "manifest.json", "report.", "timings", "expectations/")  # a page of expectations names its run
     return {name: data for name, data in content(run).items() if not name.startswith(apart) and Path(name).name != SPENDING}
 
 

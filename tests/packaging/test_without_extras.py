@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 from dpicl.cli import PACKAGES
+from tests.harness import SMALL_OPTIONS, new_place
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -91,6 +92,16 @@ def test_a_command_that_no_installed_package_has_says_what_to_install() -> None:
     nothing = "import importlib.metadata as m\nm.entry_points = lambda **_: m.EntryPoints()\n"
     done = without(set(), nothing + PROGRAM, "serve")
     assert done.returncode == 2 and done.stderr.startswith("dpicl: serve: no installed package has this command; expected `pip install")
+
+
+def test_a_run_needs_no_orchestrator(tmp_path: Path) -> None:
+    """On a pool where Prefect is not installed; asked for, it is named."""
+    place = new_place(tmp_path / "place")
+    grid = ("run", "demo", "--datasets", "breast_cancer", "--methods", "gdp_tabicl", *SMALL_OPTIONS, "--workers", "1", "--run-id", "r")
+    done = without(EXTRAS - brought_by("endpoint"), PROGRAM, *grid, **place.environment)
+    assert done.returncode == 0 and (place.run("r") / "results.csv").exists(), done.stderr
+    refused = without(EXTRAS, PROGRAM, *grid, "--executor", "prefect", **place.environment)
+    assert refused.returncode == 2 and refused.stderr.startswith("dpicl: prefect is not installed; expected the extras")
 
 
 def test_a_package_of_no_extra_that_is_missing_is_shown_as_a_defect() -> None:
