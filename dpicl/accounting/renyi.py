@@ -125,7 +125,10 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
         return _of_leaf(part, neighbours)
     if part.kind in ("gaussian", KIND):
         ratio = gaussian_ratio(as_gaussian(part, ADD) if part.kind == KIND else part)
-        pairs = _pairs(ratio, float(rate), neighbours)
+        # Equations (4) and (5), turned so that P / Q rises; (5) is its own mirror image.
+        rest = (1 - float(rate), 0.0)
+        upper, lower, nothing = (rest, (float(rate), ratio)), (rest, (float(rate), -ratio)), ((1.0, 0.0),)
+        pairs: list[tuple[_Mixture, _Mixture]] = [(upper, lower)] if neighbours is REPLACE else [(upper, nothing), (nothing, lower)]
         return _at_orders(lambda order: max(log_moment(order, upper, lower) for upper, lower in pairs) / (order - 1))
     if part.kind == "approximate" and neighbours is ADD:
         whole = _approximate(part, neighbours, float(rate))
@@ -188,12 +191,6 @@ def _two_points(epsilon: float, rate: float) -> Curve:
         return max(float(np.logaddexp.reduce([0.0, *(mass + _log_convex(order, ratio))])) for ratio, mass in sides)
 
     return _at_orders(lambda order: moment(order) / (order - 1))
-
-
-def _pairs(ratio: float, rate: float, neighbours: Neighbours) -> list[tuple[_Mixture, _Mixture]]:
-    """Equations (4) and (5), turned so that P / Q rises; (5) is its own mirror image."""
-    upper, lower, nothing = ((1 - rate, 0.0), (rate, ratio)), ((1 - rate, 0.0), (rate, -ratio)), ((1.0, 0.0),)
-    return [(upper, lower)] if neighbours is REPLACE else [(upper, nothing), (nothing, lower)]
 
 
 def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
