@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpicl.contract.base import as_written
 from dpicl.contract.text import Classification, FreeText, TextContract, template_pieces
 from dpicl.errors import DataError
 from dpicl.text.fields import Fields, parse_records
@@ -56,8 +57,7 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
         raise DataError(where, "has no records; expected at least one")
     if isinstance(contract.task, Classification):
         field, known, values = contract.task.field, contract.task.labels, fields[contract.task.field]
-        # A whole number is taken as it is written.
-        labels = [str(value) if isinstance(value, int) and not isinstance(value, bool) else value for value in values]
+        labels = [as_written(value) for value in values]
         _refuse(labels, lambda label: label is None, "is missing", field, where)
         unknown = f"is not one of the {len(known)} labels"
         _refuse(labels, lambda label: not isinstance(label, str) or label not in known, unknown, field, where)
