@@ -110,7 +110,7 @@ def a_library_call() -> int:
     with _installation(Declaration()):
         contract = Settings.from_environment().contract("shop")
         unit = SimpleNamespace(method="gdp_tabicl", baselines=False, epsilons=(1.0,))
-        return _refused(lambda: METHODS["gdp_tabicl"].run(None, contract, unit, None))
+        return _refused(lambda: METHODS["gdp_tabicl"].in_memory(None, contract, unit, None))
 
 
 def a_model_that_is_not_there() -> int:

@@ -2,7 +2,7 @@
 
     import dpicl
     session = dpicl.Session()
-    released = session.protect("customers", method=NAME, epsilon=1, shots=8)  # of dpicl.methods.METHODS
+    released = session.protect("customers", method=NAME, epsilon=1, shots=8)  # of dpicl.METHODS
 
 The product is framework-free, its report and command line too: no orchestrator, no cluster, no
 validation suite. Those stand in `tasks/` and `flows/`, which call it.
@@ -10,19 +10,21 @@ validation suite. Those stand in `tasks/` and `flows/`, which call it.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpicl.contract import load_contract
+    from dpicl.methods import METHODS
     from dpicl.session import Session
 
 __version__ = "0.1.0"
-__all__ = ["Session", "__version__"]
+__all__ = ["METHODS", "Session", "__version__", "load_contract"]
+_PLACES = {"METHODS": "dpicl.methods", "Session": "dpicl.session", "load_contract": "dpicl.contract"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the session when it is asked for: `import dpicl` alone costs nothing."""
-    if name != "Session":
+    """Import what is used when it is used: `import dpicl` alone costs nothing."""
+    if name not in _PLACES:
         raise AttributeError(f"module 'dpicl' has no attribute {name!r}")
-    from dpicl.session import Session
-
-    return Session
+    return getattr(import_module(_PLACES[name]), name)

@@ -34,7 +34,16 @@ def ensure_automations(notify: str | None) -> None:
     Raises:
         RunError: the server has no such block.
     """
-    block = _block_id(notify) if notify else None
+    block: UUID | None = None
+    if notify:
+        kind, _, name = notify.partition("/")
+        with get_client(sync_client=True) as client:
+            try:
+                block = client.read_block_document_by_name(name, kind, include_secrets=False).id
+            except ObjectNotFound:
+                raise RunError(
+                    f"notification block {notify[:80]!r}: the server has none; expected type/name, e.g. slack-webhook/on-call"
+                ) from None
 
     def notice(sentence: str) -> list[SendNotification]:
         body = "{{ event.event }}\n{{ event.payload }}"
@@ -77,14 +86,3 @@ def _silence() -> EventTrigger:
         threshold=1,
         within=SILENT,
     )
-
-
-def _block_id(block: str) -> UUID:
-    kind, _, name = block.partition("/")
-    with get_client(sync_client=True) as client:
-        try:
-            return client.read_block_document_by_name(name, kind, include_secrets=False).id
-        except ObjectNotFound:
-            raise RunError(
-                f"notification block {block[:80]!r}: the server has none; expected type/name, e.g. slack-webhook/on-call"
-            ) from None

@@ -42,29 +42,21 @@ def _one_sentence(run_id: str) -> Iterator[None]:
 
     An interrupt reaches server and workers too, so that their failures may be told first: it stays an interrupt.
     """
-    with _interrupts() as interrupted:
-        try:
-            yield
-        except Exception as error:
-            if interrupted.is_set():
-                raise KeyboardInterrupt from None
-            if isinstance(error, DpiclError):
-                raise
-            raise RunError(f"run {run_id}: stopped by {type(error).__name__}; `dpicl run --resume {run_id}` does what is missing") from None
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Set once the user has interrupted, whoever else swallows the exception."""
-    seen, before = threading.Event(), signal.getsignal(signal.SIGINT)
+    interrupted, before = threading.Event(), signal.getsignal(signal.SIGINT)
 
     def note(number: int, frame: FrameType | None) -> None:
-        seen.set()
+        interrupted.set()  # whoever swallows the exception
         signal.default_int_handler(number, frame)
 
     if before is signal.default_int_handler:  # a job in the background ignores it
         signal.signal(signal.SIGINT, note)
     try:
-        yield seen
+        yield
+    except Exception as error:
+        if interrupted.is_set():
+            raise KeyboardInterrupt from None
+        if isinstance(error, DpiclError):
+            raise
+        raise RunError(f"run {run_id}: stopped by {type(error).__name__}; `dpicl run --resume {run_id}` does what is missing") from None
     finally:
         signal.signal(signal.SIGINT, before)

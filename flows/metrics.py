@@ -48,8 +48,12 @@ class RunsAndBudgets(Collector):
         build = {"version": dpicl.__version__, "python": platform.python_version()}
         yield _gauge("dpicl_build_info", "1, with the version of the program as a label.", build.keys(), {tuple(build.values()): 1})
         runs, damaged = self._runs.read()
-        intervals, refused = self._intervals()
-        unreadable = {("run folder",): damaged, ("pipelines.yaml",): int(refused)}
+        try:
+            pipelines = load_pipelines(self._settings.pipelines).pipelines
+            intervals, refused = {(name,): longest_gap(one.schedule.cron) for name, one in pipelines.items() if one.schedule}, 0
+        except (DpiclError, OSError, CronSimError):
+            intervals, refused = {}, 1
+        unreadable = {("run folder",): damaged, ("pipelines.yaml",): refused}
         yield _gauge("dpicl_unreadable", "Run folders that cannot be read, and whether pipelines.yaml cannot.", ["what"], unreadable)
         name, meaning = "dpicl_schedule_interval_seconds", "Longest time between two runs that a pipeline's schedule asks for."
         yield _gauge(name, meaning, ["pipeline"], intervals)
@@ -57,13 +61,6 @@ class RunsAndBudgets(Collector):
         yield from _of_stages(runs)
         yield from _of_checks(runs)
         yield from _of_ledger(*self._ledger.read())
-
-    def _intervals(self) -> tuple[dict[tuple[str, ...], float], bool]:
-        try:
-            pipelines = load_pipelines(self._settings.pipelines).pipelines
-            return {(name,): longest_gap(one.schedule.cron) for name, one in pipelines.items() if one.schedule}, False
-        except (DpiclError, OSError, CronSimError):
-            return {}, True
 
 
 @lru_cache
@@ -100,17 +97,13 @@ def _of_runs(runs: list[RunFacts]) -> Iterator[Metric]:
     written = {(run.pipeline, run.name): run.written for run in runs if run.finished is None}
     name, meaning = "dpicl_run_last_written_timestamp_seconds", "When an unfinished run last wrote a file."
     yield _gauge(name, meaning, ["pipeline", "run"], written)
-    yield from _of_models(pipelines)
-
-
-def _of_models(pipelines: Mapping[str, list[RunFacts]]) -> Iterator[Metric]:
     prompts = CounterMetricFamily("dpicl_prompts_answered", "Prompts that a model has answered.", labels=["pipeline"])
     tokens = CounterMetricFamily("dpicl_tokens", "Tokens that a served model counted.", labels=["pipeline", "kind"])
     for name, mine in pipelines.items():
         prompts.add_metric([name], sum(run.prompts for run in mine))
         for kind in TOKENS:
-            if counts := [run.tokens[kind] for run in mine if kind in run.tokens]:
-                tokens.add_metric([name, kind], sum(counts))
+            if counted := [run.tokens[kind] for run in mine if kind in run.tokens]:
+                tokens.add_metric([name, kind], sum(counted))
     yield prompts
     yield tokens
 

@@ -85,7 +85,15 @@ def is_held(flow_run: UUID, settings: Settings) -> bool:
 @contextmanager
 def killed_after(hours: float | None) -> Iterator[None]:
     """Inside, a process that has not come to the end by then kills itself: it may hang where no exception reaches it."""
-    timer = threading.Timer((hours or 0) * 3600, copy_context().run, [_kill_own_process, hours])
+
+    def kill_own_process() -> None:
+        log.error(
+            "it worked longer than its schedule's timeout_hours, %g: its process is killed, and it is resumed where it stopped", hours
+        )
+        time.sleep(_LAST_WORD_SECONDS)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    timer = threading.Timer((hours or 0) * 3600, copy_context().run, [kill_own_process])
     timer.daemon = True
     if hours is not None:
         timer.start()
@@ -93,12 +101,6 @@ def killed_after(hours: float | None) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def _kill_own_process(hours: float) -> None:
-    log.error("it worked longer than its schedule's timeout_hours, %g: its process is killed, and it is resumed where it stopped", hours)
-    time.sleep(_LAST_WORD_SECONDS)
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _lock_file(flow_run: UUID, settings: Settings) -> IO[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -82,14 +81,26 @@ def sweep(
 def _scheduled(
     pipeline: str, flow_run: FlowRun, settings: Settings, changes: dict[str, Any], run_id: str | None, *, resume: bool, period: str | None
 ) -> str:
-    """What a deployment made: alone in its folder and on its accounts, and for no longer than its schedule allows."""
-    _check_placed()
+    """What a deployment made: alone in its folder and on its accounts, and for no longer than its schedule allows.
+
+    Raises:
+        ParameterError: neither DPICL_HOME nor DPICL_RUNS is set, and a pool's worker removes the folder that it starts runs in;
+            `dpicl serve` sets both.
+    """
+    if not (os.environ.get("DPICL_HOME") or os.environ.get("DPICL_RUNS")):
+        raise ParameterError(
+            "DPICL_HOME", "", "the state folder that all workers share: a scheduled run does not go by its working directory"
+        )
     with held(flow_run.id, settings):
         name, begun = (run_id, resume or flow_run.run_count > 1) if run_id else folder_name(pipeline, flow_run, settings)
         run = make_plan(pipeline, changes, name, resume=begun, period=period, when=flow_run.expected_start_time)
         _check_ledger(run, settings, is_on_pool=flow_run.work_pool_name is not None)
-        schedule = read_plan(run).pipeline.schedule
-        with _one_at_a_time(run, settings), killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
+        plan = read_plan(run)
+        with open_ledger(settings) as ledger:
+            limits = [ACCOUNT_LIMIT + account.name for account, _ in charges(ledger, plan, settings) if not account.benchmark]
+        others_finished = concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext()
+        schedule = plan.pipeline.schedule
+        with others_finished, killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
             run_on_prefect(run)
     return run.name
 
@@ -99,26 +110,3 @@ def _check_ledger(run: Path, settings: Settings, *, is_on_pool: bool) -> None:
     host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
     if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
         check_shared((settings.declared(name) for name in read_plan(run).pipeline.datasets), settings)
-
-
-def _check_placed() -> None:
-    """A pool's worker starts runs in a folder that it removes afterwards: what is to stay must be told where.
-
-    Raises:
-        ParameterError: neither DPICL_HOME nor DPICL_RUNS is set; `dpicl serve` sets both.
-    """
-    if not (os.environ.get("DPICL_HOME") or os.environ.get("DPICL_RUNS")):
-        raise ParameterError(
-            "DPICL_HOME", "", "the state folder that all workers share: a scheduled run does not go by its working directory"
-        )
-
-
-@contextmanager
-def _one_at_a_time(run: Path, settings: Settings) -> Iterator[None]:
-    """Wait until no other scheduled run spends from the same accounts."""
-    plan = read_plan(run)
-    with open_ledger(settings) as ledger:
-        accounts = [account.name for account, _ in charges(ledger, plan, settings) if not account.benchmark]
-    limits = [ACCOUNT_LIMIT + name for name in accounts]
-    with concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext():
-        yield

@@ -120,7 +120,13 @@ def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
     if event.kind == "approximate":
         return _two_points(number(event, "epsilon"), number(event, "delta"), interval)
     if event.kind == "poisson-sampled":
-        return _sampled(event, neighbours, interval)
+        rate, (part,) = sampling_rate(event), event.parts
+        if part.kind in ("gaussian", KIND):
+            return _gaussian(gaussian_ratio(_continuous(part, ADD)), float(rate), neighbours, interval)
+        if part.kind == "approximate" and neighbours is ADD:
+            epsilon = amplified_epsilon(number(part, "epsilon"), rate)
+            return _two_points(epsilon, float(rate) * number(part, "delta"), interval)
+        raise PrivacyError(f"a Poisson sample of {part.kind!r} is not priced under {neighbours} neighbours")
     if event.kind == "parallel":
         return _largest([_composed(leaves(part), neighbours, interval) for part in dict.fromkeys(event.parts)], interval)
     if event.kind == KIND:
@@ -133,16 +139,6 @@ def _gaussian(ratio: float, rate: float, neighbours: Neighbours, interval: float
     return distributions.from_gaussian_mechanism(
         1 / ratio, value_discretization_interval=interval, sampling_prob=rate, neighboring_relation=_RELATIONS[neighbours]
     )
-
-
-def _sampled(event: Event, neighbours: Neighbours, interval: float) -> Any:
-    rate, (part,) = sampling_rate(event), event.parts
-    if part.kind in ("gaussian", KIND):
-        return _gaussian(gaussian_ratio(_continuous(part, ADD)), float(rate), neighbours, interval)
-    if part.kind == "approximate" and neighbours is ADD:
-        epsilon = amplified_epsilon(number(part, "epsilon"), rate)
-        return _two_points(epsilon, float(rate) * number(part, "delta"), interval)
-    raise PrivacyError(f"a Poisson sample of {part.kind!r} is not priced under {neighbours} neighbours")
 
 
 def _two_points(epsilon: float, delta: float, interval: float) -> Any:

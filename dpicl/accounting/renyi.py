@@ -125,7 +125,10 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
         return _of_leaf(part, neighbours)
     if part.kind in ("gaussian", KIND):
         ratio = gaussian_ratio(as_gaussian(part, ADD) if part.kind == KIND else part)
-        pairs = _pairs(ratio, float(rate), neighbours)
+        # Equations (4) and (5), turned so that P / Q rises; (5) is its own mirror image.
+        rest = (1 - float(rate), 0.0)
+        upper, lower, nothing = (rest, (float(rate), ratio)), (rest, (float(rate), -ratio)), ((1.0, 0.0),)
+        pairs: list[tuple[_Mixture, _Mixture]] = [(upper, lower)] if neighbours is REPLACE else [(upper, nothing), (nothing, lower)]
         return _at_orders(lambda order: max(log_moment(order, upper, lower) for upper, lower in pairs) / (order - 1))
     if part.kind == "approximate" and neighbours is ADD:
         whole = _approximate(part, neighbours, float(rate))
@@ -190,12 +193,6 @@ def _two_points(epsilon: float, rate: float) -> Curve:
     return _at_orders(lambda order: moment(order) / (order - 1))
 
 
-def _pairs(ratio: float, rate: float, neighbours: Neighbours) -> list[tuple[_Mixture, _Mixture]]:
-    """Equations (4) and (5), turned so that P / Q rises; (5) is its own mirror image."""
-    upper, lower, nothing = ((1 - rate, 0.0), (rate, ratio)), ((1 - rate, 0.0), (rate, -ratio)), ((1.0, 0.0),)
-    return [(upper, lower)] if neighbours is REPLACE else [(upper, nothing), (nothing, lower)]
-
-
 def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
     """An upper bound of ln E_Q[(P / Q)^order] for mixtures P and Q whose ratio rises along the line."""
     upper, lower = _present(upper), _present(lower)
@@ -208,7 +205,10 @@ def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
     edges = np.linspace(first, last, 2 + min(_MOST_CELLS, max(1, math.ceil((last - first) / step))))
     ends = [] if math.isinf(high) else [math.inf]
     places = np.concatenate([[-math.inf], edges, ends])
-    losses = np.concatenate([[low], _log_ratio(edges, upper, lower), [high] if ends else []])
+    above, below = (
+        np.logaddexp.reduce([math.log(weight) + mean * edges - mean**2 / 2 for weight, mean in mixture]) for mixture in (upper, lower)
+    )
+    losses = np.concatenate([[low], above - below, [high] if ends else []])
     parts = _chords(order, losses, _log_masses(places, upper), _log_masses(places, lower))
     return float(np.logaddexp.reduce(np.concatenate([[0.0, beyond], parts])))
 
@@ -256,13 +256,6 @@ def _loss_at(side: int, upper: _Mixture, lower: _Mixture) -> float:
     """The log-ratio at minus or plus infinity: of the parts that lie farthest out there, if they lie equally far."""
     (above, first), (below, second) = (max((side * mean, weight) for weight, mean in mixture) for mixture in (upper, lower))
     return math.log(first / second) if above == below else math.copysign(math.inf, above - below)
-
-
-def _log_ratio(places: np.ndarray, upper: _Mixture, lower: _Mixture) -> np.ndarray:
-    above, below = (
-        np.logaddexp.reduce([math.log(weight) + mean * places - mean**2 / 2 for weight, mean in mixture]) for mixture in (upper, lower)
-    )
-    return above - below
 
 
 def _log_masses(places: np.ndarray, mixture: _Mixture) -> np.ndarray:

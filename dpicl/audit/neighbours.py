@@ -22,6 +22,10 @@ SHOTS = PLACES * len(LABELS)
 def contract_of(columns: Mapping[str, Mapping[str, Any]], *, sampling_rate: str = "1") -> Contract:
     """These columns, a place and a label `bought`; clients report every column in two parts; groups by place and label."""
     text = "".join(f"{{{name}}}" for name in columns)
+    parts = {
+        name: {"cuts": [0]} if "bounds" in declared else {"parts": [[declared["categories"][0]], "rest"]}
+        for name, declared in columns.items()
+    }
     content = {
         "version": 1,
         "name": "audit",
@@ -36,18 +40,13 @@ def contract_of(columns: Mapping[str, Mapping[str, Any]], *, sampling_rate: str 
         },
         "label": {"column": "bought", "parts": [[label] for label in LABELS], "question": "Did they buy?"},
         "groups": {SHOTS: ["label", {"column": "place", "cuts": list(range(1, PLACES))}]},
-        "local": [_two_parts(name, declared) for name, declared in columns.items()],
+        "local": [{"name": name, "column": name, **rule, "texts": ["low", "high"]} for name, rule in parts.items()],
         "prompts": {"local": {"text": text}, "central": {"text": text}},
         "checks": [],
     }
     contract = parse_contract(content, "audit")
     assert isinstance(contract, Contract)
     return contract
-
-
-def _two_parts(name: str, declared: Mapping[str, Any]) -> dict[str, Any]:
-    rule = {"cuts": [0]} if "bounds" in declared else {"parts": [[declared["categories"][0]], "rest"]}
-    return {"name": name, "column": name, **rule, "texts": ["low", "high"]}
 
 
 def numbers(largest: Mapping[str, int]) -> Contract:

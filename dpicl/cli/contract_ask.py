@@ -43,12 +43,30 @@ def ask_contract(
     label = _ask("column to predict", lambda text: _one_of(text, described), label)
     if described[label].type != "category":
         described[label] = _ask_values(DraftColumn(label, "category"))
-    values = _ask("its values that count as Yes, comma-separated", lambda text: _some_of(text, described[label].categories), positive)
-    cap = _ask("epsilon that all releases of these rows together may cost", _epsilon, epsilon)
-    person = _ask(
-        "column that identifies a person, if a person may have several rows; else empty", lambda text: _id_column(text, described), ""
+    categories = described[label].categories
+
+    def some_categories(text: str) -> tuple[str, ...]:
+        chosen = tuple(split_values(text))
+        if not chosen or not set(chosen) < set(categories):
+            raise typer.BadParameter(f"expected some, but not all, of {', '.join(categories)}")
+        return chosen
+
+    def id_column(text: str) -> str:
+        if text in described or (text and not can_be_named(text)):
+            raise typer.BadParameter(f"expected nothing, or a column that is not described above, named by {_NAMES}")
+        return text
+
+    def row_count(text: str) -> int:
+        return validate(Person, {"id_column": "who", "max_rows": text}, "person").max_rows
+
+    values = _ask("its values that count as Yes, comma-separated", some_categories, positive)
+    cap = _ask(
+        "epsilon that all releases of these rows together may cost",
+        lambda text: cast(float, validate(Budget, {"epsilon": text}, "budget").epsilon),
+        epsilon,
     )
-    rows = _ask("maximum rows of one person in a release", _row_count, "1") if person else 0
+    person = _ask("column that identifies a person, if a person may have several rows; else empty", id_column, "")
+    rows = _ask("maximum rows of one person in a release", row_count, "1") if person else 0
     ignored = tuple(name for name in columns if name not in described and name != person)
     others |= {"epsilon": cap, "ignored": ignored, "person": (person, rows) if person else None}
     draft = assemble(list(described.values()), label, values, "the answers", **others)
@@ -124,24 +142,3 @@ def _one_of(text: str, known: Collection[str]) -> str:
     if text not in known:
         raise typer.BadParameter(f"expected one of {', '.join(known)}")
     return text
-
-
-def _some_of(text: str, categories: Sequence[str]) -> tuple[str, ...]:
-    chosen = tuple(split_values(text))
-    if not chosen or not set(chosen) < set(categories):
-        raise typer.BadParameter(f"expected some, but not all, of {', '.join(categories)}")
-    return chosen
-
-
-def _epsilon(text: str) -> float:
-    return cast(float, validate(Budget, {"epsilon": text}, "budget").epsilon)
-
-
-def _id_column(text: str, described: Collection[str]) -> str:
-    if text in described or (text and not can_be_named(text)):
-        raise typer.BadParameter(f"expected nothing, or a column that is not described above, named by {_NAMES}")
-    return text
-
-
-def _row_count(text: str) -> int:
-    return validate(Person, {"id_column": "who", "max_rows": text}, "person").max_rows

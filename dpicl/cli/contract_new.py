@@ -72,17 +72,14 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
             "name the column to predict by --label and its values that count as Yes by --positive, or answer questions with --ask"
         )
     if not wanted.schema:
-        columns, ignored = columns_of_rows(_rows(place), wanted.label, file)
+        if place.suffix == ".parquet":
+            table = read_parquet(read_bytes(place), lambda names: names, place.name)
+            rows = pa.table({name: as_text(table.column(name), name, place.name) for name in table.column_names})
+        else:
+            rows = read_text_table(place)
+        columns, ignored = columns_of_rows(rows, wanted.label, file)
     others = {"name": name, "file": file, "epsilon": read_epsilon(wanted.epsilon), "origin": origin, "ignored": ignored}
     return assemble(columns, wanted.label, wanted.positive, (wanted.schema or wanted.file).name, **others)
-
-
-def _rows(path: Path) -> pa.Table:
-    """Every column as text."""
-    if path.suffix != ".parquet":
-        return read_text_table(path)
-    table = read_parquet(read_bytes(path), lambda names: names, path.name)
-    return pa.table({name: as_text(table.column(name), name, path.name) for name in table.column_names})
 
 
 def _advice(draft: Draft, file: str) -> str:

@@ -7,7 +7,6 @@ import os
 from dpicl.cli.terminal import console, new_table, say
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.models import CategoryColumn
-from dpicl.contract.sources import Source
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.files.objects import SCHEME
@@ -32,13 +31,9 @@ def print_contract(contract: Contract | TextContract) -> None:
     say(f"source     {contract.source.title}, {contract.source.licence}")
     say(f"unit       one {privacy.unit}{most}, neighbours {privacy.neighbours}{rate}")
     say(f"budget     {'benchmark (public data, no cap)' if privacy.budget.benchmark else cap}")
-    if isinstance(contract, Contract):
-        _print_table(contract)
-    else:
+    if isinstance(contract, TextContract):
         _print_texts(contract)
-
-
-def _print_table(contract: Contract) -> None:
+        return
     say(f"question   {contract.label.question}")
     table = new_table("column", "type", "public bounds or categories")
     for name, column in contract.columns.items():
@@ -84,7 +79,13 @@ def print_data_sets(settings: Settings) -> None:
             continue
         ways = {way.lower(): way for way in ("bundled", "file", "folder", "query", "OpenML", "UCI")}
         rows_from = ", ".join(way for field, way in ways.items() if getattr(source, field))
-        table.add_row(name, rows_from, _available(name, source, settings), source.licence)
+        local = source.file or source.folder
+        if (local and local.startswith(SCHEME)) or (source.query and os.environ.get(source.query.url_env)):
+            available = "remote"  # a store or a database, of which only the address is known
+        else:
+            is_here = bool(source.bundled) or bool(settings.data and local and (settings.data / local).exists())
+            available = "yes" if is_here or any(settings.cache.glob(f"{name}*")) else "no"
+        table.add_row(name, rows_from, available, source.licence)
     for name in settings.text_names():
         contract = settings.texts(name)
         try:
@@ -95,12 +96,3 @@ def print_data_sets(settings: Settings) -> None:
         table.add_row(name, "bundled (texts)" if contract.source.bundled else "file (texts)", available, contract.source.licence)
     console.print(table)
     say("files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables; remote sources were not contacted")
-
-
-def _available(name: str, source: Source, settings: Settings) -> str:
-    """Whether a table's rows are on this machine; `remote` of a store or a database, of which only the address is known."""
-    local = source.file or source.folder
-    if (local and local.startswith(SCHEME)) or (source.query and os.environ.get(source.query.url_env)):
-        return "remote"
-    is_here = bool(source.bundled) or bool(settings.data and local and (settings.data / local).exists())
-    return "yes" if is_here or any(settings.cache.glob(f"{name}*")) else "no"

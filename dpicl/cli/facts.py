@@ -108,6 +108,12 @@ def _run_facts(folder: Path, home: Path) -> RunFacts | None:
         timing = read_json(path)
         method = units[timing["owner"]].method if timing["owner"] in units else ""
         stages.setdefault((timing["stage"], method), []).append(float(timing["seconds"]))
+    prompts = 0  # that a model has answered so far
+    for unit in (folder / "units" / key for key in units):
+        if (unit / PREDICTIONS).exists():
+            prompts += int(pq.read_metadata(unit / PREDICTIONS).num_rows)
+        else:
+            prompts += sum(len(scores) for path in unit.glob("scored/[0-9]*.npz") for scores in read_arrays(path).values())
     checked = {}
     for name in plan.pipeline.datasets:
         if (path := folder / "validation" / f"{name}.json").exists():
@@ -121,7 +127,7 @@ def _run_facts(folder: Path, home: Path) -> RunFacts | None:
         units_done=done,
         finished=datetime.fromisoformat(read_json(folder / MANIFEST)["created_utc"]).timestamp() if ended else None,
         written=max((time for place in (folder, *(home / "private").glob(f"*/{folder.name}")) for time in _written(place)), default=0.0),
-        prompts=sum(_answered(folder / "units" / key) for key in units),
+        prompts=prompts,
         tokens=tokens,
         stages=stages,
         checked=checked,
@@ -133,13 +139,6 @@ def _written(folder: Path) -> Iterator[float]:
     for path in (folder, *(Path(parent, name) for parent, _, names in os.walk(folder) for name in names)):
         with suppress(OSError):  # a temporary file that has been renamed meanwhile
             yield path.lstat().st_mtime
-
-
-def _answered(unit: Path) -> int:
-    """Prompts that a model has answered so far."""
-    if (unit / PREDICTIONS).exists():
-        return int(pq.read_metadata(unit / PREDICTIONS).num_rows)
-    return sum(len(scores) for path in unit.glob("scored/[0-9]*.npz") for scores in read_arrays(path).values())
 
 
 @dataclass(frozen=True)

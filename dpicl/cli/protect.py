@@ -12,7 +12,7 @@ from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import say
 from dpicl.engine.artefacts import finite
 from dpicl.engine.files import publish
-from dpicl.engine.one_release import Protected, protect
+from dpicl.engine.one_release import protect
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
@@ -39,21 +39,19 @@ def print_protected(dataset: str, method: str | None, *, epsilon: str, shots: in
         raise ParameterError("out", out.name, f"a new file in a folder that can be written ({error.strerror})") from None
     settings, method = Settings.from_environment(), method or GdpTabicl.name
     release = protect(dataset, method, settings, epsilon=epsilon, shots=shots, period=period)
-    content = "".join(f"{line}\n" for line in _lines(release, form)).encode()
+    if form == "prompt":
+        lines = [f"{text} {answer}" for text, answer in release.demonstrations]
+    elif form == "chat":
+        turns = [(("user", text), ("assistant", answer)) for text, answer in release.demonstrations]
+        messages = [{"role": role, "content": content} for turn in turns for role, content in turn]
+        lines = [json.dumps({"messages": messages}, ensure_ascii=False)]
+    else:
+        contract = {"contract": release.dataset, "contract_sha256": release.contract_sha256}
+        origin = {**contract, "method": release.method, "epsilon": finite(release.epsilon)}
+        lines = [json.dumps({**origin, "text": text, "answer": answer}, ensure_ascii=False) for text, answer in release.demonstrations]
+    content = "".join(f"{line}\n" for line in lines).encode()
     publish(out, lambda file: file.write(content))  # whole or not at all, and never over another file
     if out.read_bytes() != content:
         raise ParameterError("out", out.name, "a new file, but it was created meanwhile; repeating the release with another is free")
     say(f"{out.name}: {len(release.demonstrations)} demonstrations", release.statement, *release.spent, *release.caveats)
     warn_of_caps(accounts_of([(dataset, method)], settings), settings)
-
-
-def _lines(release: Protected, form: str) -> list[str]:
-    if form == "prompt":
-        return [f"{text} {answer}" for text, answer in release.demonstrations]
-    if form == "chat":
-        turns = [(("user", text), ("assistant", answer)) for text, answer in release.demonstrations]
-        messages = [{"role": role, "content": content} for turn in turns for role, content in turn]
-        return [json.dumps({"messages": messages}, ensure_ascii=False)]
-    contract = {"contract": release.dataset, "contract_sha256": release.contract_sha256}
-    origin = {**contract, "method": release.method, "epsilon": finite(release.epsilon)}
-    return [json.dumps({**origin, "text": text, "answer": answer}, ensure_ascii=False) for text, answer in release.demonstrations]

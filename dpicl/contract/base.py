@@ -21,12 +21,12 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
-def _as_category(value: Any) -> Any:
-    """A whole number as `yaml_file` reads it is what is written; nothing else but text is taken."""
+def as_written(value: Any) -> Any:
+    """A whole number as text, as `yaml_file` reads what is written; anything else as it is."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-Category = Annotated[str, BeforeValidator(_as_category), StringConstraints(min_length=1, max_length=200)]
+Category = Annotated[str, BeforeValidator(as_written), StringConstraints(min_length=1, max_length=200)]
 
 
 def _as_fraction(value: Any) -> Any:

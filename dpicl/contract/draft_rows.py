@@ -36,21 +36,16 @@ def columns_of_rows(table: pa.Table, label: str, where: str) -> tuple[list[Draft
 def _column(values: pa.ChunkedArray, name: str) -> DraftColumn | None:
     if not can_be_named(name):
         return None
-    numbers = _numbers(values)
-    if numbers is None or len(np.unique(numbers)) == 1:
+    try:
+        numbers = pc.cast(values, pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        return _categories(values, name)
+    if not np.isfinite(numbers).all() or len(np.unique(numbers)) == 1:
         return _categories(values, name)
     low, high = float(numbers.min()), float(numbers.max())
     step = 10 ** math.floor(math.log10(high - low))  # bounds to one digit of their width, beyond the rows
     bounds = tidy(math.floor(low / step) * step), tidy(math.ceil(high / step) * step)
     return DraftColumn(name, "integer" if (numbers == np.rint(numbers)).all() else "real", bounds)
-
-
-def _numbers(values: pa.ChunkedArray) -> np.ndarray | None:
-    try:
-        numbers = pc.cast(values, pa.float64()).to_numpy()
-    except pa.ArrowInvalid:
-        return None
-    return numbers if np.isfinite(numbers).all() else None
 
 
 def _categories(values: pa.ChunkedArray, name: str) -> DraftColumn | None:

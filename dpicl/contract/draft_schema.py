@@ -29,6 +29,13 @@ _TYPES: dict[str, Literal["integer", "real", "category"]] = {
     "string": "category",
     "boolean": "category",
 }
+_ARROW_TYPES = {
+    "boolean": (pa.types.is_boolean,),
+    "integer": (pa.types.is_integer,),
+    "number": (pa.types.is_floating, pa.types.is_decimal),
+    "string": (pa.types.is_string, pa.types.is_large_string),
+}
+"""A Table Schema's name of a type, and what recognises it in a Parquet file."""
 _LONGEST_NOTE = 120
 
 
@@ -128,19 +135,9 @@ def _of_parquet(path: Path) -> Iterator[tuple[str, DraftColumn | None]]:
     except (pa.ArrowException, ValueError):
         raise DataError(path.name, "is not a complete Parquet file") from None
     for field in schema:
-        yield field.name, _column(field.name, _arrow_type(field.type), _Limits(), ("false", "true"), "")
-
-
-def _arrow_type(kind: pa.DataType) -> str:
-    """As a Table Schema would call it."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    names = {
-        "boolean": (pa.types.is_boolean,),
-        "integer": (pa.types.is_integer,),
-        "number": (pa.types.is_floating, pa.types.is_decimal),
-        "string": (pa.types.is_string, pa.types.is_large_string),
-    }
-    return next((name for name, tests in names.items() if any(test(kind) for test in tests)), "")
+        stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        kind = next((name for name, tests in _ARROW_TYPES.items() if any(test(stored) for test in tests)), "")
+        yield field.name, _column(field.name, kind, _Limits(), ("false", "true"), "")
 
 
 def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | None]]:

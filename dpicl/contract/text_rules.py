@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpicl.contract.rules import check_public_digest
-from dpicl.contract.text import FreeText, Generation, TextContract
+from dpicl.contract.text import FreeText, TextContract
 from dpicl.errors import DeclarationError
 
 
@@ -28,8 +28,16 @@ def check_text_references(contract: TextContract, file: str) -> None:
         if source is not None and source.sha256 is not None:
             check_public_digest(contract, f"source.{split}.sha256", file)
     _check_methods(contract, file)
-    if contract.generation is not None:
-        _check_sizes(contract, contract.generation, file)
+    if contract.generation is None:
+        return
+    subsets, examples = contract.generation.subsets, contract.generation.examples
+    for label, rows in contract.row_bounds.items():
+        if rows < subsets * examples:  # no label can be sampled at a rate above 1
+            key = f"task.labels.{label}.min_rows" if contract.is_classification else "task.min_rows"
+            needed = f"subsets x examples = {subsets} x {examples} = {subsets * examples}"
+            raise DeclarationError(
+                file, key, f"is {rows}, fewer than {needed}", f"at least {subsets * examples}, or smaller generation sizes"
+            )
 
 
 def _check_queries(contract: TextContract, file: str) -> None:
@@ -54,13 +62,3 @@ def _check_methods(contract: TextContract, file: str) -> None:
         raise DeclarationError(
             file, "prompts.answering.keywords", "has no meaning for labels", "no such key with a task of kind classification"
         )
-
-
-def _check_sizes(contract: TextContract, sizes: Generation, file: str) -> None:
-    """A label can be sampled at the rate that the sizes ask for."""
-    drawn = sizes.subsets * sizes.examples
-    for label, rows in contract.row_bounds.items():
-        if rows < drawn:
-            key = f"task.labels.{label}.min_rows" if contract.is_classification else "task.min_rows"
-            needed = f"subsets x examples = {sizes.subsets} x {sizes.examples} = {drawn}"
-            raise DeclarationError(file, key, f"is {rows}, fewer than {needed}", f"at least {drawn}, or smaller generation sizes")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -105,7 +105,14 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
     try:
         file = open_parquet(pa.BufferReader(data))
         names = columns(file.schema_arrow.names)
-        batches = list(_bounded(file.iter_batches(_BATCH_ROWS, columns=names), len(data), where))
+        values, bytes_, batches = 0, 0, []
+        for batch in file.iter_batches(_BATCH_ROWS, columns=names):  # what it holds is counted: what a file says of itself may be a lie
+            values, bytes_ = values + batch.num_rows * batch.num_columns, bytes_ + batch.nbytes
+            if values > most_values(len(data)) or bytes_ > most_bytes(len(data)):
+                most = f"{most_values(len(data))} values or {most_bytes(len(data))} bytes"
+                raise DataError(where, f"holds more than {most}; expected less in a file of its size")
+            batch.validate(full=True)
+            batches.append(batch)
         return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(names)
     except (pa.ArrowException, OSError, ValueError, MemoryError):
         raise DataError(where, "is not a complete Parquet file") from None
@@ -116,14 +123,3 @@ def open_parquet(source: Any) -> pa_parquet.ParquetFile:
     metadata = pa_parquet.read_metadata(source)
     texts = [part.path for part in map(metadata.schema.column, range(metadata.num_columns)) if part.physical_type == "BYTE_ARRAY"]
     return pa_parquet.ParquetFile(source, metadata=metadata, read_dictionary=texts)
-
-
-def _bounded(batches: Iterator[pa.RecordBatch], size: int, where: str) -> Iterator[pa.RecordBatch]:
-    """The batches, checked; what they hold is counted, since what a file says of itself may be a lie."""
-    values, bytes_, most = 0, 0, most_values(size)
-    for batch in batches:
-        values, bytes_ = values + batch.num_rows * batch.num_columns, bytes_ + batch.nbytes
-        if values > most or bytes_ > most_bytes(size):
-            raise DataError(where, f"holds more than {most} values or {most_bytes(size)} bytes; expected less in a file of its size")
-        batch.validate(full=True)
-        yield batch

@@ -28,7 +28,23 @@ def read_csv(data: bytes, check: Callable[[list[str]], object], where: str) -> p
     data = data.removeprefix(_BYTE_ORDER_MARK)
     names = _header(data, where)
     check(names)
-    return _columns(data, names, where)
+    ragged: list[int] = []
+
+    def note(row: pa_csv.InvalidRow) -> str:
+        ragged.append(row.actual_columns)
+        return "skip"
+
+    try:
+        table = pa_csv.read_csv(
+            pa.BufferReader(data + b"\n"),  # a header alone needs its end of line; a blank line is skipped
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
+            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
+        )
+    except pa.ArrowException:
+        raise DataError(where, _NO_CSV) from None
+    if ragged:
+        raise DataError(where, f"{len(ragged)} of {len(ragged) + table.num_rows} rows are ragged; expected {len(names)} fields in each")
+    return table
 
 
 def utf8(data: bytes, where: str) -> str:
@@ -56,23 +72,3 @@ def _header(data: bytes, where: str) -> list[str]:
         return next(csv.reader(io.StringIO(beginning.decode(), newline=""), strict=True), [])
     except csv.Error:
         raise DataError(where, "has a first line that is not CSV; expected a header") from None
-
-
-def _columns(data: bytes, names: list[str], where: str) -> pa.Table:
-    ragged: list[int] = []
-
-    def note(row: pa_csv.InvalidRow) -> str:
-        ragged.append(row.actual_columns)
-        return "skip"
-
-    try:
-        table = pa_csv.read_csv(
-            pa.BufferReader(data + b"\n"),  # a header alone needs its end of line; a blank line is skipped
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
-            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
-        )
-    except pa.ArrowException:
-        raise DataError(where, _NO_CSV) from None
-    if ragged:
-        raise DataError(where, f"{len(ragged)} of {len(ragged) + table.num_rows} rows are ragged; expected {len(names)} fields in each")
-    return table

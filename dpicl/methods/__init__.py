@@ -47,16 +47,11 @@ class Registry(dict[str, Method]):
         self[method.name] = method
 
 
-def _registered() -> Registry:
-    registry = Registry()
-    others = (point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
-    for method in (LdpTabicl, GdpTabicl, MstTabicl, FewShotGeneration, DpIcl, *others):
-        registry.add(method())
-    return registry
-
-
-METHODS = _registered()
+METHODS = Registry()
 """Methods by the name that pipelines.yaml gives them."""
+_OTHERS = (point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
+for _method in (LdpTabicl, GdpTabicl, MstTabicl, FewShotGeneration, DpIcl, *_OTHERS):
+    METHODS.add(_method())
 _CHOICES: dict[str, Any] = {
     name: (method.options, Field(default=method.options(), description=f"For {method.title}.")) for name, method in METHODS.items()
 }

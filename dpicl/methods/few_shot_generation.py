@@ -130,21 +130,15 @@ def write(
     for shape in dict.fromkeys(plan.shape for job in jobs for plan in job.plans.values()):
         prompts = Prompts(contract, model, shape)
         alike = [Draft(job, cell, plan.labels, prompts) for job in jobs for cell, plan in job.plans.items() if plan.shape == shape]
-        for some in _side_by_side(alike, shape, contract):
-            _finish(some, open_voting(train, prompts), partial(_select, contract), progress)
+        at_once = len(alike)
+        if shape.fixed:  # whose caches are kept: as many as `VOTERS_AT_ONCE` allows
+            texts = max(len(draft.open) for draft in alike)
+            voters = sum(contract.row_bounds.values()) if shape.voters is None else shape.voters * texts
+            at_once = max(1, VOTERS_AT_ONCE // max(1, voters))
+        for start in range(0, len(alike), at_once):
+            _finish(alike[start : start + at_once], open_voting(train, prompts), partial(_select, contract), progress)
         drafts += alike
     return [{draft.cell: draft.demonstrations() for draft in drafts if draft.job is job} for job in jobs]
-
-
-def _side_by_side(drafts: Sequence[Draft], shape: Shape, contract: TextContract) -> Iterator[Sequence[Draft]]:
-    """Drafts that are written together: all with fresh batches, of fixed ones as many as `VOTERS_AT_ONCE` allows, whose caches are kept."""
-    if not shape.fixed:
-        yield drafts
-        return
-    texts = max((len(draft.open) for draft in drafts), default=1)
-    voters = sum(contract.row_bounds.values()) if shape.voters is None else shape.voters * texts
-    count = max(1, VOTERS_AT_ONCE // max(1, voters))
-    yield from (drafts[start : start + count] for start in range(0, len(drafts), count))
 
 
 def _select(contract: TextContract, text: Text, token: int, private_tokens: int, votes: Votes) -> tuple[int, bool]:

@@ -82,7 +82,10 @@ def check_generator(contract: TextContract, unit: Unit, model: GeneratorModel) -
 
 def _write(prompts: Prompts, shape: Shape) -> None:
     contract, model, rule = prompts.contract, prompts.model, rule_of(shape)
-    requests = [_request(prompts, label) for label in contract.demonstrated[:LABELS]]
+    requests = []
+    for label in contract.demonstrated[:LABELS]:  # a made-up example votes, and a prompt without one
+        public, text = prompts.public(label), contract.label_text(label)
+        requests.append(VoteRequest(public, (prompts.voter(label, [prompts.example(PUBLIC_TEXT, text)]), public), ()))
     tokens = [_token(model, votes) for votes in model.vote(requests, rule)]
     begun = [VoteRequest(one.public, one.voters, (token,)) for one, token in zip(requests, tokens, strict=True)]
     votes: list[Votes | None] = [*model.vote(begun, rule)]
@@ -91,12 +94,6 @@ def _write(prompts: Prompts, shape: Shape) -> None:
         votes += [*session.vote([()] * len(requests)), *session.vote([(token,) for token in tokens])]
     for one in votes:
         _token(model, one)
-
-
-def _request(prompts: Prompts, label: str) -> VoteRequest:
-    """A made-up example votes, and a prompt without one."""
-    public, text = prompts.public(label), prompts.contract.label_text(label)
-    return VoteRequest(public, (prompts.voter(label, [prompts.example(PUBLIC_TEXT, text)]), public), ())
 
 
 def _token(model: GeneratorModel, votes: Votes | None) -> int:

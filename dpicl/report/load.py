@@ -172,10 +172,16 @@ def load_run(folder: Path) -> Run:
         (folder / "units").glob("*/demonstrations.json"),  # seed2 before seed10
         key=lambda path: [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.parent.name)],
     )
+    demonstrations = []
+    for path in files:
+        cells = _checked(TypeAdapter(dict[str, list[str]]), path, f"{path.parent.name}/{path.name}", "lists of texts by cell key")
+        method, _, rest = path.parent.name.partition("__")
+        dataset, _, seed = rest.rpartition("__seed")
+        demonstrations.append(Demonstrations(method, dataset, seed, cells))
     counts: Counter[str] = Counter()
     for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
-    return Run(manifest, results, timings, tuple(map(_read_demonstrations, files)), dict(counts))
+    return Run(manifest, results, timings, tuple(demonstrations), dict(counts))
 
 
 def _read_json(path: Path) -> Any:
@@ -206,13 +212,6 @@ def _read_frame(path: Path, columns: Sequence[str], numbers: Sequence[str], *, o
             raise DataError(path.name, "holds text where a number belongs", column=column, count=wrong)
         frame[column] = values.astype(float)
     return frame
-
-
-def _read_demonstrations(path: Path) -> Demonstrations:
-    cells = _checked(TypeAdapter(dict[str, list[str]]), path, f"{path.parent.name}/{path.name}", "lists of texts by cell key")
-    method, _, rest = path.parent.name.partition("__")
-    dataset, _, seed = rest.rpartition("__seed")
-    return Demonstrations(method, dataset, seed, cells)
 
 
 def _checked(shape: TypeAdapter[Content], path: Path, name: str, expected: str) -> Content:

@@ -30,7 +30,16 @@ class Paper:
         """13B, unless a 7B model answered; the mechanism and the aggregations that the run's options name."""
         name = model_name.lower()
         mechanism = str(options.get(WRITTEN, {}).get("mechanism", "gaussian"))
-        return Paper("7b" if "7b" in name and "llama" in name else "13b", mechanism, _printed_variants(options.get(ENSEMBLE, {})))
+        ensemble = options.get(ENSEMBLE, {})
+        variants = ensemble.get("variants", ensemble.get("also"))  # earlier runs
+        variants = variants if isinstance(variants, Mapping) else {}
+        by_system = {"icl": ensemble, **{f"icl-{variant}": chosen for variant, chosen in variants.items()}}
+        aggregations = {"few-shot": "few-shot"} | {
+            system: chosen.get("aggregation")  # of those that have the paper's noise and sizes
+            for system, chosen in by_system.items()
+            if isinstance(chosen, Mapping) and chosen.get("noise") in (None, "gaussian") and chosen.get("subsets") is None
+        }
+        return Paper("7b" if "7b" in name and "llama" in name else "13b", mechanism, aggregations)
 
     def number(
         self, method: str, dataset: str, metric: str, system: str, shots: int | None, epsilon: float
@@ -55,14 +64,3 @@ class Paper:
         llama = [f"Llama-2 {self.model.upper()}"] if methods - {WRITTEN, ENSEMBLE} else []
         babbage = ["GPT-3 Babbage"] if WRITTEN in methods else []
         return words.listing([*llama, *babbage, *(["GPT-3 (Babbage where answers are labels)"] if ENSEMBLE in methods else [])])
-
-
-def _printed_variants(options: Mapping[str, Any]) -> dict[str, str | None]:
-    """The aggregations of the run's variants that have the paper's noise and sizes."""
-    variants = options.get("variants", options.get("also"))  # earlier runs
-    by_system = {"icl": options, **{f"icl-{name}": chosen for name, chosen in (variants if isinstance(variants, Mapping) else {}).items()}}
-    return {"few-shot": "few-shot"} | {
-        system: chosen.get("aggregation")
-        for system, chosen in by_system.items()
-        if isinstance(chosen, Mapping) and chosen.get("noise") in (None, "gaussian") and chosen.get("subsets") is None
-    }

@@ -73,12 +73,13 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
     own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
     several, bar = has_several_rates(part), own["majority" if len(own["majority"]) else "zero-shot"].mean()
     rows = []
-    for system, shots, rate, group in _row_groups(part):
+    for system in sorted(part.loc[~part["system"].isin(_OWN_COLUMNS), "system"].unique(), key=words.system_order):
         queried = _is_queried(system)
         quoted = None if queried and several else paper  # the papers' tables have one rate
-        cells = (_cell(group, metric, epsilon, quoted, bar if queried else math.inf, several) for epsilon in epsilons)
-        beside = (Cell(spread(own[name]) if queried else words.DASH) for name in _OWN_COLUMNS)
-        rows.append((Cell(row_label(system, shots, rate, several)), *cells, *beside))
+        for (shots, rate), group in part[part["system"] == system].groupby(["shots", "sampling_rate"], dropna=False):
+            cells = (_cell(group, metric, epsilon, quoted, bar if queried else math.inf, several) for epsilon in epsilons)
+            beside = (Cell(spread(own[name]) if queried else words.DASH) for name in _OWN_COLUMNS)
+            rows.append((Cell(row_label(system, shots, rate, several)), *cells, *beside))
     by_epsilon = part[(part["system"] == "icl") & part["amplified_epsilon"].notna()].groupby("epsilon")["amplified_epsilon"]
     amplified = {} if several else {epsilon: _common(values) for epsilon, values in by_epsilon}
     notes = (f"ε′ {words.number(amplified.get(epsilon))}" if amplified else "" for epsilon in epsilons)
@@ -115,14 +116,6 @@ def fitted_means(results: pd.DataFrame) -> Table | None:
 def _is_queried(system: str) -> bool:
     """Baselines are measured on the whole test part, all others on the queries."""
     return system.partition("-")[0] not in _FITTED
-
-
-def _row_groups(part: pd.DataFrame) -> Iterator[tuple[str, float, float, pd.DataFrame]]:
-    systems = [system for system in part["system"].unique() if system not in _OWN_COLUMNS]
-    for system in sorted(systems, key=words.system_order):
-        of_system = part[part["system"] == system]
-        for (shots, rate), group in of_system.groupby(["shots", "sampling_rate"], dropna=False):
-            yield system, shots, rate, group
 
 
 def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None, bar: float, show_amplified: bool) -> Cell:

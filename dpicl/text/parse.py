@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpicl.contract.base import as_written
 from dpicl.contract.text import Classification, FreeText, TextContract, template_pieces
 from dpicl.errors import DataError
 from dpicl.text.fields import Fields, parse_records
@@ -55,7 +56,11 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
     if not fields[contract.task.field]:
         raise DataError(where, "has no records; expected at least one")
     if isinstance(contract.task, Classification):
-        labels = _labels(fields[contract.task.field], contract.task, where)
+        field, known, values = contract.task.field, contract.task.labels, fields[contract.task.field]
+        labels = [as_written(value) for value in values]
+        _refuse(labels, lambda label: label is None, "is missing", field, where)
+        unknown = f"is not one of the {len(known)} labels"
+        _refuse(labels, lambda label: not isinstance(label, str) or label not in known, unknown, field, where)
     else:
         fields, labels = _answered(fields, contract.task.field, where)
     for field in contract.text_fields:
@@ -76,15 +81,6 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
     if empty and not (isinstance(contract.task, FreeText) and filled.num_rows):
         raise DataError(where, f"{empty} of {table.num_rows} texts are empty; expected something in every one")
     return filled
-
-
-def _labels(values: Sequence[Any], task: Classification, where: str) -> list[str]:
-    """Labels of the contract; a whole number is taken as it is written."""
-    labels = [str(value) if isinstance(value, int) and not isinstance(value, bool) else value for value in values]
-    _refuse(labels, lambda label: label is None, "is missing", task.field, where)
-    unknown = f"is not one of the {len(task.labels)} labels"
-    _refuse(labels, lambda label: not isinstance(label, str) or label not in task.labels, unknown, task.field, where)
-    return labels
 
 
 def _answered(fields: Fields, field: str, where: str) -> tuple[Fields, list[str]]:

@@ -88,7 +88,10 @@ def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
     for one in remains.standing:
         proof = _proved(key, one)
         if proof is None:
-            unproved |= {one.account, *_accounts_named(one.receipt)}
+            unproved.add(one.account)
+            for record in one.receipt:  # whose budget a receipt that is not true speaks of
+                with suppress(AttributeError, KeyError, TypeError, ValueError):
+                    unproved.add(str(json.loads(record["content"])["account"]))
             continue
         sequence, content, published = proof
         last = max(last, *(int(record["sequence"]) for record in one.receipt))
@@ -182,15 +185,6 @@ def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, A
         else:
             charged = int(record["sequence"]), content
     return (*charged, published) if charged and charged[1]["account"] == one.account else None
-
-
-def _accounts_named(receipt: ReceiptRecords) -> list[str]:
-    """Whose budget a receipt that is not true speaks of."""
-    names = []
-    for record in receipt:
-        with suppress(AttributeError, KeyError, TypeError, ValueError):
-            names.append(str(json.loads(record["content"])["account"]))
-    return names
 
 
 def _exhaust(

@@ -60,17 +60,15 @@ class Anchor:
             lock = self.path.with_name(f".{self.path.name}.lock")
             with os.fdopen(os.open(lock, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as locked:
                 fcntl.flock(locked, fcntl.LOCK_EX)
-                if self.read().sequence < head.sequence:
-                    self._replace(head)
+                if self.read().sequence >= head.sequence:
+                    return
+                handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+                with os.fdopen(handle, "w") as file:
+                    json.dump({"sequence": head.sequence, "hash": head.hash}, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(name, self.path)
+                sync_folder(self.path.parent)
         except OSError as error:
             if error.errno != errno.EROFS:
                 raise
-
-    def _replace(self, head: Head) -> None:
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        with os.fdopen(handle, "w") as file:
-            json.dump({"sequence": head.sequence, "hash": head.hash}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, self.path)
-        sync_folder(self.path.parent)

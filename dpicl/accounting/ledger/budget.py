@@ -73,16 +73,12 @@ def quote(connection: Connection, account: Account, extra: Sequence[Guarantee]) 
 
 def total(connection: Connection, account: Account, extra: Sequence[Guarantee] = ()) -> Cost:
     """What the account has spent, and `extra`."""
-    if account.benchmark:
-        return _of_benchmark(connection, account, extra)
-    spent = spent_of(connection, account.name)
-    for guarantee in extra:
-        spent = spent.plus(guarantee)
-    return spent.cost(account.delta_cap)
-
-
-def _of_benchmark(connection: Connection, account: Account, extra: Sequence[Guarantee]) -> Cost:
-    """All entries composed as if they had been fixed beforehand; pure ones are summed without reading their events."""
+    if not account.benchmark:
+        spent = spent_of(connection, account.name)
+        for guarantee in extra:
+            spent = spent.plus(guarantee)
+        return spent.cost(account.delta_cap)
+    # All entries composed as if they had been fixed beforehand; pure ones are summed without reading their events.
     mine = entries.c.account == account.name
     by_cost = select(entries.c.delta, entries.c.epsilon, func.count()).where(mine).group_by(entries.c.delta, entries.c.epsilon)
     costs = [tuple(row) for row in connection.execute(by_cost)]

@@ -47,7 +47,14 @@ def upgrade(connection: Connection, name: str) -> None:
     if current == SCHEMA:
         return
     if current is not None and current not in known_schemas():
-        raise LedgerRefusedError(_newer(connection, current, name))
+        maker = "a newer dpicl"
+        if inspect(connection).has_table("programs"):  # from the second schema on a ledger records which program made it
+            version = connection.execute(select(programs.c.program).where(programs.c.schema == current)).scalar()
+            maker = f"dpicl {version}" if version else maker
+        raise LedgerRefusedError(
+            f"{name}: its schema {current} was made by {maker}, and this is dpicl {dpicl.__version__}, which knows up to {SCHEMA}; "
+            f"install {maker}, or let it take the ledger back with `dpicl ledger downgrade {SCHEMA}`"
+        )
     from alembic import command  # late: a ledger that is up to date needs none of it
 
     command.upgrade(_config(connection), SCHEMA)
@@ -69,18 +76,6 @@ def downgrade(connection: Connection, revision: str, name: str) -> None:
     from alembic import command
 
     command.downgrade(_config(connection), revision)
-
-
-def _newer(connection: Connection, schema: str, name: str) -> str:
-    """The refusal of a newer schema; from the second one on a ledger records which program made it."""
-    maker = "a newer dpicl"
-    if inspect(connection).has_table("programs"):
-        version = connection.execute(select(programs.c.program).where(programs.c.schema == schema)).scalar()
-        maker = f"dpicl {version}" if version else maker
-    return (
-        f"{name}: its schema {schema} was made by {maker}, and this is dpicl {dpicl.__version__}, which knows up to {SCHEMA}; "
-        f"install {maker}, or let it take the ledger back with `dpicl ledger downgrade {SCHEMA}`"
-    )
 
 
 def _config(connection: Connection | None) -> Any:

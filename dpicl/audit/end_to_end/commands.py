@@ -119,10 +119,16 @@ class Observation:
 
     def differing(self, other: Observation) -> list[str]:
         """Names of what the other world shows differently, with the first place where it does."""
-        names = sorted({*self.seen, *other.seen})
-        return [
-            _difference(name, self.seen.get(name), other.seen.get(name)) for name in names if self.seen.get(name) != other.seen.get(name)
-        ]
+        differences = []
+        for name in sorted({*self.seen, *other.seen}):
+            mine, theirs = self.seen.get(name), other.seen.get(name)
+            if mine is None or theirs is None:
+                differences.append(f"{name}: in one world only")
+            elif mine != theirs:
+                first = next((at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
+                around = [content[max(0, first - 30) : first + 30].decode(errors="replace") for content in (mine, theirs)]
+                differences.append(f"{name}: {around[0]!r} against {around[1]!r}")
+        return differences
 
 
 def observed(world: World, command: Command) -> Observation:
@@ -131,30 +137,18 @@ def observed(world: World, command: Command) -> Observation:
     texts = {"exit code": str(output.code), "stdout": output.out, "stderr": output.err, "log": output.log}
     texts |= {" ".join(arguments): command_line(*arguments).out for arguments in (("budget",), ("budget", NAME))}
     shown = {name: _same(text.encode()) for name, text in texts.items()}
-    return Observation(shown | {name: content for path in world.root.rglob("*") for name, content in _file(path, world)})
-
-
-def _file(path: Path, world: World) -> list[tuple[str, bytes]]:
-    """A file's content and mode, each under its name."""
-    parts = path.relative_to(world.root).parts
-    if parts[0] in _OWN or (parts[:2] in _SECRET and len(parts) > 2):
-        return []
-    name = _same("/".join(parts).encode()).decode()
-    shown = [(f"mode of {name}", oct(path.stat().st_mode).encode())]
-    if path.is_file() and not _CLOSED.match(parts[-1]) and not _PROGRESS.match(name):
-        shown.append((name, _same(path.read_bytes())))
-    return shown
+    for path in world.root.rglob("*"):
+        parts = path.relative_to(world.root).parts
+        if parts[0] in _OWN or (parts[:2] in _SECRET and len(parts) > 2):
+            continue
+        name = _same("/".join(parts).encode()).decode()
+        shown[f"mode of {name}"] = oct(path.stat().st_mode).encode()
+        if path.is_file() and not _CLOSED.match(parts[-1]) and not _PROGRESS.match(name):
+            shown[name] = _same(path.read_bytes())
+    return Observation(shown)
 
 
 def _same(content: bytes) -> bytes:
     for nonce, word in _NONCES:
         content = nonce.sub(word, content)
     return content
-
-
-def _difference(name: str, one: bytes | None, other: bytes | None) -> str:
-    if one is None or other is None:
-        return f"{name}: in one world only"
-    first = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    around = [content[max(0, first - 30) : first + 30].decode(errors="replace") for content in (one, other)]
-    return f"{name}: {around[0]!r} against {around[1]!r}"

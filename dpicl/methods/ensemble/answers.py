@@ -71,16 +71,15 @@ class Public:
         try:
             points = self._embed(tuple(texts))
         except Exception:  # noqa: BLE001 - whatever it is, it may follow from one text, and public ones were embedded
-            alone = [self._alone(text) for text in texts]
+            alone: list[np.ndarray | None] = []
+            for text in texts:
+                try:
+                    alone.append(np.asarray(self._embed((text,))[0]))
+                except Exception:  # noqa: BLE001 - as above
+                    alone.append(None)
             nowhere = np.full(max((len(point) for point in alone if point is not None), default=1), np.nan)
             points = np.stack([nowhere if point is None else point for point in alone])
         return np.where([[bool(text)] for text in texts], points, np.nan)
-
-    def _alone(self, text: str) -> np.ndarray | None:
-        try:
-            return np.asarray(self._embed((text,))[0])
-        except Exception:  # noqa: BLE001 - as above
-            return None
 
 
 def decide(plan: EnsemblePlan, votes: Votes, query: str, contract: TextContract, stream: Stream, public: Public) -> Answer:

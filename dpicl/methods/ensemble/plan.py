@@ -236,20 +236,11 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
     """The guarantee of one cell in sentences for people: all queries together, one query, and what it is not."""
     plan = plan_cell(contract, unit, cell)
     whole, one, shape = plan.guarantee, plan.per_query, plan.shape
-    return (
-        f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
-        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: anyone who reads all of them and guesses whether a certain {whole.unit} "
-        f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what they were, but for a chance of "
-        f"{whole.delta:.2g}. {_how(plan)} The {_ordinal(shape.queries + 1)} query is refused; asking the same queries again gives the "
-        f"same answers at no cost. Every number of shots and every seed is a release of its own. The queries themselves are not protected."
-    )
-
-
-def _how(plan: EnsemblePlan) -> str:
-    shape, noise = plan.shape, plan.noise
+    last = shape.queries + 1
     prompts = f"{shape.subsets} prompts of about {shape.rows} rows"
     if shape.alone:
         prompts = f"about {shape.subsets * shape.rows} rows, one in each prompt"
+    noise = plan.noise
     if isinstance(noise, StableTop):
         amount = f"epsilon of one test {float(noise.test_epsilon or 0):.4g}"
     elif isinstance(noise, JointNoise):
@@ -258,9 +249,12 @@ def _how(plan: EnsemblePlan) -> str:
         amount = f"sigma {float(noise.sigma or 0):.4g}"
     else:
         amount = f"{'sigma' if noise.kind == 'gaussian' else 'epsilon of one vote'} {float(noise.amount or 0):.4g}"
-    return f"Each query draws new rows at rate {float(plan.rate):.4g} ({prompts}); {shape.aggregation}, {amount}."
-
-
-def _ordinal(number: int) -> str:
-    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
+    ending = "th" if 10 <= last % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(last % 10, "th")
+    return (
+        f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
+        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: anyone who reads all of them and guesses whether a certain {whole.unit} "
+        f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what they were, but for a chance of "
+        f"{whole.delta:.2g}. Each query draws new rows at rate {float(plan.rate):.4g} ({prompts}); {shape.aggregation}, {amount}. "
+        f"The {last}{ending} query is refused; asking the same queries again gives the "
+        f"same answers at no cost. Every number of shots and every seed is a release of its own. The queries themselves are not protected."
+    )

@@ -217,20 +217,17 @@ class FixedVoting:
         """See `Voting`; the texts of the first call are all that there will be."""
         if not self._failed:
             try:
-                return self._session_votes(written)
+                if self._session is None:
+                    self._texts = list(written)
+                    self._session = self._prompts.model.session(self._requests(written), self._rule)
+                    self._read = {text: len(tokens) for text, tokens in written.items()}
+                new_tokens = [written[text][self._read[text] :] if text in written else None for text in self._texts]
+                self._read |= {text: len(tokens) for text, tokens in written.items()}
+                votes = zip(self._texts, self._session.vote(new_tokens), strict=True)
+                return {text: of_text for text, of_text in votes if of_text is not None}
             except Exception:  # noqa: BLE001 - whatever it is, it may follow from a row; what is public fails again below
                 self._failed, self._session = True, None
         return dict(zip(written, isolated_votes(self._prompts.model, self._requests(written), self._rule), strict=True))
-
-    def _session_votes(self, written: Written) -> dict[Text, Votes]:
-        if self._session is None:
-            self._texts = list(written)
-            self._session = self._prompts.model.session(self._requests(written), self._rule)
-            self._read = {text: len(tokens) for text, tokens in written.items()}
-        new_tokens = [written[text][self._read[text] :] if text in written else None for text in self._texts]
-        self._read |= {text: len(tokens) for text, tokens in written.items()}
-        votes = zip(self._texts, self._session.vote(new_tokens), strict=True)
-        return {text: of_text for text, of_text in votes if of_text is not None}
 
     def _requests(self, written: Written) -> list[VoteRequest]:
         requests = []

@@ -93,7 +93,12 @@ def group_sums(table: PrivateTable, rows: np.ndarray, groups: np.ndarray, count:
         if isinstance(declared, CategoryColumn):
             histograms[name] = _histograms(table.codes(name)[taken], bounds, len(declared.categories))
         else:
-            halves[name] = _halves(table.numbers(name)[taken], bounds, grids[name])
+            values = table.numbers(name)[taken]
+            sums = [
+                0 if grid is None else grid.total(values[start:stop])
+                for grid, (start, stop) in zip(grids[name], pairwise(bounds), strict=True)
+            ]
+            halves[name] = np.array([(total >> 32, total & 0xFFFFFFFF) for total in sums], dtype=np.int64).reshape(-1, 2)
     labels = _histograms(label_codes(table, contract, taken), bounds, 2)
     return GroupSums(np.diff(bounds), halves, histograms, labels)
 
@@ -109,8 +114,3 @@ def _histograms(codes: np.ndarray, bounds: Sequence[int], size: int) -> np.ndarr
             counts[group, code] = np.count_nonzero(inside == codes.dtype.type(code))
         counts[group, -1] = len(inside) - counts[group].sum()
     return counts
-
-
-def _halves(values: np.ndarray, bounds: Sequence[int], grids: Sequence[Grid | None]) -> np.ndarray:
-    totals = [0 if grid is None else grid.total(values[start:stop]) for grid, (start, stop) in zip(grids, pairwise(bounds), strict=True)]
-    return np.array([(total >> 32, total & 0xFFFFFFFF) for total in totals], dtype=np.int64).reshape(-1, 2)

@@ -23,7 +23,6 @@ from math import prod
 import numpy as np
 
 from dpicl.mechanisms.randomised_response import Response
-from dpicl.mechanisms.unary_encoding import Unary
 from dpicl.tabular.local.moments import analyse, places, synthesise
 from dpicl.tabular.local.reconstruct import report_counts
 from dpicl.tabular.local.tally import Tally
@@ -162,18 +161,15 @@ def observed_tally(tally: Tally) -> Observed:
     sizes, reports = tally.questionnaire.sizes, []
     for question, clients, counts in zip(tally.questionnaire.questions, tally.clients_of.tolist(), tally.counts, strict=True):
         if clients:
-            restated, factor = _restated(counts, clients, question.law)
+            law = question.law
+            if isinstance(law, Response):
+                restated, factor = counts.astype(np.float64), law.truth_probability - law.lie_probability
+            else:  # those of few clients may be negative, which adding up to many mends without bias
+                even, odds = 1 / law.categories, math.exp(law.epsilon)
+                shares = (counts / clients - law.lie_probability) / (0.5 - law.lie_probability)
+                factor = math.sqrt(even * (1 - even)) * (odds - 1) / (2 * math.sqrt(odds))
+                restated = clients * (even + factor * (shares - shares.mean()))
             attenuation = np.full(question.sizes, factor)
             attenuation[(0,) * attenuation.ndim] = 1.0
             reports.append(ColumnReports(question.columns, restated.reshape(question.sizes), attenuation))
     return Observed(sizes, tuple(reports))
-
-
-def _restated(counts: np.ndarray, clients: int, law: Response | Unary) -> tuple[np.ndarray, float]:
-    """Counts of cells under a response, and L; those of few clients may be negative, which adding up to many mends without bias."""
-    if isinstance(law, Response):
-        return counts.astype(np.float64), law.truth_probability - law.lie_probability
-    even, odds = 1 / law.categories, math.exp(law.epsilon)
-    shares = (counts / clients - law.lie_probability) / (0.5 - law.lie_probability)
-    factor = math.sqrt(even * (1 - even)) * (odds - 1) / (2 * math.sqrt(odds))
-    return clients * (even + factor * (shares - shares.mean())), factor

@@ -94,7 +94,14 @@ def questionnaire(sizes: tuple[int, ...], design: Design, epsilon: float, *, col
         chosen = [(column, label) for column in features]
     else:
         together = min(columns or best_column_count(sizes, epsilon), label)
-        chosen = [(*some, label) for some in _subsets(label, together)]
+        if comb(label, together) <= MOST_QUESTIONS:
+            subsets = list(combinations(features, together))
+        else:
+            chance = stream(0, "questions", f"{label}", f"{together}").generator()
+            count = min(MOST_QUESTIONS, ceil(QUESTIONS_PER_PAIR * comb(label, 2) / comb(together, 2)))
+            drawn = (tuple(sorted(chance.permutation(label)[:together].tolist())) for _ in range(count))
+            subsets = list(dict.fromkeys(drawn))
+        chosen = [(*some, label) for some in subsets]
     questions = []
     for some in chosen:
         shape = tuple(sizes[column] for column in some)
@@ -124,11 +131,3 @@ def best_column_count(sizes: Sequence[int], epsilon: float) -> int:
 
     possible = [count for count in range(1, features + 1) if sizes[-1] * prod(largest[:count]) <= MAX_CATEGORIES]
     return max(possible, key=information, default=1)
-
-
-def _subsets(features: int, together: int) -> list[tuple[int, ...]]:
-    if comb(features, together) <= MOST_QUESTIONS:
-        return list(combinations(range(features), together))
-    chance = stream(0, "questions", f"{features}", f"{together}").generator()
-    count = min(MOST_QUESTIONS, ceil(QUESTIONS_PER_PAIR * comb(features, 2) / comb(together, 2)))
-    return list(dict.fromkeys(tuple(sorted(chance.permutation(features)[:together].tolist())) for _ in range(count)))

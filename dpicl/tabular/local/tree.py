@@ -59,7 +59,9 @@ def tree(observed: Observed | Reported) -> Tree:
     pairs = {(i, j): log_linear(observed.on((i, j, label))) for i, j in combinations(features, 2)}
     costs = np.zeros((label, label))
     for (i, j), shares in pairs.items():
-        costs[i, j] = -(_EDGE + max(0.0, _conditional_information(shares)))
+        of_label, of_first, of_second = (shares.sum(axis=axes, keepdims=True) for axes in ((0, 1), (1,), (0,)))
+        information = float((shares * np.log(shares * of_label / (of_first * of_second))).sum())  # I(i; j | y)
+        costs[i, j] = -(_EDGE + max(0.0, information))
     chosen = [(int(i), int(j)) for i, j in np.argwhere(minimum_spanning_tree(costs).toarray())]
     parents = forest(label, chosen)  # one tree, whose root is the first column
     tables = {0: log_linear(observed.on((0, label)))[np.newaxis]}
@@ -82,12 +84,6 @@ def forest(columns: int, pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
                 parents.update(dict.fromkeys(children, column))
                 queue += children
     return parents
-
-
-def _conditional_information(shares: np.ndarray) -> float:
-    """I(i; j | y) of shares over (i, j, y)."""
-    of_label, of_first, of_second = (shares.sum(axis=axes, keepdims=True) for axes in ((0, 1), (1,), (0,)))
-    return float((shares * np.log(shares * of_label / (of_first * of_second))).sum())
 
 
 def _drawn(cumulative: np.ndarray, cells: np.ndarray, chance: np.random.Generator) -> np.ndarray:

@@ -48,21 +48,18 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
         if cell.system == "icl-near":  # of equals those that were drawn first
             apart = np.stack([(rows[pool, :-1] != query).sum(axis=1) for query in queries[:, :-1]])
             return pool[np.argsort(apart, axis=1, kind="stable")[:, :shots][:, ::-1]]
-        return np.tile(pool[_typical(rows[pool], shots, diverse=cell.system == "icl-diverse")], (query_count, 1))
+        # Of both labels in turn, the more frequent first, and from the start again where there are no more.
+        of_labels = [pool[rows[pool, -1] == label] for label in np.unique(rows[pool, -1])]
+        diverse = cell.system == "icl-diverse"
+        ranked = [some[_ranked(rows[some, :-1], shots, diverse=diverse)] for some in sorted(of_labels, key=len, reverse=True)]
+        turns = [one[place] for place in range(shots) for one in ranked if place < len(one)]
+        return np.tile(np.resize(turns, shots), (query_count, 1))
     return _draws(row_count, query_count, shots, cell, draws)
 
 
 def _draws(row_count: int, count: int, shots: int, cell: Cell, draws: Draws) -> np.ndarray:
     rng = draws.public("sample", cell.key).generator()
     return np.array([rng.choice(row_count, shots, replace=False, shuffle=True) for _ in range(count)]).reshape(count, shots)
-
-
-def _typical(pool: np.ndarray, shots: int, *, diverse: bool) -> np.ndarray:
-    """Shape (k,): of both labels in turn, the more frequent first, and from the start again where there are no more."""
-    labels = [np.flatnonzero(pool[:, -1] == label) for label in np.unique(pool[:, -1])]
-    ranked = [members[_ranked(pool[members, :-1], shots, diverse=diverse)] for members in sorted(labels, key=len, reverse=True)]
-    turns = [one[place] for place in range(shots) for one in ranked if place < len(one)]
-    return np.resize(turns, shots)
 
 
 def _ranked(rows: np.ndarray, count: int, *, diverse: bool) -> np.ndarray:

@@ -106,7 +106,15 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
         PrivacyError: there is no key, and the table is no benchmark.
     """
     hashes = row_hashes(table, contract)
-    train, test = _sides(table, contract, hashes, key)
+    split = contract.split
+    if split is not None and split.column is not None:
+        train, test = sides_by_column(table, contract)
+    else:
+        if split is not None and contract.privacy.budget.benchmark:
+            test = hashes[:, 0] < np.uint64(int(Fraction(str(split.test_fraction)) * 2**64))
+        else:
+            test = holds_out(table, contract, key=key)
+        train = ~test
     if not (contract.privacy.budget.benchmark or contract.evaluation == "charged"):
         test = np.zeros_like(test)  # rows that no answer is measured on are dropped
     protected = np.flatnonzero(train)
@@ -116,18 +124,6 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     lanes, whole = added(hashes[protected]).tolist(), added(hashes).tolist()
     facts = Facts(table.num_rows, len(protected), (negative, positive), broken, (lanes[0], lanes[1]), (whole[0], whole[1]))
     return Batch(compact(table.take(protected), contract), table.filter(pa.array(test)).combine_chunks(), facts)
-
-
-def _sides(table: pa.Table, contract: Contract, hashes: np.ndarray, key: bytes | None) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each row is to protect, and whether it is held out: bool, of shape (rows,) both."""
-    split = contract.split
-    if split is not None and split.column is not None:
-        return sides_by_column(table, contract)
-    if split is not None and contract.privacy.budget.benchmark:
-        held_out = hashes[:, 0] < np.uint64(int(Fraction(str(split.test_fraction)) * 2**64))
-    else:
-        held_out = holds_out(table, contract, key=key)
-    return ~held_out, held_out
 
 
 def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]:

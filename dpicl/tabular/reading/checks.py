@@ -36,7 +36,13 @@ def rules_of(contract: Contract) -> tuple[Rule, ...]:
     ]
     rules = {(check.rule, check.column): check for check in defaults}
     for number, check in enumerate(contract.checks):
-        rules |= {(check.rule, column): check for column in _columns_of(check, f"checks.{number}", contract)}
+        file, key, suited = f"{contract.name}.yaml", f"checks.{number}", _suited(check.rule, contract)
+        if check.at_least is not None and check.rule not in ("row_count", "both_labels"):
+            raise DeclarationError(file, f"{key}.at_least", f"has no meaning for {check.rule}", "row_count or both_labels")
+        if check.column is not None and check.column not in suited:
+            expected = ", ".join(filter(None, suited)) or "no column: the rule is about the table"
+            raise DeclarationError(file, f"{key}.column", f"{check.column!r} does not suit {check.rule}", expected)
+        rules |= {(check.rule, column): check for column in ([check.column] if check.column in suited else suited)}
     return tuple(_rule(check, column, contract) for (_, column), check in rules.items())
 
 
@@ -56,16 +62,6 @@ def _suited(rule: str, contract: Contract) -> list[str | None]:
     every: list[str | None] = list(contract.columns)
     by_rule = {"no_missing": every, "known_categories": categories, "in_bounds": numbers, "unique": [None, *every]}
     return by_rule.get(rule, [None])
-
-
-def _columns_of(check: Check, key: str, contract: Contract) -> list[str | None]:
-    file, suited = f"{contract.name}.yaml", _suited(check.rule, contract)
-    if check.at_least is not None and check.rule not in ("row_count", "both_labels"):
-        raise DeclarationError(file, f"{key}.at_least", f"has no meaning for {check.rule}", "row_count or both_labels")
-    if check.column is not None and check.column not in suited:
-        expected = ", ".join(filter(None, suited)) or "no column: the rule is about the table"
-        raise DeclarationError(file, f"{key}.column", f"{check.column!r} does not suit {check.rule}", expected)
-    return [check.column] if check.column in suited else suited
 
 
 def _rule(check: Check, column: str | None, contract: Contract) -> Rule:

@@ -97,7 +97,12 @@ def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     typed = {name: typed_column(columns.column(name), column, name, where) for name, column in contract.columns.items()}
     if contract.privacy.person:
         name = contract.privacy.person.id_column
-        typed[name] = _persons(as_text(columns.column(name), name, where), name, where)
+        text = as_text(columns.column(name), name, where)
+        _refuse(pc.equal(text, ""), "is empty", name, where)
+        # Ids as 64-bit hashes: the same person has the same number in every source and order of rows.
+        coded = text.combine_chunks().dictionary_encode()
+        hashes = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in coded.dictionary.to_pylist()]
+        typed[name] = pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])
     return pa.table(typed)
 
 
@@ -113,9 +118,20 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
     text = as_text(values, name, where)
     _refuse(pc.equal(text, ""), "is empty", name, where)
     if isinstance(column, IntegerColumn):
-        return _integers(text, name, where)
+        _refuse(pc.invert(pc.match_substring_regex(text, _WHOLE)), "is not a whole number", name, where)
+        digits = pc.replace_substring_regex(text, r"\.0+$", "")
+        try:
+            return digits.cast(pa.int64())
+        except pa.ArrowInvalid:
+            long = digits.filter(pc.greater(pc.binary_length(digits), 18))
+            beyond = sum(not -(2**63) <= Decimal(value) < 2**63 for value in long.to_pylist())
+            raise DataError(where, "is beyond 64 bits", column=name, count=beyond) from None
     if not isinstance(column, CategoryColumn):
-        return _reals(text, name, where)
+        rule = "is not a finite number"
+        _refuse(pc.invert(pc.match_substring_regex(text, _NUMBER)), rule, name, where)
+        numbers = text.cast(pa.float64())
+        _refuse(pc.invert(pc.is_finite(numbers)), rule, name, where)
+        return pc.add(numbers, 0.0)  # turns -0.0 into 0.0
     codes = pc.index_in(text, value_set=pa.array(column.categories)).combine_chunks()
     _refuse(codes.is_null(), f"is not one of the {len(column.categories)} categories", name, where)
     return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(column.categories))])
@@ -154,30 +170,3 @@ def _refuse(broken: pa.ChunkedArray, rule: str, name: str, where: str) -> None:
     count = pc.sum(broken).as_py()
     if count:
         raise DataError(where, rule, column=name, count=count)
-
-
-def _integers(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
-    _refuse(pc.invert(pc.match_substring_regex(text, _WHOLE)), "is not a whole number", name, where)
-    digits = pc.replace_substring_regex(text, r"\.0+$", "")
-    try:
-        return digits.cast(pa.int64())
-    except pa.ArrowInvalid:
-        long = digits.filter(pc.greater(pc.binary_length(digits), 18))
-        beyond = sum(not -(2**63) <= Decimal(value) < 2**63 for value in long.to_pylist())
-        raise DataError(where, "is beyond 64 bits", column=name, count=beyond) from None
-
-
-def _reals(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
-    rule = "is not a finite number"
-    _refuse(pc.invert(pc.match_substring_regex(text, _NUMBER)), rule, name, where)
-    values = text.cast(pa.float64())
-    _refuse(pc.invert(pc.is_finite(values)), rule, name, where)
-    return pc.add(values, 0.0)  # turns -0.0 into 0.0
-
-
-def _persons(text: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
-    """Ids as 64-bit hashes: the same person has the same number in every source and order of rows."""
-    _refuse(pc.equal(text, ""), "is empty", name, where)
-    coded = text.combine_chunks().dictionary_encode()
-    hashes = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in coded.dictionary.to_pylist()]
-    return pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])

@@ -6,7 +6,6 @@ import codecs
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -98,11 +97,8 @@ def _objects(data: bytes, contract: Contract, where: str) -> pa.Table:
     for name, count in zip(contract.features, absent, strict=True):
         if count:
             raise DataError(where, "is missing from some rows; expected every feature in each", column=name, count=count)
-    return pa.table({name: pa.array([_text(row[name], where, name) for row in rows]) for name in contract.features})
-
-
-def _text(value: Any, where: str, name: str) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise DataError(where, "holds half a letter; expected text in UTF-8", column=name)
-    return text
+    texts = {name: [row[name] if isinstance(row[name], str) else json.dumps(row[name]) for row in rows] for name in contract.features}
+    for name, column in texts.items():
+        if any("\ud800" <= letter <= "\udfff" for text in column if not text.isascii() for letter in text):
+            raise DataError(where, "holds half a letter; expected text in UTF-8", column=name)
+    return pa.table({name: pa.array(column) for name, column in texts.items()})

@@ -76,9 +76,16 @@ def rows_digest(table: pa.Table) -> str:
     """
     columns, header = [], []
     for name in sorted(table.column_names):
-        values, categories = _comparable(table.column(name))
+        column, used = table.column(name), []
+        values = _numbers(column)
+        if pa.types.is_dictionary(column.type):  # codes by the rank of those categories that occur, sorted as text
+            categories = column.combine_chunks().dictionary.to_pylist()
+            used = sorted(categories[code] for code in np.flatnonzero(np.bincount(values)))
+            rank = {category: number for number, category in enumerate(used)}
+            values = np.array([rank.get(category, -1) for category in categories], dtype="<i8")[values]
+        values = values.astype(values.dtype.newbyteorder("<"))
         columns.append(values)
-        header.append([name, values.dtype.str, categories])
+        header.append([name, values.dtype.str, used])
     order = np.lexsort(columns[::-1])
     digest = hashlib.sha256(json.dumps([1, table.num_rows, header]).encode())
     for values in columns:
@@ -90,15 +97,3 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
     """Values, or codes of a category column: shape (rows,)."""
     values = column.combine_chunks()
     return np.asarray(values.indices if pa.types.is_dictionary(values.type) else values)
-
-
-def _comparable(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
-    """Little-endian values of shape (rows,), and the categories that occur, sorted as text."""
-    numbers = _numbers(column)
-    if not pa.types.is_dictionary(column.type):
-        return numbers.astype(numbers.dtype.newbyteorder("<")), []
-    all_categories = column.combine_chunks().dictionary.to_pylist()
-    used = sorted(all_categories[code] for code in np.flatnonzero(np.bincount(numbers)))
-    rank = {category: number for number, category in enumerate(used)}
-    ranks = np.array([rank.get(category, -1) for category in all_categories], dtype="<i8")
-    return ranks[numbers], used

@@ -26,7 +26,7 @@ import tenacity
 from dpicl import __version__
 from dpicl.errors import SourceError
 from dpicl.tabular.reading.addresses import guarded_transport, is_public
-from dpicl.tabular.reading.visit import FetchLimits, Visit, host_of
+from dpicl.tabular.reading.visit import Visit, host_of
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,20 @@ def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) ->
     Raises:
         SourceError: names the host and what happened; `target` may then hold a part.
     """
-    retrying = _retrying(visit.limits)
+    limits = visit.limits
+    exponential = tenacity.wait_random_exponential(multiplier=limits.backoff_seconds, max=limits.backoff_cap_seconds)
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        problem = state.outcome.exception() if state.outcome else None
+        requested = problem.retry_after if isinstance(problem, _Transient) else None
+        seconds = exponential(state) if requested is None else min(requested, limits.backoff_cap_seconds)
+        logger.info("attempt %d failed, next one in %.1f s", state.attempt_number, seconds)
+        return float(seconds)
+
+    stop = tenacity.stop_any(tenacity.stop_after_attempt(limits.attempts), tenacity.stop_before_delay(limits.deadline_seconds))
+    retrying = tenacity.Retrying(retry=tenacity.retry_if_exception_type(_Transient), stop=stop, wait=wait, reraise=True)
     try:
-        digest = retrying(_attempt, url, target, visit, time.monotonic() + visit.limits.deadline_seconds)
+        digest = retrying(_attempt, url, target, visit, time.monotonic() + limits.deadline_seconds)
     except _Transient as problem:
         attempts = retrying.statistics["attempt_number"]
         raise SourceError(f"{host_of(url)}: {problem}; gave up after {attempts} {'attempt' if attempts == 1 else 'attempts'}") from None
@@ -62,20 +73,6 @@ def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) ->
 def _trusted_roots() -> ssl.SSLContext:
     """Loading the certificates takes a tenth of a second: once is enough."""
     return httpx.create_ssl_context()
-
-
-def _retrying(limits: FetchLimits) -> tenacity.Retrying:
-    exponential = tenacity.wait_random_exponential(multiplier=limits.backoff_seconds, max=limits.backoff_cap_seconds)
-
-    def wait(state: tenacity.RetryCallState) -> float:
-        problem = state.outcome.exception() if state.outcome else None
-        requested = problem.retry_after if isinstance(problem, _Transient) else None
-        seconds = exponential(state) if requested is None else min(requested, limits.backoff_cap_seconds)
-        logger.info("attempt %d failed, next one in %.1f s", state.attempt_number, seconds)
-        return float(seconds)
-
-    stop = tenacity.stop_any(tenacity.stop_after_attempt(limits.attempts), tenacity.stop_before_delay(limits.deadline_seconds))
-    return tenacity.Retrying(retry=tenacity.retry_if_exception_type(_Transient), stop=stop, wait=wait, reraise=True)
 
 
 def _attempt(first_url: str, target: Path, visit: Visit, deadline: float) -> str:
