@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -261,29 +262,23 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
     rates = _range([float(drawing.rate) for drawing in plan.drawings.values()])
     selected = f"{shape.private_tokens} private tokens and their tests"
     charged = f"{shape.max_tokens} tokens" if shape.private_tokens is None else selected
+    bracketed = ""  # for the label whose rows pay most; prv-accountant knows Gaussian noise without replacement only
+    if shape.kind == "gaussian" and not shape.fixed and guarantee.neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+        texts = {pool: len(plan.labels) if pool.label is None else plan.labels.count(pool.label) for pool in plan.drawings}
+        with suppress(PrivacyError):  # not within its reach: the price stands without it
+            bounds = [_bracket(drawing, shape.max_tokens * texts[pool], guarantee) for pool, drawing in plan.drawings.items()]
+            low, high = (max(ends) for ends in zip(*bounds, strict=True))
+            bracketed = f"; prv-accountant bounds epsilon by {low:.4g} and {high:.4g}"
     return (
         f"Each released set of demonstrations on {contract.name} is ({guarantee.epsilon:.4g}, {guarantee.delta:.2g})-DP and answers any "
         f"number of queries: {shape.kind} noise, {'sigma' if shape.kind == 'gaussian' else 'epsilon of a token'} {amounts}, sampling rate "
-        f"{rates}, {charged} charged for each text{_bracketed(plan)}. Every number of shots and every seed is a release of its own."
+        f"{rates}, {charged} charged for each text{bracketed}. Every number of shots and every seed is a release of its own."
     )
 
 
 def _range(values: Sequence[float]) -> str:
     low, high = min(values), max(values)
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
-
-
-def _bracketed(plan: CellPlan) -> str:
-    """prv-accountant's bounds for the label whose rows pay most, with its errors; it knows Gaussian noise without replacement only."""
-    shape, guarantee = plan.shape, plan.guarantee
-    if shape.kind != "gaussian" or shape.fixed or guarantee.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
-        return ""
-    texts = {pool: len(plan.labels) if pool.label is None else plan.labels.count(pool.label) for pool in plan.drawings}
-    try:
-        bounds = [_bracket(drawing, shape.max_tokens * texts[pool], guarantee) for pool, drawing in plan.drawings.items()]
-    except PrivacyError:  # not within its reach: the price stands without it
-        return ""
-    return f"; prv-accountant bounds epsilon by {max(low for low, _ in bounds):.4g} and {max(high for _, high in bounds):.4g}"
 
 
 @lru_cache(maxsize=256)
