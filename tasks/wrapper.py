@@ -14,6 +14,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stage import Stage
 from dpicl.errors import DpiclError
 
+RETRIES = 2
 _tasks: dict[Stage, Task[..., str]] = {}
 
 
@@ -30,7 +31,7 @@ def as_task(stage: Stage, work: Stage | None = None) -> Task[..., str]:
     _tasks[stage] = task(
         name=stage.name,
         task_run_name=stage.label,
-        retries=2,
+        retries=RETRIES,
         retry_delay_seconds=[1, 5],
         retry_jitter_factor=0.5,
         retry_condition_fn=_worth_retrying,

@@ -17,7 +17,7 @@ from dpicl.tabular.reading.survey import survey
 from dpicl.text.read import load_texts
 
 
-@stage("ingest", "ingest {dataset}")
+@stage("ingest", "ingest {dataset}", "owner")  # it alone needs the addresses and keys that a contract names
 def ingest(run: str, dataset: str) -> str:
     """Read a data set once: whole, or its batches."""
     settings = Settings.current()
