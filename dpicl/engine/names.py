@@ -78,7 +78,8 @@ def releases_of(
         PrivacyError: the account protects something else than the releases do.
     """
     account = open_account(ledger, contract, unit.method, settings)
-    earlier = _earlier(ledger, account) if period == ONCE else []
+    # earlier names held a version of the rows
+    earlier = [entry for entry in ledger.entries(account.name) if entry.release.content_version] if period == ONCE else []
     releases = {}
     for cell, cost in costs_of(contract, unit).items():
         facts = public_facts(contract, unit, cell, period=period, writer=writer, also=also)
@@ -140,11 +141,6 @@ def evaluation_of(
     )
     guarantee = as_paid(held_out_evaluation.cost(contract, unit), account)
     return Release(name, account.name, held_out_evaluation.MECHANISM, parameters, guarantee)
-
-
-def _earlier(ledger: Ledger, account: Account) -> list[Entry]:
-    """Releases whose names still hold a version of the rows."""
-    return [entry for entry in ledger.entries(account.name) if entry.release.content_version]
 
 
 def _standing(key: bytes, earlier: Iterable[Entry], described: Mapping[str, Any]) -> Release | None:

@@ -183,14 +183,10 @@ class UnitReleases:
                 draft.replace(self._final(release))
             sync_folder(draft.parent)
         write_receipt(ledger, release, self.folder.settings)
-        self._forget_losers(release, winner)
-
-    def _forget_losers(self, release: Release, winner: str) -> None:
-        """Other draws of a release, of late or killed tries, are a second look at the rows."""
-        kept = self._draft(release, winner)
-        for draft in kept.parent.glob(f"{release.release_id}.*.draft"):
-            if draft != kept:
-                draft.unlink(missing_ok=True)
+        published = self._draft(release, winner)
+        for other in published.parent.glob(f"{release.release_id}.*.draft"):
+            if other != published:  # of a late or killed try: a second look at the rows
+                other.unlink(missing_ok=True)
 
     def read(self, ledger: Ledger, cell: Cell) -> bytes:
         """The published artefact of a release.

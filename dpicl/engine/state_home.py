@@ -14,6 +14,7 @@ import os
 import shlex
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from dpicl.errors import LedgerRefusedError, ParameterError, RunError
@@ -97,18 +98,12 @@ def check_one_home(home: Path) -> None:
             f"{home}: its ledger was moved to {(home / MOVED).read_text('utf-8')}; expected DPICL_HOME to name that folder"
         )
     before = BEFORE.resolve()
-    if before != home and home == _default_or_none() and holds_ledger(before):
-        raise LedgerRefusedError(
-            f"{before}: holds a ledger of before, and budgets are now kept in {home}; expected `{_move(before)}` once, "
-            f"or DPICL_HOME={shlex.quote(str(before))} to go on there"
-        )
-
-
-def _default_or_none() -> Path | None:
-    try:
-        return default_home()
-    except ParameterError:
-        return None
+    with suppress(ParameterError):  # there may be no default home
+        if before != home and home == default_home() and holds_ledger(before):
+            raise LedgerRefusedError(
+                f"{before}: holds a ledger of before, and budgets are now kept in {home}; expected `{_move(before)}` once, "
+                f"or DPICL_HOME={shlex.quote(str(before))} to go on there"
+            )
 
 
 def _move(origin: object) -> str:
