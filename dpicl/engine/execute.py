@@ -126,7 +126,13 @@ class _Schedule:
                 self._next_group(self._ready.popleft())
             self._submit_together()
             for handle, error in self.executor.wait(self._jobs).items() if self._jobs else ():
-                self._job_ended(self._jobs.pop(handle), error)
+                job = self._jobs.pop(handle)
+                if isinstance(error, WorkerDied) and job.submissions < SUBMISSIONS:
+                    log.warning("%s: its worker died; submitted again", job.strands[0].name)
+                    job.submissions += 1
+                    self._submit(job)
+                else:
+                    self._step_ended(job.step, job.strands, error)
 
     def _next_group(self, strand: _Strand) -> None:
         try:
@@ -168,14 +174,6 @@ class _Schedule:
                     run, keys = part[0][0].references[0], [key for step, _ in part for key in step.references[1]]
                     self._submit(_Job(Step(stage, (run, tuple(keys))), [strand for _, strand in part]))
         self._together.clear()
-
-    def _job_ended(self, job: _Job, error: Exception | None) -> None:
-        if isinstance(error, WorkerDied) and job.submissions < SUBMISSIONS:
-            log.warning("%s: its worker died; submitted again", job.strands[0].name)
-            job.submissions += 1
-            self._submit(job)
-        else:
-            self._step_ended(job.step, job.strands, error)
 
     def _step_ended(self, step: Step, strands: Sequence[_Strand], error: Exception | None) -> None:
         self.executor.step_ended(step, error)

@@ -37,7 +37,7 @@ def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = No
     """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing.
 
     Raises:
-        LedgerRefusedError: the ledger was edited or rolled back; nothing is read before.
+        LedgerRefusedError: the ledger was edited or rolled back; refused before anything is read.
     """
     with open_ledger(settings) as ledger:
         ledger.verify()
@@ -104,19 +104,19 @@ def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]
         return []
     with open_ledger(settings) as ledger:
         opened = {account.name for account in ledger.accounts()}
-        pairs = ((stated, ledger.with_other_caps(stated)) for stated in capped if stated.name in opened)
-        return [_differing(stated, current) for stated, current in pairs if current is not None]
-
-
-def _differing(stated: Account, current: Account) -> str:
-    """Both numbers, and the command that makes the contract's one count."""
-    with_delta = stated.delta_cap != current.delta_cap
-    caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (stated, current)]
-    command = f"dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}" + (f" --delta {stated.delta_cap:.12g}" if with_delta else "")
-    return (
-        f"account {stated.name!r}: the cap in the contract, epsilon {caps[0]}, differs from the ledger's, {caps[1]}, which holds; "
-        f"`{command}` changes it"
-    )
+        pairs = [(stated, ledger.with_other_caps(stated)) for stated in capped if stated.name in opened]
+    sentences = []
+    for stated, current in pairs:
+        if current is None:
+            continue
+        with_delta = stated.delta_cap != current.delta_cap
+        caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (stated, current)]
+        delta = f" --delta {stated.delta_cap:.12g}" if with_delta else ""
+        sentences.append(
+            f"account {stated.name!r}: the cap in the contract, epsilon {caps[0]}, differs from the ledger's, {caps[1]}, which holds; "
+            f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}` changes it"
+        )
+    return sentences
 
 
 def check_budget(plan: Plan, units: Iterable[Unit], settings: Settings) -> None:
