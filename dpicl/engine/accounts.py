@@ -58,7 +58,7 @@ def open_account(ledger: Ledger, contract: Declared, method: str, settings: Sett
 
     Raises:
         PrivacyError: the rows belong to another account, or the account protects something else.
-        SourceError: where the rows are is not said.
+        SourceError: the contract does not say where the rows are.
     """
     account = account_of(contract, method)
     for (

@@ -81,6 +81,6 @@ def _standing(settings: Settings) -> Iterator[Standing]:
         final = sorted(path for path in paths if path.name == release_id)
         drafts = sorted(path for path in paths if path.name.endswith(DRAFT))
         sha256 = hashlib.sha256(final[0].read_bytes()).hexdigest() if final else None
-        if sha256 is None and drafts:  # it may have been published; nobody has read it under its name
+        if sha256 is None and drafts:  # it may have been published, and was not read under its name
             sha256 = drafts[0].name.removesuffix(DRAFT).split(".")[-1]
         yield Standing(account, release_id, read(receipt_of(settings, account, release_id)), sha256)

@@ -1,4 +1,4 @@
-"""A large table in batches: what `ingest` found, and for each batch its rows to protect, its held-out rows and its facts.
+"""A large table in batches: the index that `ingest` wrote, and for each batch its rows to protect, its held-out rows and its facts.
 
 private_batches.json     how many batches there are and where their rows come from; the table is read whole without it
 PLACE/train-00007.parquet, test-…, facts-….json     of one batch; the facts come last, and say that it is done
@@ -149,7 +149,7 @@ def begin(survey: Survey, contract: Contract, folder: Path) -> str:
 
 
 def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settings, run: Path) -> str:
-    """Prepare the batches of a query as they come, in a folder that counts once all are there: asked again it may answer otherwise.
+    """Prepare the batches of a query as they come, in a folder that counts once all are there: the same query may give other rows later.
 
     Raises:
         DataError: the rows break the contract.

@@ -2,7 +2,7 @@
 
 `benchmark: true` takes cap, secret noise and noisy metrics away, so a contract's word is not enough: what
 was read is compared before anything is released of it. Content decides, and no name: a copy of public rows
-is public, and a public file that changes is not, until somebody says so again.
+is public, and a public file that changes is not, until it is published here again.
 
     python -m dpicl.engine.benchmarks    writes the digests that are shipped, from the files below DPICL_DATA
 
@@ -50,7 +50,7 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
         digest: of what was read; not taken where the contract has a budget.
 
     Raises:
-        PrivacyError: the contract says `benchmark: true` of rows that nobody has published.
+        PrivacyError: the contract says `benchmark: true` of rows that are not published.
     """
     if not contract.privacy.budget.benchmark or _comes_with_a_package(contract):
         return
@@ -76,7 +76,7 @@ def read_content(contract: Declared, settings: Settings) -> Content:
 
     Raises:
         DeclarationError: the contract has a budget; nothing is read.
-        SourceError: they are not at hand.
+        SourceError: they are not available.
         DataError: they break the contract.
     """
     if not contract.privacy.budget.benchmark:
@@ -112,7 +112,7 @@ def declare(name: str, content: Content, settings: Settings) -> None:
 
 
 def known_when_read(contracts: Iterable[Declared]) -> list[str]:
-    """Names of those that say `benchmark: true`, which nobody can confirm before their rows are read."""
+    """Names of those that say `benchmark: true`, which is confirmed only when their rows are read."""
     return [contract.name for contract in contracts if contract.privacy.budget.benchmark and not _comes_with_a_package(contract)]
 
 

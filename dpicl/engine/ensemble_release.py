@@ -1,8 +1,8 @@
-"""Asking a private ensemble one query after another: charged once for a number of queries, then answered until they are used up.
+"""Queries to a private ensemble, one after another: charged once for a number of queries, then answered until they are used up.
 
 A release has as many slots as it was charged for. A query takes a slot, durably, before a row is
-read for it; asked again it gets what it got. So nothing is answered twice in two ways, whoever is
-killed and whoever asks beside: a slot's noise belongs to its one query.
+read for it; asked again it gets the same answer. So no query has two answers, even if processes are
+killed or ask at the same time: a slot's noise belongs to its one query.
 
 State       private/journals/<release>    slots/<number>.json; for each state of the rows, seed and encrypted votes
 """
@@ -74,7 +74,7 @@ class EnsembleRelease:
         self.plan: EnsemblePlan = plan_cell(request.contract, request.unit(number), request.cell)
         self._draws = draws_for(request.contract, number)
         self._taken: dict[str, int] = {}
-        """Slots by what marks their query, as far as they were read: none is ever given back."""
+        """Slots by the digest of their query, as far as they were read: none is ever freed."""
         self._is_reserved = False
 
     @property

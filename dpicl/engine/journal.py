@@ -1,7 +1,7 @@
 """The journal of texts that are being written: a seed and one small file per token, of a release; the first of each stands.
 
 A killed worker goes on at the token that it lost, and twins of a release write one text together: all
-secret draws come from the release's own seed, so that whoever draws again draws the same. What is stored
+secret draws come from the release's own seed, so that a second draw is the same. What is stored
 was selected under noise and is charged; journal and seed are deleted when the release is published.
 They belong to one state of the rows: where the rows have changed, another journal is begun, as the same
 randomness on two tables would compare them.
@@ -69,7 +69,7 @@ class FileJournal:
 
 
 def forget(settings: Settings, release: str) -> None:
-    """Delete the journal of a published release: as a whole, so that nobody goes on with a part of it."""
+    """Delete the journal of a published release: as a whole, so that no process goes on with a part of it."""
     folder = _folder(settings, release)
     gone = folder.with_name(f".{release}.{os.getpid()}")
     with suppress(OSError):
@@ -78,12 +78,12 @@ def forget(settings: Settings, release: str) -> None:
 
 
 def votes_folder(settings: Settings, release: str, rows: str) -> Path:
-    """Where clean votes of a release on one state of the rows are kept, encrypted; they go with its journal."""
+    """Where clean votes of a release on one state of the rows are stored, encrypted; they are deleted with its journal."""
     return _folder(settings, release, rows, "votes")
 
 
 def slots_folder(settings: Settings, release: str) -> Path:
-    """Where the queries of a release that is asked one by one take their places; not made here."""
+    """Where the queries of a release that answers one by one take their slots; not made here."""
     return settings.home / "private" / "journals" / release / "slots"
 
 

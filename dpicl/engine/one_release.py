@@ -1,6 +1,6 @@
 """One release of a table without any model: the stages of a run up to it, in this process.
 
-Charged, drawn and published like those of a run: asked for again, by this or by a run,
+Charged, drawn and published like those of a run: requested again, by this or by a run,
 the same release is the same bytes and costs nothing.
 """
 
@@ -37,7 +37,7 @@ ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
 """Of the plan of a release that is no pipeline's."""
 TABULAR = tuple(name for name, method in METHODS.items() if method.data == "table")
 _PREFIX, _LOCK = f"{ONE_RELEASE}-", "lock"
-_SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can take it away. Not a release."
+_SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can remove it. Not a release."
 _HELD_OUT = "Rows that the contract's split holds out were not used."
 
 

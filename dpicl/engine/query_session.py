@@ -125,7 +125,7 @@ class QuerySession:
         for release in self._releases:
             if (slot := release.find(query)) is not None:
                 return release, slot, False
-        _ = self._model  # opened and asked publicly before anything is charged
+        _ = self._model  # opened and tested on public queries before anything is charged
         for release in self._releases:
             charged = release.open()
             if (slot := release.take(query)) is not None:
@@ -152,8 +152,8 @@ class QuerySession:
                 request.unit(number),
                 settings,
                 period=request.period,
-                writer=fingerprint(request.model, settings),
-                also={"asked": "one by one", "queries": request.contract.query_count},
+                writer=fingerprint(request.model),
+                extra={"asked": "one by one", "queries": request.contract.query_count},
             )
         return EnsembleRelease(request, number, named[request.cell], self._rows, self._version, settings)
 

@@ -56,7 +56,7 @@ def charges(
 ) -> list[tuple[Account, dict[str, Release]]]:
     """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release."""
     chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
-    writer = fingerprint(plan.writing_model, settings) if any(METHODS[unit.method].model_reads_rows for unit in chosen) else ""
+    writer = fingerprint(plan.writing_model) if any(METHODS[unit.method].model_reads_rows for unit in chosen) else ""
     accounts = {account.name: account for account in ledger.accounts()}
     by_account: dict[str, dict[str, Release]] = {}
     for unit in chosen:
@@ -67,7 +67,7 @@ def charges(
         accounts[account.name] = account
         if contract.evaluation == "charged":
             assert isinstance(contract, Contract)
-            model, queries = fingerprint(plan.model, settings), plan.pipeline.queries
+            model, queries = fingerprint(plan.model), plan.pipeline.queries
             releases.append(evaluation_of(key, account, contract, unit, releases, period=period, model=model, queries=queries))
         by_account.setdefault(account.name, {}).update({one.release_id: one for one in releases})
     return [(accounts[name], by_account[name]) for name in sorted(by_account)]
@@ -123,7 +123,7 @@ def check_budget(plan: Plan, units: Iterable[Unit], settings: Settings) -> None:
     """Refuse a run that would pass a cap.
 
     Raises:
-        BudgetError: with what was asked, spent, the cap and what is left.
+        BudgetError: with the cost, what is spent, the cap and what is left.
     """
     for line in quote_plan(plan, settings, units):
         if not line.quote.allowed:

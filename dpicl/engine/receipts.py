@@ -107,7 +107,7 @@ def _content(path: Path) -> Any:
 
 
 def artefacts(settings: Settings) -> Iterator[Path]:
-    """Every artefact, drafts of published ones among them, whoever wrote it."""
+    """Every artefact, drafts of published ones among them."""
     folder = released_folder(settings)
     for account in sorted(folder.iterdir()) if folder.is_dir() else ():
         if account.is_dir():

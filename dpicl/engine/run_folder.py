@@ -112,14 +112,14 @@ def check_versions(folder: Path, plan: Plan) -> None:
     Raises:
         RunError: it was begun by another version of a method.
     """
-    found = _versions(_stored(folder))
+    stored = _versions(_stored(folder))
     for method, version in plan.versions.items():
-        if found.get(method) != version:
+        if stored.get(method) != version:
             raise RunError(f"run {plan.run_id}: it was begun by another version of {method}; start a new run")
 
 
 def _versions(stored: Any) -> dict[str, int]:
-    """What a stored plan says; plans did not say it at first."""
+    """Of a stored plan; the first plans did not state them."""
     place = -1 if "writer" in stored["pipeline"] else 0
     first = {method: (METHODS[method].first_versions or (0,))[place] for method in stored["pipeline"]["methods"]}
     return dict(stored.get("versions", first))

@@ -1,4 +1,4 @@
-r"""The state home: where a user's budgets are kept, whatever the working directory, and for nobody else to read.
+r"""The state home: where a user's budgets are kept, whatever the working directory, readable by its owner only.
 
 Linux       $XDG_STATE_HOME/dpicl, or ~/.local/state/dpicl
 macOS       ~/Library/Application Support/dpicl
@@ -20,7 +20,7 @@ from pathlib import Path
 from dpicl.errors import LedgerRefusedError, ParameterError, RunError
 
 BEFORE = Path(".dpicl")
-"""The state home of before, below the working directory; runs are still kept there."""
+"""The state home of before, below the working directory; runs are still stored there."""
 LEDGER, KEY = "ledger.db", Path("keys") / "ledger.key"
 MOVING, MOVED = "moving", "moved"
 """Files with a path: in a home that a move has not finished, where it comes from; in one that was moved, where it went."""
@@ -48,7 +48,7 @@ def default_home() -> Path:
 def _of_user(*parts: str) -> Path:
     try:
         return Path.home().joinpath(*parts)
-    except RuntimeError:  # no such variable, and nobody by this number
+    except RuntimeError:  # no such variable, and no user of this number
         return Path()
 
 

@@ -67,7 +67,7 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
             unit,
             UnitReleases.of(folder, ledger).named.values(),
             period=plan.period_of(unit.dataset),
-            model=fingerprint(plan.model, folder.settings),
+            model=fingerprint(plan.model),
             queries=plan.pipeline.queries,
         )
         named = UnitReleases(folder, {EVALUATION: release})
