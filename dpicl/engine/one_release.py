@@ -101,7 +101,7 @@ def _protected(run: Path, key: str, cell: Cell, settings: Settings) -> Protected
     texts = read_json(run / "units" / key / DEMONSTRATIONS)[cell.key]
     cost = METHODS[unit.method].costs(contract, unit)[cell]
     statement = METHODS[unit.method].statement(contract, unit, cell, cost)
-    spent = spending_sentences(run, units, {unit.dataset: contract}, settings)
+    spent = spending_sentences(run, units, settings)
     demonstrations = tuple((before, answer) for before, _, answer in (text.rpartition(" ") for text in texts))
     caveats = (*([_SIMULATED] if contract.privacy.budget.benchmark else []), *([_HELD_OUT] if contract.split else []))
     epsilon, digest = epsilon_of(cell), contract_digest(contract)

@@ -51,7 +51,7 @@ class Plan:
     pipeline: Pipeline
     model: ModelSpec
     writer: ModelSpec | None = None
-    """The local model that writes demonstrations from private texts, if that is another one."""
+    """The generator model, which reads private texts, if it is not `model`."""
     periods: Mapping[str, str] = field(default_factory=dict)
     """The period of each data set's releases, as it was when the run was planned; `once` of those that are not named."""
 
@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def versions(self) -> dict[str, int]:
-        """Of its methods: what another one left half done is read otherwise."""
+        """Draw versions of its methods: another version reads unfinished work differently."""
         return {method: METHODS[method].draw_version for method in self.pipeline.methods}
 
     def as_json(self) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def _parts_to_score(run: str, unit_key: str) -> range:
     folder = open_unit(run, unit_key)
     known = _cells(folder)
     if folder.declared.evaluation == "charged":
-        return range(PARTS)  # whatever rows there are
+        return range(PARTS)  # the number of rows is private
     return range(min(PARTS, len({_group_of(known[key]) for key in prompted_cells(folder)})))
 
 
