@@ -15,9 +15,11 @@ import pytest
 import yaml
 
 from dpicl.engine.plan import make_plan
+from tasks.charge import charge
 from tasks.ingest import ingest
 from tasks.randomise import randomise
 from tasks.reconstruct import reconstruct
+from tasks.release import release
 from tasks.serialize import serialize
 from tasks.split import split
 from tests.harness import Place, complaint, install, new_place, shop, shop_rows
@@ -77,7 +79,7 @@ def test_a_table_that_is_no_longer_public_is_refused_before_the_model_is_called(
         run = make_plan("demo", GRID, "r")
         for stage in (ingest, split):
             stage.fn(str(run), "shop")
-        for stage in (randomise, reconstruct, serialize):
+        for stage in (charge, randomise, release, reconstruct, serialize):
             stage.fn(str(run), UNIT)
     with counted() as (hub, callers):
         install(place, shop(private=True), shop_rows(60))
