@@ -18,7 +18,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
-from dpicl.contract.sources import Query, Source
+from dpicl.contract.sources import Query
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, PrivacyError, SourceError
 from dpicl.files.objects import SCHEME
@@ -58,19 +58,17 @@ def open_account(ledger: Ledger, contract: Declared, method: str, settings: Sett
 
     Raises:
         PrivacyError: the rows belong to another account, or the account protects something else.
-        SourceError: where the rows are is not said.
+        SourceError: the contract does not say where the rows are.
     """
-    asked = account_of(contract, method)
-    _place_earlier(ledger, settings)
-    return ledger.ensure_account(asked, addresses_of(contract, settings), named=contract.account is not None)
-
-
-def _place_earlier(ledger: Ledger, settings: Settings) -> None:
-    """Bind accounts of before to where their contracts say that their rows are, so that no other contract opens another one there."""
-    for name, members in ledger.unplaced().items():
+    account = account_of(contract, method)
+    for (
+        name,
+        members,
+    ) in ledger.unplaced().items():  # of before: bound where their rows are, so that no other contract opens an account there
         for member in members:
             with suppress(DpiclError):  # no such contract any more, or one that cannot be read: its account stays as it is
                 ledger.bind(name, addresses_of(settings.declared(member), settings))
+    return ledger.ensure_account(account, addresses_of(contract, settings), named=contract.account is not None)
 
 
 def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
@@ -83,17 +81,14 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
         texts = contract.source
         return (f"bundled:{texts.bundled}",) if texts.bundled else (_path(texts.train.file, settings),) if texts.train else ()
     assert isinstance(contract, Contract)
-    return tuple(_of_table(contract.source, contract.name, settings))
-
-
-def _of_table(source: Source, name: str, settings: Settings) -> list[str]:
+    source = contract.source
     if source.query is not None:
-        return [_database(source.query, name)]
+        return (_database(source.query, contract.name),)
     places = [place for place in (source.file, source.folder, source.moved_from) if place is not None]
-    found = [place.rstrip("/") if place.startswith(SCHEME) else _path(place, settings) for place in places]
-    found += [f"bundled:{source.bundled}"] if source.bundled else []
-    found += [f"{kind}:{remote.id}" for kind, remote in (("openml", source.openml), ("uci", source.uci)) if remote is not None]
-    return found
+    addresses = [place.rstrip("/") if place.startswith(SCHEME) else _path(place, settings) for place in places]
+    addresses += [f"bundled:{source.bundled}"] if source.bundled else []
+    addresses += [f"{kind}:{remote.id}" for kind, remote in (("openml", source.openml), ("uci", source.uci)) if remote is not None]
+    return tuple(addresses)
 
 
 def _path(place: str, settings: Settings) -> str:
@@ -105,7 +100,7 @@ def _file(path: Path) -> str:
 
 
 def _database(query: Query, name: str) -> str:
-    """The database, whatever its tables: what a statement reads of them cannot be told from its text."""
+    """The database, whatever its tables: which of them a statement reads does not follow from its text."""
     text = os.environ.get(query.url_env)
     try:
         url = make_url(text or "")

@@ -38,25 +38,29 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
     url, key, anchor, folder = address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json", released_folder(settings)
     if not folder.is_dir():
         raise LedgerRefusedError("nothing stands in released/; expected the folder of the installation whose ledger was lost")
-    if done := _left_half(settings):
-        return done
+    if finished := _finish_interrupted(settings):
+        return finished
     standing = list(_standing(settings))
+    addresses: dict[str, tuple[str, ...]] = {one.account: () for one in standing}
+    for account in addresses:
+        with suppress(DpiclError):  # there may be no contract of the account's name
+            addresses[account] = addresses_of(settings.declared(account), settings)
     caps = {path.name: cap_of(settings, path.name) for path in sorted(folder.iterdir())}
     remains = Remains(
         standing,
-        {one.account: _addresses(settings, one.account) for one in standing},
+        addresses,
         {name: read_record(path) for name, path in caps.items() if path.exists()},
         read_record(adopted_of(settings)),
         newest(settings).read().sequence,
     )
-    made = Ledger.adopt(url, key, anchor, remains)
+    adopted = Ledger.adopt(url, key, anchor, remains)
     with Ledger.open(url, key, anchor) as ledger:
         write_adopted(ledger, settings)
-    return len(made.entries), made.exhausted
+    return len(adopted.entries), adopted.exhausted
 
 
-def _left_half(settings: Settings) -> tuple[int, list[str]] | None:
-    """Finish what was killed after the ledger was made and before that was written down; None where there is nothing of the kind."""
+def _finish_interrupted(settings: Settings) -> tuple[int, list[str]] | None:
+    """Finish a rebuild that was killed after the ledger was made and before that was written down; None where there is none."""
     with suppress(LedgerError), Ledger.open(address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
         record = ledger.adopted_record()
         if record and record["sequence"] > newest(settings).read().sequence:
@@ -77,13 +81,6 @@ def _standing(settings: Settings) -> Iterator[Standing]:
         final = sorted(path for path in paths if path.name == release_id)
         drafts = sorted(path for path in paths if path.name.endswith(DRAFT))
         sha256 = hashlib.sha256(final[0].read_bytes()).hexdigest() if final else None
-        if sha256 is None and drafts:  # it may have been published; nobody has read it under its name
+        if sha256 is None and drafts:  # it may have been published, and was not read under its name
             sha256 = drafts[0].name.removesuffix(DRAFT).split(".")[-1]
         yield Standing(account, release_id, read(receipt_of(settings, account, release_id)), sha256)
-
-
-def _addresses(settings: Settings, account: str) -> tuple[str, ...]:
-    """Where the rows are, if a contract of the account's name says so."""
-    with suppress(DpiclError):
-        return addresses_of(settings.declared(account), settings)
-    return ()

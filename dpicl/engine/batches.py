@@ -1,10 +1,9 @@
-"""A large table in batches: what `ingest` found, and for each batch its rows to protect, its held-out rows and its facts.
+"""A large table in batches: the index that `ingest` wrote, and for each batch its rows to protect, its held-out rows and its facts.
 
 private_batches.json     how many batches there are and where their rows come from; the table is read whole without it
 PLACE/train-00007.parquet, test-…, facts-….json     of one batch; the facts come last, and say that it is done
 
-Every batch is done once, by whoever comes first: workers in parts beside each other, or the
-stage that needs it. What a killed one leaves is done again from the same rows.
+Every batch is done once: by workers in parts beside each other, or else by the stage that needs it. What a killed one leaves is done again from the same rows.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Batches:
         """The batches of a table that was ingested so; None where it is whole.
 
         Raises:
-            RunError: the contract is another one than that which they were checked and parted by.
+            RunError: the contract is another one than that which they were checked and split by.
         """
         path = settings.private(dataset, run.name) / INDEX
         if not path.exists():
@@ -58,9 +57,9 @@ class Batches:
         content, contract = read_json(path), settings.contract(dataset)
         if content["contract"] != contract_digest(contract):
             raise RunError(f"{dataset}: its rows were prepared under another contract; start a new run")
-        found = None if content["files"] is None else Survey.read(content["files"], Path(content["folder"]))
+        survey = None if content["files"] is None else Survey.read(content["files"], Path(content["folder"]))
         place = settings.private(dataset, run.name, content["place"])
-        return Batches(contract, place, content["count"], found, split_key(settings, contract))
+        return Batches(contract, place, content["count"], survey, split_key(settings, contract))
 
     @staticmethod
     def of(unit: UnitFolder) -> Batches | None:
@@ -69,7 +68,7 @@ class Batches:
 
     @property
     def parts(self) -> int:
-        """How many pieces of work workers are handed."""
+        """How many pieces of work workers get."""
         return _PARTS
 
     def numbers(self, part: int, parts: int) -> range:
@@ -89,11 +88,11 @@ class Batches:
         return PrivateTable(pa.concat_tables([self.train(number).data for number in range(self.count)], promote_options="permissive"))
 
     def facts(self) -> Facts:
-        """Of all batches; prepares those that nobody has."""
+        """Of all batches; prepares those that are missing."""
         return Facts.added(self._facts(number) for number in range(self.count))
 
     def prepare(self, number: int) -> None:
-        """Read, check and part a batch, unless it is done.
+        """Read, check and split a batch, unless it is done.
 
         Raises:
             DataError: the rows break the contract.
@@ -106,23 +105,19 @@ class Batches:
         self.keep(number, self.survey.batch(number, self.contract))
 
     def keep(self, number: int, table: pa.Table) -> None:
-        """Check, part and store a batch."""
-        made = prepare(table, self.contract, key=self.key)
+        """Check, split and store a batch."""
+        batch = prepare(table, self.contract, key=self.key)
         check_open(self.place)
-        write_table(self._file("train", number), made.train, mode=PRIVATE_MODE)
-        write_table(self._file("test", number), made.test, mode=PRIVATE_MODE)
-        write_json(self._facts_file(number), asdict(made.facts), mode=PRIVATE_MODE)
+        write_table(self._file("train", number), batch.train, mode=PRIVATE_MODE)
+        write_table(self._file("test", number), batch.test, mode=PRIVATE_MODE)
+        write_json(self._facts_file(number), asdict(batch.facts), mode=PRIVATE_MODE)
 
     def _facts(self, number: int) -> Facts:
         self.prepare(number)
         stored: dict[str, Any] = read_json(self._facts_file(number))
         broken = {int(place): count for place, count in stored["broken"].items()}
-        rows, labels, whole = (
-            stored["rows"],
-            tuple(stored["labels"]),
-            stored.get("all_hashes", (0, 0)),
-        )  # of an earlier version: not published
-        return Facts(rows, stored["train_rows"], labels, broken, tuple(stored["hashes"]), tuple(whole))
+        whole = stored.get("all_hashes", (0, 0))  # of an earlier version: not published
+        return Facts(stored["rows"], stored["train_rows"], tuple(stored["labels"]), broken, tuple(stored["hashes"]), tuple(whole))
 
     def _file(self, kind: str, number: int) -> Path:
         return self.place / f"{kind}-{number:05}.parquet"
@@ -141,20 +136,20 @@ def check_open(folder: Path) -> None:
         raise RunError(f"{folder.name}: the run has ended meanwhile; nothing private is kept of it")
 
 
-def begin(found: Survey, contract: Contract, folder: Path) -> str:
+def begin(survey: Survey, contract: Contract, folder: Path) -> str:
     """Note what there is to prepare; reads no row.
 
     Raises:
         DataError: the contract asks for what needs all rows at once.
     """
     check_batchable(contract)
-    count = found.batches(contract)
-    _write_index(folder, contract, {"count": count, "place": "batches", "folder": str(found.folder), "files": found.as_json()})
-    return _in_words(contract, found.rows, count)
+    count = survey.batches(contract)
+    _write_index(folder, contract, {"count": count, "place": "batches", "folder": str(survey.folder), "files": survey.as_json()})
+    return _in_words(contract, survey.rows, count)
 
 
 def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settings, run: Path) -> str:
-    """Prepare the batches of a query as they come, in a folder that counts once all are there: asked again it may answer otherwise.
+    """Prepare the batches of a query as they come, in a folder that counts once all are there: the same query may give other rows later.
 
     Raises:
         DataError: the rows break the contract.
@@ -187,5 +182,5 @@ def _write_index(folder: Path, contract: Contract, content: dict[str, Any]) -> N
 
 def parts_of(run: str, dataset: str) -> int:
     """Into how many pieces of work a table's batches are shared out; 0 for a table that is whole."""
-    found = Batches.find(Settings.current(), dataset, Path(run))
-    return found.parts if found else 0
+    batches = Batches.find(Settings.current(), dataset, Path(run))
+    return batches.parts if batches else 0

@@ -2,7 +2,7 @@
 
 `benchmark: true` takes cap, secret noise and noisy metrics away, so a contract's word is not enough: what
 was read is compared before anything is released of it. Content decides, and no name: a copy of public rows
-is public, and a public file that changes is not, until somebody says so again.
+is public, and a public file that changes is not, until it is published here again.
 
     python -m dpicl.engine.benchmarks    writes the digests that are shipped, from the files below DPICL_DATA
 
@@ -50,9 +50,12 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
         digest: of what was read; not taken where the contract has a budget.
 
     Raises:
-        PrivacyError: the contract says `benchmark: true` of rows that nobody has published.
+        PrivacyError: the contract says `benchmark: true` of rows that are not published.
     """
-    if contract.privacy.budget.benchmark and not _comes_with_a_package(contract) and digest() not in _published(settings):
+    if not contract.privacy.budget.benchmark or _comes_with_a_package(contract):
+        return
+    published = {*json.loads(SHIPPED.read_text("utf-8")).values(), *(entry["digest"] for entry in _entered(settings).values())}
+    if digest() not in published:
         raise PrivacyError(
             f"{contract.name}: says `benchmark: true` of rows that are not published; expected `budget: {{epsilon: CAP}}`, or, if anyone may "
             f"learn them, `dpicl data publish {contract.name}`"
@@ -73,7 +76,7 @@ def read_content(contract: Declared, settings: Settings) -> Content:
 
     Raises:
         DeclarationError: the contract has a budget; nothing is read.
-        SourceError: they are not at hand.
+        SourceError: they are not available.
         DataError: they break the contract.
     """
     if not contract.privacy.budget.benchmark:
@@ -91,12 +94,11 @@ def read_content(contract: Declared, settings: Settings) -> Content:
 
 def _batches(contract: Contract, settings: Settings) -> Iterator[pa.Table]:
     """The rows, in batches where they are too many to be read whole."""
-    found = None
     if contract.source.query is not None:
         rows = query_rows(contract, contract.source.query)
         yield from [rows] if isinstance(rows, pa.Table) else rows
-    elif (found := survey(contract, settings.data)) is not None and found.batches(contract):
-        yield from (found.batch(number, contract) for number in range(found.batches(contract)))
+    elif (surveyed := survey(contract, settings.data)) is not None and surveyed.batches(contract):
+        yield from (surveyed.batch(number, contract) for number in range(surveyed.batches(contract)))
     else:
         yield load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
 
@@ -110,7 +112,7 @@ def declare(name: str, content: Content, settings: Settings) -> None:
 
 
 def known_when_read(contracts: Iterable[Declared]) -> list[str]:
-    """Names of those that say `benchmark: true`, which nobody can confirm before their rows are read."""
+    """Names of those that say `benchmark: true`, which is confirmed only when their rows are read."""
     return [contract.name for contract in contracts if contract.privacy.budget.benchmark and not _comes_with_a_package(contract)]
 
 
@@ -118,10 +120,6 @@ def _comes_with_a_package(contract: Declared) -> bool:
     """Whether the rows are read from an installed package, which is public; its version decides what they are."""
     source = contract.source
     return getattr(source, "bundled", None) is not None and getattr(source, "file", None) is None
-
-
-def _published(settings: Settings) -> set[str]:
-    return {*json.loads(SHIPPED.read_text("utf-8")).values(), *(entry["digest"] for entry in _entered(settings).values())}
 
 
 def _entered(settings: Settings) -> dict[str, dict[str, str]]:

@@ -1,6 +1,6 @@
 """Telling a person at a terminal that the rows have changed since a release was drawn from them.
 
-It decides nothing, and is told nowhere else: whether rows have changed is no public fact. What was drawn from which
+It decides nothing, and is reported nowhere else: whether rows have changed is no public fact. What was drawn from which
 state of the rows is kept in the private part of the installation.
 """
 
@@ -25,15 +25,13 @@ def warn_if_changed(settings: Settings, dataset: str, releases: Collection[str],
     for name in drawn:
         write_json(folder / f"{name}.json", version, mode=PRIVATE_MODE, replace=True)
     files = [folder / f"{name}.json" for name in releases if name not in drawn]
-    if any(file.exists() and read_json(file) != version for file in files):
-        _warn(
-            f"{dataset}: its rows have changed since they were released from, and the release stands for its period; "
-            f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
-        )
-
-
-def _warn(sentence: str) -> None:
+    if not any(file.exists() and read_json(file) != version for file in files):
+        return
+    sentence = (
+        f"{dataset}: its rows have changed since they were released from, and the release stands for its period; "
+        f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
+    )
     if sys.stderr.isatty():
         print(f"note: {sentence}", file=sys.stderr)  # noqa: T201 - to a person and to no log
     elif hasattr(sys, "ps1") or "ipykernel" in sys.modules:
-        warnings.warn(sentence, stacklevel=2)
+        warnings.warn(sentence, stacklevel=1)

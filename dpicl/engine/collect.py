@@ -92,7 +92,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
         "command": _command(plan),
         "majority": _majority(folder, units, settings),
-        "budget": spending_sentences(folder, plan.units, contracts, settings),
+        "budget": spending_sentences(folder, plan.units, settings),
         "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": [
             *(_BENCHMARK if len(charged) < len(contracts) else ()),
@@ -151,7 +151,7 @@ def _command(plan: Plan) -> str:
     return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *period, *models])
 
 
-def spending_sentences(folder: Path, units: Mapping[str, Unit], contracts: Mapping[str, Declared], settings: Settings) -> list[str]:
+def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settings) -> list[str]:
     """One sentence per account on what this run was charged and what is spent in all."""
     spending = spending_of(folder, units)
     if not spending:

@@ -29,10 +29,8 @@ def write_csv(path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, An
     text = io.StringIO()
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _one_line(harmless(cell)) for name, cell in row.items()} for row in rows)
+    for row in rows:
+        cells = {name: harmless(cell) for name, cell in row.items()}
+        # on one line: the csv module leaves a carriage return unquoted, and a reader takes it for the end of the row
+        writer.writerow({name: " ".join(cell.splitlines()) if isinstance(cell, str) else cell for name, cell in cells.items()})
     publish(path, lambda file: file.write(text.getvalue().encode()), replace=True)
-
-
-def _one_line(cell: Any) -> Any:
-    """The csv module leaves a carriage return unquoted, and a reader takes it for the end of the row."""
-    return " ".join(cell.splitlines()) if isinstance(cell, str) else cell

@@ -1,8 +1,8 @@
-"""Asking a private ensemble one query after another: charged once for a number of queries, then answered until they are used up.
+"""Queries to a private ensemble, one after another: charged once for a number of queries, then answered until they are used up.
 
 A release has as many slots as it was charged for. A query takes a slot, durably, before a row is
-read for it; asked again it gets what it got. So nothing is answered twice in two ways, whoever is
-killed and whoever asks beside: a slot's noise and its query belong together for ever.
+read for it; asked again it gets the same answer. So no query has two answers, even if processes are
+killed or ask at the same time: a slot's noise belongs to its one query.
 
 State       private/journals/<release>    slots/<number>.json; for each state of the rows, seed and encrypted votes
 """
@@ -74,7 +74,7 @@ class EnsembleRelease:
         self.plan: EnsemblePlan = plan_cell(request.contract, request.unit(number), request.cell)
         self._draws = draws_for(request.contract, number)
         self._taken: dict[str, int] = {}
-        """Slots by what marks their query, as far as they were read: none is ever given back."""
+        """Slots by the digest of their query, as far as they were read: none is ever freed."""
         self._is_reserved = False
 
     @property
@@ -138,25 +138,22 @@ class EnsembleRelease:
             return self.find(query)
 
     def answer(self, slots: Sequence[QuerySlot], model: Scorer) -> list[Answer]:
-        """Ask the model with private rows for these slots, and keep what the noise left of its answers.
+        """Ask the model with private rows for these slots, and store the noisy answers.
 
         Raises:
             ModelError: the model fails, for another reason than what stands in a prompt.
         """
         contract, cell = self._request.contract, self._request.cell
         names = {cell: self.named.release_id}
-        kept = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.named.release_id, self._rows)})
-        job = Job(contract, {cell: self.plan}, self._draws, FileJournal(self._settings, names, self._draws, self._rows), kept)
+        votes = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.named.release_id, self._rows)})
+        job = Job(contract, {cell: self.plan}, self._draws, FileJournal(self._settings, names, self._draws, self._rows), votes)
         queries = [slot.query for slot in slots]
         embedder = None if contract.is_classification else open_embedder(fake=self._request.model.kind == "fake")
         public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)
-        asked = [(slot.number, slot.query) for slot in slots]
-        found = dp_icl.answer(job, dp_icl.consult(self._train, asked, model, job), asked, public)[cell]
-        return [self._keep(slot, one) for slot, one in zip(slots, found, strict=True)]
-
-    def _keep(self, slot: QuerySlot, one: Answer) -> Answer:
-        kept: Answer = read_json(write_json(self._folder / f"{slot.number:06d}.answer", one, mode=PRIVATE_MODE))
-        return kept
+        numbered = [(slot.number, slot.query) for slot in slots]
+        answers = dp_icl.answer(job, dp_icl.consult(self._train, numbered, model, job), numbered, public)[cell]
+        files = [self._folder / f"{slot.number:06d}.answer" for slot in slots]
+        return [read_json(write_json(file, one, mode=PRIVATE_MODE)) for file, one in zip(files, answers, strict=True)]
 
     @property
     def _folder(self) -> Path:

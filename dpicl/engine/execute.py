@@ -39,7 +39,7 @@ FAILURES = (DpiclError, StageFailed, WorkerDied)
 
 
 class Executor(ABC):
-    """Does the steps of a run. What `submit` gives is only handed to `wait` again."""
+    """Does the steps of a run. What `submit` returns is only passed to `wait`."""
 
     model_workers = 1
     """How many workers may ask models beside each other."""
@@ -126,7 +126,13 @@ class _Schedule:
                 self._next_group(self._ready.popleft())
             self._submit_together()
             for handle, error in self.executor.wait(self._jobs).items() if self._jobs else ():
-                self._job_ended(self._jobs.pop(handle), error)
+                job = self._jobs.pop(handle)
+                if isinstance(error, WorkerDied) and job.submissions < SUBMISSIONS:
+                    log.warning("%s: its worker died; submitted again", job.strands[0].name)
+                    job.submissions += 1
+                    self._submit(job)
+                else:
+                    self._step_ended(job.step, job.strands, error)
 
     def _next_group(self, strand: _Strand) -> None:
         try:
@@ -169,14 +175,6 @@ class _Schedule:
                     self._submit(_Job(Step(stage, (run, tuple(keys))), [strand for _, strand in part]))
         self._together.clear()
 
-    def _job_ended(self, job: _Job, error: Exception | None) -> None:
-        if isinstance(error, WorkerDied) and job.submissions < SUBMISSIONS:
-            log.warning("%s: its worker died; submitted again", job.strands[0].name)
-            job.submissions += 1
-            self._submit(job)
-        else:
-            self._step_ended(job.step, job.strands, error)
-
     def _step_ended(self, step: Step, strands: Sequence[_Strand], error: Exception | None) -> None:
         self.executor.step_ended(step, error)
         for strand in strands:
@@ -187,7 +185,7 @@ class _Schedule:
                 self._ready.append(strand)
 
     def _fail(self, strand: _Strand, error: Exception) -> None:
-        """The first failure of a strand is kept, and nothing follows it."""
+        """The first failure of a strand counts, and nothing follows it."""
         if strand.name not in self.failures:
             self.failures[strand.name] = error
             self.executor.strand_ended(strand.name)
@@ -230,19 +228,17 @@ def _strands(run: Path, plan: Plan, missing: Sequence[str]) -> Iterator[_Strand]
 
 
 def _raise(run: Path, failures: Mapping[str, Exception]) -> None:
+    """The only failure; of several an error of the kind that all of them have in common, a cap or a broken rule."""
     name, first = next(iter(failures.items()))
     if len(failures) == 1 and isinstance(first, DpiclError):
         raise first
     reason = "its workers were killed, perhaps for lack of memory" if isinstance(first, WorkerDied) else first
-    raise _kind(list(failures.values()))(
+    kind: type[DpiclError] = RunError
+    if all(isinstance(error, BudgetError) for error in failures.values()):
+        kind = BudgetError
+    elif all(isinstance(error, BROKEN_RULES) for error in failures.values()):
+        kind = RefusedError
+    raise kind(
         f"run {run.name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, first {name}: "
         f"{reason}; the rest is done and `dpicl run --resume {run.name}` does what is missing"
     ) from None
-
-
-def _kind(failures: Sequence[Exception]) -> type[DpiclError]:
-    """What all failures of a run have in common: a cap, a broken rule of any kind, or nothing that stays so."""
-    for kind, kinds in ((BudgetError, BudgetError), (RefusedError, BROKEN_RULES)):
-        if all(isinstance(error, kinds) for error in failures):
-            return kind
-    return RunError

@@ -6,7 +6,6 @@ its schedule. The forecast reads contracts, ledger and clock, and no row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -57,15 +56,15 @@ class Forecast:
     @property
     def sentence(self) -> str:
         """What is left and for how long, in one sentence."""
-        told = f"account {self.account}: epsilon {self.left:.4g} is left, a new period costs {self.cost:.4g}"
+        budget = f"account {self.account}: epsilon {self.left:.4g} is left, a new period costs {self.cost:.4g}"
         if not self.due:
-            return f"{told}; what is released stands, and the scheduled runs cost nothing"
+            return f"{budget}; what is released stands, and the scheduled runs cost nothing"
         if self.is_enough and self.due == MOST_RUNS:
-            return f"{told}; enough for the next {self.due} new periods, and no more were looked at"
+            return f"{budget}; enough for the next {self.due} new periods, and no more were looked at"
         if self.is_enough:
-            return f"{told}; enough for all {self.due} new periods of {self.horizon_days} days"
+            return f"{budget}; enough for all {self.due} new periods of {self.horizon_days} days"
         until = f", until {self.lasts_until:%Y-%m-%d}" if self.lasts_until else ""
-        return f"{told}; enough for {self.affordable} of {self.due} new periods of {self.horizon_days} days{until}"
+        return f"{budget}; enough for {self.affordable} of {self.due} new periods of {self.horizon_days} days{until}"
 
 
 def due_times(name: str, schedule: Schedule, since: datetime, file: str) -> list[datetime]:
@@ -101,29 +100,24 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
         return []
     runs = due_times(name, pipeline.schedule, now or datetime.now(UTC), settings.pipelines.name)
     plan = draft_plan(name, pipeline.schedule.parameters, settings, when=runs[0] if runs else now)
-    paying = _new_periods(plan.pipeline.datasets, settings, runs)
-    found = []
+    first_runs: dict[tuple[str, ...], datetime] = {}  # of a period of one of the data sets
+    for run in runs:
+        periods = periods_of(plan.pipeline.datasets, settings, when=run)
+        first_runs.setdefault(tuple(periods.get(name, ONCE) for name in plan.pipeline.datasets), run)
+    paying = list(first_runs.values())
+    forecasts = []
     with open_ledger(settings) as ledger:
-        for account, asked in charges(ledger, plan, settings):
+        for account, releases in charges(ledger, plan, settings):
             if account.epsilon_cap is None:
                 continue
             standing = {entry.release.release_id for entry in ledger.entries(account.name)}
-            due = paying[1:] if asked.keys() <= standing else paying
-            one_run = [one.guarantee for one in asked.values()]
+            due = paying[1:] if releases.keys() <= standing else paying
+            one_run = [one.guarantee for one in releases.values()]
             quote = ledger.dry_run(account.name, one_run)
             fit, cap = _affordable(ledger, account.name, one_run, len(due)), quote.cap or 0.0
             left, last = cap - quote.before.epsilon, due[fit - 1] if fit else None
-            found.append(Forecast(account.name, quote.cost.epsilon, left, fit, len(due), last, pipeline.schedule.horizon_days))
-    return found
-
-
-def _new_periods(datasets: Sequence[str], settings: Settings, runs: Sequence[datetime]) -> list[datetime]:
-    """The runs that are the first of a period of one of the data sets."""
-    first: dict[tuple[str, ...], datetime] = {}
-    for run in runs:
-        periods = periods_of(datasets, settings, when=run)
-        first.setdefault(tuple(periods.get(name, ONCE) for name in datasets), run)
-    return list(first.values())
+            forecasts.append(Forecast(account.name, quote.cost.epsilon, left, fit, len(due), last, pipeline.schedule.horizon_days))
+    return forecasts
 
 
 def _affordable(ledger: Ledger, account: str, one_run: list[Guarantee], most: int) -> int:

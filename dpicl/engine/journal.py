@@ -1,8 +1,8 @@
 """The journal of texts that are being written: a seed and one small file per token, of a release; the first of each stands.
 
 A killed worker goes on at the token that it lost, and twins of a release write one text together: all
-secret draws come from the release's own seed, so that whoever draws again draws the same. What is kept
-was elected under noise and is charged; journal and seed are deleted when the release is published.
+secret draws come from the release's own seed, so that a second draw is the same. What is stored
+was selected under noise and is charged; journal and seed are deleted when the release is published.
 They belong to one state of the rows: where the rows have changed, another journal is begun, as the same
 randomness on two tables would compare them.
 
@@ -53,16 +53,13 @@ class FileJournal:
         return self.read(cell, step) or tokens
 
     def stream(self, cell: Cell, name: str) -> Stream:
-        """Secret randomness for one purpose: the same whenever this release is taken up again, for ever lost once it is published."""
+        """Secret randomness for one purpose: the same whenever this release is resumed, and lost once it is published."""
         if self.draws.simulated:
             return self.draws.public("journal", f"{cell.key},{name}")
-        return Stream(bytes.fromhex(keyed_hash(self._seed(cell), "journal", name)), simulated=False)
-
-    def _seed(self, cell: Cell) -> bytes:
-        path = self._folder(cell) / SEED
-        if not path.exists():
-            publish(path, lambda file: file.write(system_stream().bytes(KEY_BYTES)), mode=PRIVATE_MODE)
-        return path.read_bytes()
+        seed = self._folder(cell) / SEED
+        if not seed.exists():
+            publish(seed, lambda file: file.write(system_stream().bytes(KEY_BYTES)), mode=PRIVATE_MODE)
+        return Stream(bytes.fromhex(keyed_hash(seed.read_bytes(), "journal", name)), simulated=False)
 
     def _path(self, cell: Cell, step: int) -> Path:
         return self._folder(cell) / f"{step:04d}.json"
@@ -72,7 +69,7 @@ class FileJournal:
 
 
 def forget(settings: Settings, release: str) -> None:
-    """Delete the journal of a published release: as a whole, so that nobody goes on with a part of it."""
+    """Delete the journal of a published release: as a whole, so that no process goes on with a part of it."""
     folder = _folder(settings, release)
     gone = folder.with_name(f".{release}.{os.getpid()}")
     with suppress(OSError):
@@ -81,12 +78,12 @@ def forget(settings: Settings, release: str) -> None:
 
 
 def votes_folder(settings: Settings, release: str, rows: str) -> Path:
-    """Where clean votes of a release on one state of the rows are kept, encrypted; they go with its journal."""
+    """Where clean votes of a release on one state of the rows are stored, encrypted; they are deleted with its journal."""
     return _folder(settings, release, rows, "votes")
 
 
 def slots_folder(settings: Settings, release: str) -> Path:
-    """Where the queries of a release that is asked one by one take their places; not made here."""
+    """Where the queries of a release that answers one by one take their slots; not made here."""
     return settings.home / "private" / "journals" / release / "slots"
 
 

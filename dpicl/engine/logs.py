@@ -4,7 +4,7 @@
     run, stage, unit, dataset, method, seed, attempt      inside a stage, where its references say so
     seconds                                               on the line that a stage ends or fails with
 
-Messages are the counts that the orchestrator is told too; of an exception only its kind is written.
+Messages are the counts that the orchestrator gets too; of an exception only its kind is written.
 Each process of a run turns this on by itself when it begins its first stage.
 """
 
@@ -64,10 +64,10 @@ class _JsonFormatter(logging.Formatter):
 
 def set_up(log_format: str) -> bool:
     """Write logs as `text` or `json` in this process from now on; gives whether lines are JSON."""
-    wanted, found = log_format == "json", [handler for handler in _PACKAGE.handlers if isinstance(handler, _JsonLines)]
-    if wanted and not found:
+    wanted, handlers = log_format == "json", [handler for handler in _PACKAGE.handlers if isinstance(handler, _JsonLines)]
+    if wanted and not handlers:
         _PACKAGE.addHandler(_JsonLines())
-    for handler in found if not wanted else ():
+    for handler in handlers if not wanted else ():
         _PACKAGE.removeHandler(handler)
     _PACKAGE.propagate = not wanted  # no line twice: the orchestrator's console prints what reaches the root
     return wanted
@@ -100,19 +100,19 @@ def stage_log(stage: str, references: Sequence[Any]) -> Iterator[list[str]]:
 
 def _named(references: Sequence[Any]) -> dict[str, Any]:
     """Run, unit or data set from a stage's references; other arguments are not looked at."""
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     if references and isinstance(references[0], str):
-        found["run"] = Path(references[0]).name
+        names["run"] = Path(references[0]).name
     owner = references[1] if len(references) > 1 else None
     if isinstance(owner, tuple) and len(owner) == 1:
         (owner,) = owner
     if not isinstance(owner, str):
-        return found
+        return names
     method, _, rest = owner.partition("__")
     dataset, _, seed = rest.rpartition("__seed")
     if not (dataset and seed.isdigit()):
-        return {**found, "dataset": owner}
-    return {**found, "unit": owner, "method": method, "dataset": dataset, "seed": int(seed)}
+        return {**names, "dataset": owner}
+    return {**names, "unit": owner, "method": method, "dataset": dataset, "seed": int(seed)}
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from dpicl.lm.spec import ModelSpec, Wanted
 from dpicl.lm.votes.voting import GeneratorModel
 
 DESCRIPTIONS: dict[Wanted, str] = {"scores": "model.json", "text": "model-text.json"}
-"""Where a run keeps what its model said of itself, by what it was opened for."""
+"""The file of a run that describes its model, by what the model was opened for."""
 
 
 def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Scorer:
-    """The run's model; what it says of itself is kept for the manifest.
+    """The run's model; its description is stored for the manifest.
 
     Raises:
         RunError: it would answer in another manner than it has done so far in this run.
@@ -33,7 +33,7 @@ def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Score
 
 
 def reader_of(run: Path, settings: Settings, wanted: Wanted) -> Scorer:
-    """The run's model that is asked with private rows; it may see them."""
+    """The run's model that answers prompts with private rows; it may see them."""
     return open_scorer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
 
 
@@ -42,6 +42,6 @@ def writer_of(run: Path, settings: Settings) -> GeneratorModel:
     return open_generator(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus())
 
 
-def fingerprint(spec: ModelSpec, settings: Settings) -> str:
-    """What names this model's weights in a release; found without loading it."""
+def fingerprint(spec: ModelSpec) -> str:
+    """The name of a model's weights in a release, without loading it."""
     return fingerprint_of(spec, corpus=public_corpus())

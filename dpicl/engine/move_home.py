@@ -1,4 +1,4 @@
-"""Budget state of another folder comes into the state home: whole, once, and never to be spent from in both.
+"""Budget state of another folder comes into the state home: whole, once, and never spent from in both.
 
     copy     under SQLite's exclusive lock, into a state home that is marked: nothing is spent there before the end
     close    the old ledger, still locked, gets a form that no program knows: nothing is spent there from now on
@@ -29,7 +29,7 @@ from dpicl.snapshots import locked
 STATE = ("keys", "released", "private", "ledger.anchor.json")
 """What belongs to a ledger, besides its database."""
 MADE_AGAIN = ("models", "cache")
-"""What is as good if it was made or fetched anew: it comes along where there is none yet."""
+"""What could be made or fetched anew: it is carried where there is none yet."""
 _COPY, _CLOSED, _WAIT_SECONDS = f"{LEDGER}.{MOVING}", "moved", 10.0
 
 

@@ -65,23 +65,24 @@ def releases_of(
     *,
     period: str,
     writer: str = "",
-    also: Mapping[str, Any] | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> dict[Cell, Release]:
     """Every release of a unit by its name, priced as its account states it; the account is opened.
 
     Args:
         period: as `contract.periods` writes it.
         writer: which model writes, where a model reads private rows.
-        also: further public parameters of the releases.
+        extra: further public parameters of the releases.
 
     Raises:
         PrivacyError: the account protects something else than the releases do.
     """
     account = open_account(ledger, contract, unit.method, settings)
-    earlier = _earlier(ledger, account) if period == ONCE else []
+    # earlier names held a version of the rows
+    earlier = [entry for entry in ledger.entries(account.name) if entry.release.content_version] if period == ONCE else []
     releases = {}
     for cell, cost in costs_of(contract, unit).items():
-        facts = public_facts(contract, unit, cell, period=period, writer=writer, also=also)
+        facts = public_facts(contract, unit, cell, period=period, writer=writer, extra=extra)
         name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **facts)
         guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
         releases[cell] = _standing(key, earlier, facts) or Release(name, account.name, unit.method, facts["parameters"], guarantee)
@@ -89,13 +90,13 @@ def releases_of(
 
 
 def public_facts(
-    contract: Declared, unit: Unit, cell: Cell, *, period: str, writer: str = "", also: Mapping[str, Any] | None = None
+    contract: Declared, unit: Unit, cell: Cell, *, period: str, writer: str = "", extra: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """What makes a release this one, besides its account: known without the ledger. The arguments are those of `releases_of`."""
     return {
         "mechanism": unit.method,
         "mechanism_version": METHODS[unit.method].draw_version,
-        "parameters": {**parameters_of(contract, unit, cell, writer), **(also or {}), **({} if period == ONCE else {PERIOD: period})},
+        "parameters": {**parameters_of(contract, unit, cell, writer), **(extra or {}), **({} if period == ONCE else {PERIOD: period})},
         "contract_digest": contract_digest(contract),
     }
 
@@ -115,7 +116,7 @@ def evaluation_of(
 
     Args:
         model: fingerprint of the model that answers.
-        queries: most rows that are asked; None for all.
+        queries: the maximum number of queries; None for all.
     """
     assert contract.split is not None
     parameters = {
@@ -140,11 +141,6 @@ def evaluation_of(
     )
     guarantee = as_paid(held_out_evaluation.cost(contract, unit), account)
     return Release(name, account.name, held_out_evaluation.MECHANISM, parameters, guarantee)
-
-
-def _earlier(ledger: Ledger, account: Account) -> list[Entry]:
-    """Releases whose names still hold a version of the rows."""
-    return [entry for entry in ledger.entries(account.name) if entry.release.content_version]
 
 
 def _standing(key: bytes, earlier: Iterable[Entry], described: Mapping[str, Any]) -> Release | None:

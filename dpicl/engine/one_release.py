@@ -1,6 +1,6 @@
 """One release of a table without any model: the stages of a run up to it, in this process.
 
-Charged, drawn and published like those of a run: asked for again, by this or by a run,
+Charged, drawn and published like those of a run: requested again, by this or by a run,
 the same release is the same bytes and costs nothing.
 """
 
@@ -37,7 +37,7 @@ ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
 """Of the plan of a release that is no pipeline's."""
 TABULAR = tuple(name for name, method in METHODS.items() if method.data == "table")
 _PREFIX, _LOCK = f"{ONE_RELEASE}-", "lock"
-_SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can take it away. Not a release."
+_SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can remove it. Not a release."
 _HELD_OUT = "Rows that the contract's split holds out were not used."
 
 
@@ -62,22 +62,25 @@ def protect(dataset: str, method: str, settings: Settings, *, epsilon: str, shot
         DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was read then.
     """
     plan = plan_of(dataset, method, settings, epsilon=epsilon, shots=shots, period=period)
-    _sweep(settings)
+    for folder in (settings.home / "private").glob(f"*/{_PREFIX}*"):  # of killed processes: one that lives holds the lock of its run
+        run = run_folder(settings, folder.name)
+        if not run.is_dir() or is_free(run / _LOCK):
+            remove_private(run, settings)
     run = begin(plan, settings)
     (key,) = read_plan(run).units
     with settings.entered(), locked(run / _LOCK):
         try:
             call_all(chain(rows_ready(str(run), dataset), released(str(run), key)))
             demonstrate(str(run), key)
-            found = _found(run, key, Cell("icl", read_epsilon(epsilon), shots), settings)
+            protected = _protected(run, key, Cell("icl", read_epsilon(epsilon), shots), settings)
         finally:
             remove_private(run, settings)
     shutil.rmtree(run, ignore_errors=True)  # the release stands elsewhere, and nothing goes on with this folder
-    return found
+    return protected
 
 
 def plan_of(dataset: str, method: str, settings: Settings, *, epsilon: str, shots: int, period: str | None = None) -> Plan:
-    """A grid of one release, whatever pipelines.yaml says; its name is nobody else's.
+    """A grid of one release, whatever pipelines.yaml says; its name is used once.
 
     Raises:
         DpiclError: a name or value breaks a rule.
@@ -91,24 +94,15 @@ def plan_of(dataset: str, method: str, settings: Settings, *, epsilon: str, shot
     return Plan(run_id, ONE_RELEASE, pipeline, ModelSpec(name="tiny", kind="tiny"), periods=periods)
 
 
-def _sweep(settings: Settings) -> None:
-    """Private files of killed processes: who lives holds the lock of their run."""
-    for folder in (settings.home / "private").glob(f"*/{_PREFIX}*"):
-        run = run_folder(settings, folder.name)
-        if not run.is_dir() or is_free(run / _LOCK):
-            remove_private(run, settings)
-
-
-def _found(run: Path, key: str, cell: Cell, settings: Settings) -> Protected:
+def _protected(run: Path, key: str, cell: Cell, settings: Settings) -> Protected:
     units = read_plan(run).units
     unit = units[key]
     contract = settings.contract(unit.dataset)
     texts = read_json(run / "units" / key / DEMONSTRATIONS)[cell.key]
     cost = METHODS[unit.method].costs(contract, unit)[cell]
     statement = METHODS[unit.method].statement(contract, unit, cell, cost)
-    spent = spending_sentences(run, units, {unit.dataset: contract}, settings)
-    parted = (text.rpartition(" ") for text in texts)
-    demonstrations = tuple((before, answer) for before, _, answer in parted)
+    spent = spending_sentences(run, units, settings)
+    demonstrations = tuple((before, answer) for before, _, answer in (text.rpartition(" ") for text in texts))
     caveats = (*([_SIMULATED] if contract.privacy.budget.benchmark else []), *([_HELD_OUT] if contract.split else []))
-    asked, digest = epsilon_of(cell), contract_digest(contract)
-    return Protected(unit.dataset, unit.method, asked, digest, demonstrations, statement, tuple(spent), caveats)
+    epsilon, digest = epsilon_of(cell), contract_digest(contract)
+    return Protected(unit.dataset, unit.method, epsilon, digest, demonstrations, statement, tuple(spent), caveats)

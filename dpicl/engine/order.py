@@ -1,4 +1,4 @@
-"""The stages of a run, and which follows which: the one list, whoever does them.
+"""The stages of a run, and which follows which: the one list, for every executor.
 
 A run is made of strands: one of each data set until its rows are ready, then one of each unit until its results stand. A strand is
 a series of groups of steps; the steps of a group may be done beside each other, a group begins once the one before is done.

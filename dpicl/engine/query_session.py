@@ -40,7 +40,7 @@ from dpicl.types import PrivateTable, ReleasedPrompts
 from dpicl.yaml_file import validate
 
 AT_ONCE = 32
-"""Queries whose prompts are put to the model together."""
+"""Queries whose prompts are sent to the model together."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class QuerySession:
         longest = self._request.contract.max_characters
         cut = [query[:longest].rstrip() for query in queries]
         for start in range(0, len(cut), AT_ONCE):
-            yield from self._some(cut[start : start + AT_ONCE])
+            yield from self._answer_batch(cut[start : start + AT_ONCE])
 
-    def _some(self, queries: Sequence[str]) -> Iterator[Answered]:
+    def _answer_batch(self, queries: Sequence[str]) -> Iterator[Answered]:
         placed: dict[str, Placed] = {}
         refusal: BudgetError | None = None
         for query in dict.fromkeys(queries):
@@ -121,18 +121,15 @@ class QuerySession:
             )
 
     def _place(self, query: str) -> Placed:
-        """The release that has answered a query or has a slot for it."""
+        """The release that has answered a query or has a slot for it; another one is opened where all slots are taken."""
         for release in self._releases:
             if (slot := release.find(query)) is not None:
                 return release, slot, False
-        _ = self._model  # opened and asked publicly before anything is charged
+        _ = self._model  # opened and tested on public queries before anything is charged
         for release in self._releases:
             charged = release.open()
             if (slot := release.take(query)) is not None:
                 return release, slot, charged
-        return self._open_another(query)
-
-    def _open_another(self, query: str) -> Placed:
         if self._releases and not self._again:
             name, count = self._request.contract.name, self._request.contract.query_count
             raise BudgetError(
@@ -155,8 +152,8 @@ class QuerySession:
                 request.unit(number),
                 settings,
                 period=request.period,
-                writer=fingerprint(request.model, settings),
-                also={"asked": "one by one", "queries": request.contract.query_count},
+                writer=fingerprint(request.model),
+                extra={"asked": "one by one", "queries": request.contract.query_count},
             )
         return EnsembleRelease(request, number, named[request.cell], self._rows, self._version, settings)
 

@@ -5,7 +5,7 @@ A release that was charged before, in the same period and under the same paramet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dpicl.accounting.ledger import Account, Ledger, Quote, Release
@@ -25,7 +25,7 @@ from dpicl.pipeline import Unit
 
 @dataclass(frozen=True)
 class AccountQuote:
-    """What one account would be asked for."""
+    """What one account would be charged."""
 
     account: str
     releases: int
@@ -37,11 +37,18 @@ def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = No
     """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing.
 
     Raises:
-        LedgerRefusedError: the ledger was edited or rolled back; told before anything is read.
+        LedgerRefusedError: the ledger was edited or rolled back; refused before anything is read.
     """
     with open_ledger(settings) as ledger:
         ledger.verify()
-        return [_quote(ledger, account, asked) for account, asked in charges(ledger, plan, settings, units)]
+        quotes = []
+        for account, releases in charges(ledger, plan, settings, units):
+            charged = [entry.release for entry in ledger.entries(account.name)]
+            names = {release.release_id for release in charged}
+            described = {_described(release) for release in charged if QUERIES in release.parameters}
+            new = [one.guarantee for one in releases.values() if one.release_id not in names and _described(one) not in described]
+            quotes.append(AccountQuote(account.name, len(releases), len(releases) - len(new), ledger.dry_run(account.name, new)))
+        return quotes
 
 
 def charges(
@@ -49,9 +56,9 @@ def charges(
 ) -> list[tuple[Account, dict[str, Release]]]:
     """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release."""
     chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
-    writer = fingerprint(plan.writing_model, settings) if any(METHODS[unit.method].model_reads_rows for unit in chosen) else ""
+    writer = fingerprint(plan.writing_model) if any(METHODS[unit.method].model_reads_rows for unit in chosen) else ""
     accounts = {account.name: account for account in ledger.accounts()}
-    found: dict[str, dict[str, Release]] = {}
+    by_account: dict[str, dict[str, Release]] = {}
     for unit in chosen:
         contract = settings.declared(unit.dataset)
         period = plan.period_of(unit.dataset)
@@ -60,17 +67,10 @@ def charges(
         accounts[account.name] = account
         if contract.evaluation == "charged":
             assert isinstance(contract, Contract)
-            model, queries = fingerprint(plan.model, settings), plan.pipeline.queries
+            model, queries = fingerprint(plan.model), plan.pipeline.queries
             releases.append(evaluation_of(key, account, contract, unit, releases, period=period, model=model, queries=queries))
-        found.setdefault(account.name, {}).update({one.release_id: one for one in releases})
-    return [(accounts[name], found[name]) for name in sorted(found)]
-
-
-def _quote(ledger: Ledger, account: Account, asked: Mapping[str, Release]) -> AccountQuote:
-    entries = [entry.release for entry in ledger.entries(account.name)]
-    names, described = {entry.release_id for entry in entries}, {_described(entry) for entry in entries if QUERIES in entry.parameters}
-    new = [one.guarantee for one in asked.values() if one.release_id not in names and _described(one) not in described]
-    return AccountQuote(account.name, len(asked), len(asked) - len(new), ledger.dry_run(account.name, new))
+        by_account.setdefault(account.name, {}).update({one.release_id: one for one in releases})
+    return [(accounts[name], by_account[name]) for name in sorted(by_account)]
 
 
 def _described(release: Release) -> str:
@@ -78,14 +78,14 @@ def _described(release: Release) -> str:
     return canonical([release.mechanism, {name: value for name, value in release.parameters.items() if name != QUERIES}])
 
 
-def accounts_of(asked: Iterable[tuple[str, str]], settings: Settings) -> list[Account]:
+def accounts_of(used: Iterable[tuple[str, str]], settings: Settings) -> list[Account]:
     """The accounts that data sets' methods spend from, as contracts speak of them, each under the ledger's name.
 
     Args:
-        asked: pairs of data set and method.
+        used: pairs of data set and method.
     """
     with open_ledger(settings) as ledger:
-        return list(dict.fromkeys(payer(ledger, settings.declared(dataset), method, settings) for dataset, method in asked))
+        return list(dict.fromkeys(payer(ledger, settings.declared(dataset), method, settings) for dataset, method in used))
 
 
 def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
@@ -104,26 +104,26 @@ def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]
         return []
     with open_ledger(settings) as ledger:
         opened = {account.name for account in ledger.accounts()}
-        found = ((asked, ledger.with_other_caps(asked)) for asked in capped if asked.name in opened)
-        return [_differing(asked, holding) for asked, holding in found if holding is not None]
-
-
-def _differing(asked: Account, holding: Account) -> str:
-    """Both numbers, and the command that makes the contract's one count."""
-    with_delta = asked.delta_cap != holding.delta_cap
-    caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (asked, holding)]
-    command = f"dpicl budget {asked.name} --cap {asked.epsilon_cap:.12g}" + (f" --delta {asked.delta_cap:.12g}" if with_delta else "")
-    return (
-        f"account {asked.name!r}: the cap in the contract, epsilon {caps[0]}, differs from the ledger's, {caps[1]}, which holds; "
-        f"`{command}` changes it"
-    )
+        pairs = [(stated, ledger.with_other_caps(stated)) for stated in capped if stated.name in opened]
+    sentences = []
+    for stated, current in pairs:
+        if current is None:
+            continue
+        with_delta = stated.delta_cap != current.delta_cap
+        caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (stated, current)]
+        delta = f" --delta {stated.delta_cap:.12g}" if with_delta else ""
+        sentences.append(
+            f"account {stated.name!r}: the cap in the contract, epsilon {caps[0]}, differs from the ledger's, {caps[1]}, which holds; "
+            f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}` changes it"
+        )
+    return sentences
 
 
 def check_budget(plan: Plan, units: Iterable[Unit], settings: Settings) -> None:
     """Refuse a run that would pass a cap.
 
     Raises:
-        BudgetError: with what was asked, spent, the cap and what is left.
+        BudgetError: with the cost, what is spent, the cap and what is left.
     """
     for line in quote_plan(plan, settings, units):
         if not line.quote.allowed:

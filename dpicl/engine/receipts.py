@@ -6,7 +6,7 @@ then. A ledger that is shorter than the newest receipt is not the one that these
 
     released/<account>/<release_id>           the artefact
     released/<account>/<release_id>.receipt   its records
-    released/<account>/cap.json               the record of the last cap that somebody decided on by a command
+    released/<account>/cap.json               the record of the last cap that was set by a command
     released/adopted.json                     the first record of a ledger that was made anew
     released/newest.json                      the end of the chain when the last of them was written
 """
@@ -59,7 +59,7 @@ def write_receipt(ledger: Ledger, release: Release, settings: Settings) -> None:
 
 
 def write_cap(ledger: Ledger, account: str, settings: Settings) -> None:
-    """Write down the last cap of an account that somebody decided on."""
+    """Write down the last cap of an account that was set by a command."""
     if record := ledger.cap_record(account):
         write_json(cap_of(settings, account), record, mode=PRIVATE_MODE, replace=True)
         newest(settings).advance(Head(record["sequence"], record["hash"]))
@@ -83,10 +83,7 @@ def adopted_of(settings: Settings) -> Path:
 
 def read_record(path: Path) -> dict[str, Any]:
     """One record; nothing where there is none."""
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
+    content = _content(path)
     return content if isinstance(content, dict) else {}
 
 
@@ -97,15 +94,20 @@ def receipt_of(settings: Settings, account: str, release_id: str) -> Path:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """The records of a receipt; none where it is not there or is no receipt."""
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return []
+    content = _content(path)
     return content if isinstance(content, list) and all(isinstance(record, dict) for record in content) else []
 
 
+def _content(path: Path) -> Any:
+    """Of a file of JSON; None where it is not there or is something else."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
 def artefacts(settings: Settings) -> Iterator[Path]:
-    """Every artefact, drafts of published ones among them, whoever wrote it."""
+    """Every artefact, drafts of published ones among them."""
     folder = released_folder(settings)
     for account in sorted(folder.iterdir()) if folder.is_dir() else ():
         if account.is_dir():
@@ -138,7 +140,7 @@ def check_not_shorter(ledger: Ledger, settings: Settings) -> None:
 
 
 def lost(what: str) -> str:
-    """What a user is told whose ledger is gone or old."""
+    """The message to a user whose ledger is gone or old."""
     return (
         f"releases stand in released/ that were charged in another ledger ({what}); restore the ledger from a backup, or "
         f"`dpicl ledger adopt` rebuilds what was spent from the receipts of the releases"

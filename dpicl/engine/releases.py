@@ -112,7 +112,7 @@ def rows_version(settings: Settings, digest: str) -> str:
 
 
 def named_releases(ledger: Ledger, contract: Declared, unit: Unit, settings: Settings, **facts: Any) -> dict[Cell, Release]:
-    """Every release of a unit by its name, whoever makes it; its account is opened. `facts` are those of `releases_of`.
+    """Every release of a unit by its name; its account is opened. `facts` are those of `releases_of`.
 
     Raises:
         LedgerRefusedError: the contract's rows are charged in another ledger.
@@ -183,14 +183,10 @@ class UnitReleases:
                 draft.replace(self._final(release))
             sync_folder(draft.parent)
         write_receipt(ledger, release, self.folder.settings)
-        self._forget_losers(release, winner)
-
-    def _forget_losers(self, release: Release, winner: str) -> None:
-        """Other draws of a release, of late or killed tries, are a second look at the rows."""
-        kept = self._draft(release, winner)
-        for draft in kept.parent.glob(f"{release.release_id}.*.draft"):
-            if draft != kept:
-                draft.unlink(missing_ok=True)
+        published = self._draft(release, winner)
+        for other in published.parent.glob(f"{release.release_id}.*.draft"):
+            if other != published:  # of a late or killed try: a second look at the rows
+                other.unlink(missing_ok=True)
 
     def read(self, ledger: Ledger, cell: Cell) -> bytes:
         """The published artefact of a release.
@@ -228,15 +224,15 @@ def _plan_facts(folder: UnitFolder) -> dict[str, Any]:
     plan = read_plan(folder.run)
     facts: dict[str, Any] = {"period": plan.period_of(folder.unit.dataset)}
     if folder.method.model_reads_rows:
-        facts["writer"] = fingerprint(plan.writing_model, folder.settings)
+        facts["writer"] = fingerprint(plan.writing_model)
     if folder.method.answers_queries:
         texts = read_queries(folder).data.column("text").to_pylist()
-        facts["also"] = {QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
+        facts["extra"] = {QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
     return facts
 
 
 def facts_digests(folder: UnitFolder) -> dict[Cell, str]:
-    """A digest of the public facts of each of a unit's releases: found without the ledger, equal where the release is the same."""
+    """A digest of the public facts of each of a unit's releases: computed without the ledger, equal where the release is the same."""
     contract, unit, added = folder.declared, folder.unit, _plan_facts(folder)
     described = {cell: canonical(public_facts(contract, unit, cell, **added)) for cell in folder.method.releases(contract, unit)}
     return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}

@@ -51,7 +51,7 @@ class Plan:
     pipeline: Pipeline
     model: ModelSpec
     writer: ModelSpec | None = None
-    """The local model that writes demonstrations from private texts, if that is another one."""
+    """The generator model, which reads private texts, if it is not `model`."""
     periods: Mapping[str, str] = field(default_factory=dict)
     """The period of each data set's releases, as it was when the run was planned; `once` of those that are not named."""
 
@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def versions(self) -> dict[str, int]:
-        """Of its methods: what another one left half done is read otherwise."""
+        """Draw versions of its methods: another version reads unfinished work differently."""
         return {method: METHODS[method].draw_version for method in self.pipeline.methods}
 
     def as_json(self) -> dict[str, Any]:
@@ -112,14 +112,14 @@ def check_versions(folder: Path, plan: Plan) -> None:
     Raises:
         RunError: it was begun by another version of a method.
     """
-    found = _versions(_stored(folder))
+    stored = _versions(_stored(folder))
     for method, version in plan.versions.items():
-        if found.get(method) != version:
+        if stored.get(method) != version:
             raise RunError(f"run {plan.run_id}: it was begun by another version of {method}; start a new run")
 
 
 def _versions(stored: Any) -> dict[str, int]:
-    """What a stored plan says; plans did not say it at first."""
+    """Of a stored plan; the first plans did not state them."""
     place = -1 if "writer" in stored["pipeline"] else 0
     first = {method: (METHODS[method].first_versions or (0,))[place] for method in stored["pipeline"]["methods"]}
     return dict(stored.get("versions", first))

@@ -143,7 +143,7 @@ class Settings:
         return self.own("models")
 
     def make_home(self) -> Path:
-        """The state home, made on first use; for its owner only, whoever made it.
+        """The state home, made on first use; for its owner only.
 
         Raises:
             RunError: it cannot be made, or others may use it and that cannot be changed.

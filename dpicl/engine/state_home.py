@@ -1,4 +1,4 @@
-r"""The state home: where a user's budgets are kept, whatever the working directory, and for nobody else to read.
+r"""The state home: where a user's budgets are kept, whatever the working directory, readable by its owner only.
 
 Linux       $XDG_STATE_HOME/dpicl, or ~/.local/state/dpicl
 macOS       ~/Library/Application Support/dpicl
@@ -14,12 +14,13 @@ import os
 import shlex
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from dpicl.errors import LedgerRefusedError, ParameterError, RunError
 
 BEFORE = Path(".dpicl")
-"""The state home of before, below the working directory; runs are still kept there."""
+"""The state home of before, below the working directory; runs are still stored there."""
 LEDGER, KEY = "ledger.db", Path("keys") / "ledger.key"
 MOVING, MOVED = "moving", "moved"
 """Files with a path: in a home that a move has not finished, where it comes from; in one that was moved, where it went."""
@@ -47,7 +48,7 @@ def default_home() -> Path:
 def _of_user(*parts: str) -> Path:
     try:
         return Path.home().joinpath(*parts)
-    except RuntimeError:  # no such variable, and nobody by this number
+    except RuntimeError:  # no such variable, and no user of this number
         return Path()
 
 
@@ -97,18 +98,12 @@ def check_one_home(home: Path) -> None:
             f"{home}: its ledger was moved to {(home / MOVED).read_text('utf-8')}; expected DPICL_HOME to name that folder"
         )
     before = BEFORE.resolve()
-    if before != home and home == _default_or_none() and holds_ledger(before):
-        raise LedgerRefusedError(
-            f"{before}: holds a ledger of before, and budgets are now kept in {home}; expected `{_move(before)}` once, "
-            f"or DPICL_HOME={shlex.quote(str(before))} to go on there"
-        )
-
-
-def _default_or_none() -> Path | None:
-    try:
-        return default_home()
-    except ParameterError:
-        return None
+    with suppress(ParameterError):  # there may be no default home
+        if before != home and home == default_home() and holds_ledger(before):
+            raise LedgerRefusedError(
+                f"{before}: holds a ledger of before, and budgets are now kept in {home}; expected `{_move(before)}` once, "
+                f"or DPICL_HOME={shlex.quote(str(before))} to go on there"
+            )
 
 
 def _move(origin: object) -> str:

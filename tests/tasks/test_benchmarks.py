@@ -86,7 +86,7 @@ def test_texts_that_are_not_published_answer_nothing(place: Place, capsys: Captu
 @pytest.mark.parametrize(("dataset", "pipeline"), [("shop", "demo"), ("letters", "few-shot-generation")])
 def test_a_run_stops_before_its_split_is_written(place: Place, dataset: str, pipeline: str) -> None:
     changes = {"datasets": [dataset], "model": "fake", "epsilons": ["1"], "shots": [2], "seeds": [0]}
-    with Settings.from_environment().entered():
+    with place.entered():
         run = str(make_plan(pipeline, changes, "r"))
     ingest.fn(run, dataset)
     with pytest.raises(PrivacyError, match="not published"):

@@ -31,10 +31,10 @@ def test_another_contract_changes_neither_the_model_s_name_nor_its_tokens(tmp_pa
     place = new_place(tmp_path / "place")
     with place.entered():
         settings = Settings.from_environment()
-        before = fingerprint(TINY, settings)
+        before = fingerprint(TINY)
         _with_a_draft(place)
         assert "drafted" in settings.contract_names() and settings.contract("drafted").draft
-        assert fingerprint(TINY, settings) == before
+        assert fingerprint(TINY) == before
         tokenizer = AutoTokenizer.from_pretrained(build_tiny_model(tmp_path, public_corpus()))
     assert not any(CANARY in text for text in public_corpus())
     assert len(tokenizer(CANARY, add_special_tokens=False).input_ids) > 3

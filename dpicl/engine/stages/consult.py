@@ -1,7 +1,7 @@
-"""Ensembles of DP-ICL: a worker asks the model with private rows, keeps the clean votes encrypted, and draws the answers.
+"""Ensembles of DP-ICL: a worker queries the model with private rows, stores the clean votes encrypted, and draws the answers.
 
 Everything is charged before (`charge`). A lost worker repeats only model calls whose votes are not
-kept, and never the noise: all draws of a release come from its own seed.
+stored, and never the noise: all draws of a release come from its own seed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpicl.pipeline import Cell
 from dpicl.snapshots import SnapshotPlace
 
 LIFETIME_SECONDS = 7 * 24 * 3600.0
-"""Of clean votes that nobody came back for."""
+"""Of clean votes of a release that was not resumed."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class KeptVotes:
 
 
 def sweep_votes(settings: Settings) -> None:
-    """Delete what is too old, whoever left it."""
+    """Delete votes that are too old, of any run."""
     own = settings.home / "private"
     for folder in (*own.glob("journals/*/*/votes"), *own.glob("votes/*")):
         with suppress(FileNotFoundError):  # a journal goes as a whole when its release is published
@@ -67,16 +67,6 @@ def sweep_votes(settings: Settings) -> None:
 
 def _key(settings: Settings) -> bytes:
     return load_key(settings.home / "keys" / "snapshots.key")
-
-
-def _kept(folder: UnitFolder, names: Mapping[Cell, str], rows: str) -> KeptVotes:
-    """Beside a release's journal; on a benchmark in one place for all epsilons of a run."""
-    shared = folder.declared.privacy.budget.benchmark
-    settings = folder.settings
-    places = {
-        cell: settings.private("votes", folder.run.name) if shared else votes_folder(settings, name, rows) for cell, name in names.items()
-    }
-    return KeptVotes.of(settings, places)
 
 
 @unit_stage("consult", DRAFTS, "model worker", private=True)
@@ -96,8 +86,12 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
     )
     sweep_votes(folder.settings)
     chosen = {cell: plan for cell, plan in plans(contract, folder.unit).items() if cell in missing}
-    rows = rows_state(folder)
-    job = Job(contract, chosen, draws, FileJournal(folder.settings, missing, draws, rows), _kept(folder, missing, rows))
+    rows, settings = rows_state(folder), folder.settings
+    if contract.privacy.budget.benchmark:  # in one place for all epsilons of a run
+        places = dict.fromkeys(missing, settings.private("votes", folder.run.name))
+    else:  # beside the journals
+        places = {cell: votes_folder(settings, name, rows) for cell, name in missing.items()}
+    job = Job(contract, chosen, draws, FileJournal(settings, missing, draws, rows), KeptVotes.of(settings, places))
     numbered = list(enumerate(queries))
     try:
         votes = dp_icl.consult(split.train, numbered, model, job, progress_writer([folder], "asking ensembles, query"))
@@ -111,6 +105,6 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
 
 
 def forget_costs(model: Scorer, contract: TextContract) -> None:
-    """What a server counted of private prompts is theirs: else the next public tally would hold it."""
+    """Clear a server's count of private prompts: else the next public tally would hold it."""
     if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
         model.tally((), ())

@@ -1,7 +1,7 @@
 """Counting a charged release batch by batch: exact sums of a subsample, or what the clients of a batch sent.
 
 Every batch's counts stand in a private file of the unit, the first that is written whole; a
-batch whose worker died was seen by nobody and is drawn again. They are merged where the release
+batch whose worker died was never seen and is drawn again. They are merged where the release
 is drafted, and noise is drawn.
 """
 
@@ -41,7 +41,7 @@ def count(run: str, unit_key: str, part: int, parts: int) -> str:
 
 
 def merged(folder: UnitFolder, batches: Batches, cells: Sequence[Cell], draws: Draws) -> dict[Cell, Any]:
-    """Releases of the whole table; counts the batches that nobody has. Call it after they are charged."""
+    """Releases of the whole table; counts the batches that are missing. Call it after they are charged."""
     counted: list[dict[Cell, dict[str, np.ndarray]]] = []
     for number in range(batches.count):
         by_cell: dict[str, dict[str, np.ndarray]] = {}
@@ -62,7 +62,7 @@ def _counted(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[
         folder.method.check(contract, unit)
         draws = draws_for(contract, unit.seed).of_batch(number)
         counts = tabular(unit.method).count(batches.train(number), contract, unit, draws, cells)
-        arrays = {f"{cell.key}{_BETWEEN}{name}": values for cell, found in counts.items() for name, values in found.items()}
+        arrays = {f"{cell.key}{_BETWEEN}{name}": values for cell, by_name in counts.items() for name, values in by_name.items()}
         check_open(path.parent)
         write_arrays(path, arrays, mode=PRIVATE_MODE)
     return path

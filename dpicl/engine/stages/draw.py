@@ -26,7 +26,7 @@ def prepare_stage(name: str) -> Stage:
     def prepare(folder: UnitFolder) -> str:
         contract, unit = folder.contract, folder.unit
         cells = list(charged(folder))
-        in_batches = Batches.of(folder) is not None  # of these sums are gathered, and no row's mark is kept
+        in_batches = Batches.of(folder) is not None  # of these sums are gathered, and no row's mark is stored
         read = bool(cells) and not in_batches
         draws = draws_for(contract, unit.seed)
         write_marks(folder, tabular(unit.method).prepare(read_split(folder).train, contract, unit, draws, cells) if read else {})

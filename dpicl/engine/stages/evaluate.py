@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dpicl.accounting.ledger import Ledger, Release
 from dpicl.engine.accounts import open_account
 from dpicl.engine.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_queries, read_texts, write_predictions
 from dpicl.engine.files import read_json, write_json
@@ -59,9 +58,19 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
 
 def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     """Of held-out private rows: noisy counts, charged before they are counted, drawn once, and read back as they were published."""
-    contract, unit = folder.contract, folder.unit
+    contract, unit, plan = folder.contract, folder.unit, read_plan(folder.run)
     with open_ledger(folder.settings) as ledger:
-        named = UnitReleases(folder, {EVALUATION: _release(folder, ledger)})
+        release = evaluation_of(
+            ledger_key(folder.settings),
+            open_account(ledger, contract, unit.method, folder.settings),
+            contract,
+            unit,
+            UnitReleases.of(folder, ledger).named.values(),
+            period=plan.period_of(unit.dataset),
+            model=fingerprint(plan.model),
+            queries=plan.pipeline.queries,
+        )
+        named = UnitReleases(folder, {EVALUATION: release})
         if named.charge(ledger, EVALUATION).artefact_sha256 is None:
             truth = folder.method.answers.truth_of(read_queries(folder), contract)
             right = held_out_evaluation.right_counts(_scores(folder), truth, unit)
@@ -69,20 +78,6 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
             named.publish(ledger, EVALUATION, json.dumps(held_out_evaluation.released_counts(right, contract, unit, noise)).encode())
         counts = json.loads(named.read(ledger, EVALUATION))
     return _rows(folder, held_out_evaluation.metrics_of(counts, unit))
-
-
-def _release(folder: UnitFolder, ledger: Ledger) -> Release:
-    contract, unit, plan = folder.contract, folder.unit, read_plan(folder.run)
-    return evaluation_of(
-        ledger_key(folder.settings),
-        open_account(ledger, contract, unit.method, folder.settings),
-        contract,
-        unit,
-        UnitReleases.of(folder, ledger).named.values(),
-        period=plan.period_of(unit.dataset),
-        model=fingerprint(plan.model, folder.settings),
-        queries=plan.pipeline.queries,
-    )
 
 
 def _rows(folder: UnitFolder, metrics: Mapping[Cell, Metrics]) -> list[dict[str, Any]]:

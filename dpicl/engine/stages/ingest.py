@@ -22,27 +22,22 @@ def ingest(run: str, dataset: str) -> str:
     """Read a data set once: whole, or its batches."""
     settings = Settings.current()
     contract = settings.declared(dataset)
+    folder = table_folder(settings, dataset, Path(run))
     with timed(Path(run), dataset, "ingest"):
         if isinstance(contract, TextContract):
             table = load_texts(contract, data_folder=settings.data)
         else:
             assert isinstance(contract, Contract)
-            table = _whole_or_batches(contract, settings, Path(run))
-        if isinstance(table, str):
-            return table
-        write_table(table_folder(settings, dataset, Path(run)) / "private_table.parquet", table, mode=PRIVATE_MODE)
+            if (folder / INDEX).exists():
+                return "already done"
+            if contract.source.query is not None:
+                rows = query_rows(contract, contract.source.query)
+                if not isinstance(rows, pa.Table):
+                    return keep_stream(rows, contract, settings, Path(run))
+                table = rows
+            elif (files := survey(contract, settings.data)) is not None and files.batches(contract):
+                return begin(files, contract, folder)
+            else:
+                table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
+        write_table(folder / "private_table.parquet", table, mode=PRIVATE_MODE)
     return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
-
-
-def _whole_or_batches(contract: Contract, settings: Settings, run: Path) -> pa.Table | str:
-    """The rows; of a large table a line of counts, and its batches are noted or kept."""
-    folder = table_folder(settings, contract.name, run)
-    if (folder / INDEX).exists():
-        return "already done"
-    if contract.source.query is not None:
-        rows = query_rows(contract, contract.source.query)
-        return rows if isinstance(rows, pa.Table) else keep_stream(rows, contract, settings, run)
-    found = survey(contract, settings.data)
-    if found is not None and found.batches(contract):
-        return begin(found, contract, folder)
-    return load_source(contract, data_folder=settings.data, cache_folder=settings.cache)

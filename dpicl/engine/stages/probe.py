@@ -1,4 +1,4 @@
-"""Opening a run's models and asking them public questions, before anything is charged: a model that cannot answer costs nothing.
+"""Opening a run's models and sending them public queries, before anything is charged: a model that cannot answer costs nothing.
 
 On a worker, which keeps the model open; once per run, since a resumed run goes on with the same models.
 """
@@ -83,7 +83,7 @@ def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, se
 
 
 def check_reader(contract: TextContract, reader: Scorer, spec: ModelSpec) -> None:
-    """Whether a model answers in an ensemble, asked publicly.
+    """Whether a model answers in an ensemble, tested on public queries.
 
     Raises:
         DpiclError: it does not.

@@ -24,7 +24,7 @@ from dpicl.methods.common import ZERO_SHOT
 from dpicl.pipeline import Cell
 
 PARTS = 4
-Prompts = tuple[int, Cell, list[str]]
+CellPrompts = tuple[int, Cell, list[str]]
 """Number of a cell's file, the cell, and its prompts."""
 
 
@@ -37,10 +37,10 @@ def _cells(folder: UnitFolder) -> dict[str, Cell]:
     return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
 
 
-def _groups(folder: UnitFolder) -> list[list[Prompts]]:
+def _groups(folder: UnitFolder) -> list[list[CellPrompts]]:
     """Cells that are scored together, the longest groups first."""
     known = _cells(folder)
-    groups: dict[tuple[object, ...], list[Prompts]] = {}
+    groups: dict[tuple[object, ...], list[CellPrompts]] = {}
     for number, (key, texts) in enumerate(read_prompts(folder).items()):
         groups.setdefault(_group_of(known[key]), []).append((number, known[key], texts))
     return sorted(groups.values(), key=lambda group: -sum(len(text) for _, _, texts in group for text in texts))
@@ -54,7 +54,7 @@ def _parts_to_score(run: str, unit_key: str) -> range:
     folder = open_unit(run, unit_key)
     known = _cells(folder)
     if folder.declared.evaluation == "charged":
-        return range(PARTS)  # whatever rows there are
+        return range(PARTS)  # the number of rows is private
     return range(min(PARTS, len({_group_of(known[key]) for key in prompted_cells(folder)})))
 
 
@@ -73,7 +73,7 @@ def score(run: str, unit_key: str, part: int) -> str:
     return f"{sum(map(len, missing))} of {sum(map(len, mine))} cells now"
 
 
-def _score_group(folder: UnitFolder, scorer: Scorer, group: list[Prompts]) -> None:
+def _score_group(folder: UnitFolder, scorer: Scorer, group: list[CellPrompts]) -> None:
     """All cells of a group are scored at once: they have one epsilon, and so one trust."""
     texts, answers = [text for _, _, texts in group for text in texts], METHODS[folder.unit.method].answers
     is_private, cell = folder.declared.evaluation == "charged", group[0][1]

@@ -26,8 +26,8 @@ def _demonstrate(folder: UnitFolder) -> int:
         examples = method.examples(*read_texts(folder), read_queries(folder), folder.texts)
     else:
         contract, unit = folder.contract, folder.unit
-        found = tabular(unit.method).examples(read_released(folder), contract, unit, draws_for(contract, unit.seed))
-        examples = {cell: "\n".join(texts).split("\n") for cell, texts in found.items() if cell.system == "icl"}
+        demonstrations = tabular(unit.method).examples(read_released(folder), contract, unit, draws_for(contract, unit.seed))
+        examples = {cell: "\n".join(texts).split("\n") for cell, texts in demonstrations.items() if cell.system == "icl"}
     write_json(folder.path / DEMONSTRATIONS, {cell.key: texts for cell, texts in examples.items()})
     return len(examples)
 

@@ -28,7 +28,18 @@ def check_rules(run: str, dataset: str) -> str:
     with timed(Path(run), dataset, "validate"):
         rules, violated = _checked(settings, contract, Path(run))
         counts = {violation.rule: violation.count for violation in violated}
-        write_json(Path(run) / "validation" / f"{dataset}.json", [_row(rule, counts, contract) for rule in rules])
+        rows = [
+            {
+                "rule": rule.rule,
+                "column": rule.column,
+                "expected": rule.description,
+                "severity": rule.severity,
+                "holds": rule not in counts,
+                **({"values": counts.get(rule, 0)} if contract.privacy.budget.benchmark else {}),  # how many break it
+            }
+            for rule in rules
+        ]
+        write_json(Path(run) / "validation" / f"{dataset}.json", rows)
     failed = [rule for rule in rules if rule in counts and rule.severity == "fail"]
     if failed:
         more = f" (and {len(failed) - 1} more rules fail)" if len(failed) > 1 else ""
@@ -47,18 +58,6 @@ def _checked(settings: Settings, contract: Declared, run: Path) -> tuple[tuple[R
         return text_rules(contract), text_violations(table, contract)
     assert isinstance(contract, Contract)
     return rules_of(contract), violations(table, contract)
-
-
-def _row(rule: Rule, counts: dict[Rule, int], contract: Declared) -> dict[str, object]:
-    """Whether a rule holds; of a benchmark also how many values break it."""
-    row = {
-        "rule": rule.rule,
-        "column": rule.column,
-        "expected": rule.description,
-        "severity": rule.severity,
-        "holds": rule not in counts,
-    }
-    return row | ({"values": counts.get(rule, 0)} if contract.privacy.budget.benchmark else {})
 
 
 validate = stage("validate", "validate {dataset}")(check_rules)
