@@ -77,13 +77,21 @@ def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path
         raise ParameterError("at", at, "a path from the root on")
     names = [_host(host) for host in hosts]
     text = environment(at or folder.resolve())
-    files = {**_certificates(names, days), ENVIRONMENT: text.encode()}
+    authority = _signed("dpicl cluster", days, authority=True)
+    both = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+    signed = {role: _signed(f"dpicl {role}", days, names=names, uses=both, by=authority) for role in ROLES}
+    signed[SERVER] = _signed("dpicl Prefect server", days, names=names, uses=(ExtendedKeyUsageOID.SERVER_AUTH,))
+    files = {"ca.pem": authority.public, ENVIRONMENT: text.encode()}
+    for role, made in signed.items():
+        files |= {f"{role}.pem": made.public, f"{role}.key": made.secret}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     there = [name for name in files if (folder / name).exists()]
     if there:
         raise RunError(f"{folder.name}: {there[0]} is there already, and is not written over; name a new folder")
     for name, content in files.items():
-        _write(folder / name, content)
+        mode = 0o600 if name.endswith(".key") else 0o644  # keys are for their owner only
+        with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
     sync_folder(folder)
     return text
 
@@ -96,18 +104,6 @@ def environment(folder: Path) -> str:
             variables[f"DASK_DISTRIBUTED__COMM__TLS__{role.upper()}__{kind}"] = folder / f"{role}.{ending}"
     variables["PREFECT_API_SSL_CERT_FILE"] = folder / f"{SERVER}.pem"
     return "".join(f"export {name}={shlex.quote(str(value))}\n" for name, value in variables.items())
-
-
-def _certificates(names: Sequence[x509.GeneralName], days: int) -> dict[str, bytes]:
-    """All files but the variables."""
-    authority = _signed("dpicl cluster", days, authority=True)
-    files = {"ca.pem": authority.public}
-    both = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
-    signed = {role: _signed(f"dpicl {role}", days, names=names, uses=both, by=authority) for role in ROLES}
-    signed[SERVER] = _signed("dpicl Prefect server", days, names=names, uses=(ExtendedKeyUsageOID.SERVER_AUTH,))
-    for role, made in signed.items():
-        files |= {f"{role}.pem": made.public, f"{role}.key": made.secret}
-    return files
 
 
 def _signed(
@@ -167,13 +163,6 @@ def _host(text: str) -> x509.GeneralName:
         if all(label.isascii() and label.replace("-", "").replace("_", "").isalnum() and len(label) < 64 for label in labels):
             return x509.DNSName(text)
     raise ParameterError("host", text, "an address, or a name of letters, digits, dashes and dots")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """A new file; keys are for their owner only."""
-    mode = 0o600 if path.suffix == ".key" else 0o644
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
 
 
 class _Parser(argparse.ArgumentParser):

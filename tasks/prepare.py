@@ -6,10 +6,12 @@ from tasks.validate import evaluate_part
 from tasks.wrapper import as_task
 
 
-def _prepare(run: str, dataset: str, part: int, parts: int) -> str:
+@stage("prepare", "prepare {dataset} {part}")
+def prepare_and_evaluate(run: str, dataset: str, part: int, parts: int) -> str:
+    """Prepare a piece of work, and evaluate its batches by Great Expectations."""
     counts = stages.prepare_part(run, dataset, part, parts)
     evaluate_part(run, dataset, part, parts)
     return counts
 
 
-prepare_batches = as_task(stages.prepare_batches, stage("prepare", "prepare {dataset} {part}")(_prepare))
+prepare_batches = as_task(stages.prepare_batches, prepare_and_evaluate)

@@ -18,7 +18,9 @@ from tasks.expectations import FOLDER, Expectation, checked_suite, own_expectati
 from tasks.wrapper import as_task
 
 
-def _validate(run: str, dataset: str) -> str:
+@stage("validate", "validate {dataset}")
+def check_and_evaluate(run: str, dataset: str) -> str:
+    """Check the rules, then evaluate them by Great Expectations."""
     counts = stages.check_rules(run, dataset)
     check_expectations(Path(run), dataset)
     return counts
@@ -102,4 +104,4 @@ def batch_verdicts(batches: Batches, number: int, expectations: Sequence[Expecta
     return verdicts
 
 
-validate = as_task(stages.validate, stage("validate", "validate {dataset}")(_validate))
+validate = as_task(stages.validate, check_and_evaluate)

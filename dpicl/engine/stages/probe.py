@@ -40,7 +40,10 @@ def probe(run: str) -> str:
     """Ask once for every kind of unit; store a digest of the questions and the descriptions of the models."""
     folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
-    digest = _digest(plan, settings)
+    kinds = sorted({(unit.method, unit.dataset, unit.options.model_dump_json()) for unit in plan.units.values()})
+    specs: list[Any] = [spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model)]
+    contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
+    digest = hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
     if (folder / PROBE).exists() and read_json(folder / PROBE)["asked"] == digest:
         return "already answered"
     units = {(unit.method, unit.dataset): unit for unit in plan.units.values()}.values()
@@ -89,11 +92,3 @@ def check_reader(contract: TextContract, reader: Scorer, spec: ModelSpec) -> Non
         DpiclError: it does not.
     """
     check_ensemble(contract, reader, None if contract.is_classification else open_embedder(fake=spec.kind == "fake"))
-
-
-def _digest(plan: Plan, settings: Settings) -> str:
-    """A digest of the questions and of the models that they are put to."""
-    kinds = sorted({(unit.method, unit.dataset, unit.options.model_dump_json()) for unit in plan.units.values()})
-    specs: list[Any] = [spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model)]
-    contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
-    return hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()

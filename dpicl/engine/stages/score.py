@@ -8,6 +8,7 @@ one epsilon share their beginnings and are scored together, always all of them.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,9 @@ def _group_of(cell: Cell) -> tuple[object, ...]:
     return (cell.system, cell.epsilon) if cell.system == "icl-nested" else (cell.key,)
 
 
-def _parts_to_score(run: str, unit_key: str) -> range:
+@partial(clean_errors, "score")
+def parts_to_score(run: str, unit_key: str) -> range:
+    """The parts of a unit that hold a cell: a task that has nothing to do would still take its place in a worker's queue."""
     folder = open_unit(run, unit_key)
     known = _cells(folder)
     if folder.declared.evaluation == "charged":
@@ -94,7 +97,3 @@ def read_scores(folder: UnitFolder) -> dict[str, np.ndarray]:
     for path in sorted(prompts_folder(folder, "scored").glob("[0-9]*.npz")):
         scores.update(read_arrays(path))
     return scores
-
-
-parts_to_score = clean_errors("score", _parts_to_score)
-"""The parts of a unit that hold a cell: a task that has nothing to do would still take its place in a worker's queue."""
