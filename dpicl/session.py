@@ -74,7 +74,7 @@ class Session:
         check_one_home(settings.home)
         self._settings = settings
 
-    def quote(self, dataset: str, *, method: str, epsilon: float, shots: int = 8, period: str | None = None) -> Sequence[AccountQuote]:
+    def quote(self, dataset: str, *, method: str, epsilon: float, shots: int = 4, period: str | None = None) -> Sequence[AccountQuote]:
         """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
 
         Raises:
@@ -84,7 +84,7 @@ class Session:
         check_units(plan, self._settings)
         return quote_plan(plan, self._settings)
 
-    def protect(self, dataset: str, *, method: str, epsilon: float, shots: int = 8, period: str | None = None) -> Protected:
+    def protect(self, dataset: str, *, method: str, epsilon: float, shots: int = 4, period: str | None = None) -> Protected:
         """Release demonstrations of a table, once: charged in its account before a row is read.
 
         Args:

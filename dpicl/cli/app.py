@@ -121,7 +121,10 @@ def ask(
     model: Annotated[
         str | None, typer.Option(help="A model that may see the rows; required unless they are a benchmark's. With --demos, any model.")
     ] = None,
-    aggregation: Annotated[str | None, typer.Option(help="How the ensemble's answers become one. Default: the contract's.")] = None,
+    aggregation: Annotated[
+        str | None,
+        typer.Option(help="How the ensemble's answers are combined. Default: votes where the contract lists labels, else embedding."),
+    ] = None,
     subsets: Annotated[int | None, typer.Option(help="Prompts per query. Default: the contract's.")] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Charge for another batch of --count queries when the current one is used up.")

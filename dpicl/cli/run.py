@@ -26,7 +26,9 @@ Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], No
 
 
 def run(
-    pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; `dpicl list` shows them.")] = None,
+    pipeline: Annotated[
+        str | None, typer.Argument(help="Name of a pipeline; `dpicl list` shows them. Left out with --resume, which takes the run's own.")
+    ] = None,
     datasets: Annotated[str | None, typer.Option(help=f"Data sets, {MANY}.")] = None,
     methods: Annotated[str | None, typer.Option(help=f"Methods, {MANY}.")] = None,
     epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, {MANY}; `inf` for no privacy.")] = None,

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
@@ -131,6 +133,7 @@ class Pool(Executor):
 def _work(pipe: Connection, settings: Settings, environment: Mapping[str, str], folder: Path) -> None:
     """Do steps until the owner is gone. An interrupt of the terminal is the owner's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_owner, daemon=True).start()
     os.environ.update(environment)
     os.chdir(folder)
     by_name = {stage.name: stage for stage in stages()}
@@ -143,3 +146,11 @@ def _work(pipe: Connection, settings: Settings, environment: Mapping[str, str], 
             except FAILURES as failure:
                 error = failure
             pipe.send(error)
+
+
+def _end_with_owner() -> None:
+    """In the middle of a step too: no worker reads rows, or writes private files anew, once nobody waits for it."""
+    owner = parent_process()
+    assert owner is not None
+    wait([owner.sentinel])
+    os._exit(1)

@@ -7,8 +7,9 @@ release  the drafts go to the ledger, the first ones stand, journals are deleted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
+from typing import Any
 
 from dpicl.engine.artefacts import CHARGED, WRITING, gather, read_content_digest, read_drafts
 from dpicl.engine.batches import Batches
@@ -30,16 +31,21 @@ def charge(folder: UnitFolder) -> str:
     method.refuse_run(folder.declared)
     if isinstance(method, TabularMethod) and not method.takes_batches and Batches.of(folder) is not None:
         raise PrivacyError(f"{folder.declared.name}: method {method.name!r} counts no table batch by batch; expected a smaller table")
+    path, digests = folder.private / CHARGED, facts_digests(folder)
+    if path.exists():
+        _check_facts(folder, read_json(path), digests)
     with open_ledger(folder.settings) as ledger:
         releases = UnitReleases.of(folder, ledger)
         missing = releases.reserve(ledger)
         if method.model_reads_rows:
             for cell in missing:
                 ledger.begin_drawing(releases.named[cell].release_id)
-    digests = facts_digests(folder)
-    charged = {cell.key: {"release": releases.named[cell].release_id, "facts": digests[cell]} for cell in missing}
-    write_json(folder.private / CHARGED, charged, mode=PRIVATE_MODE, replace=True)
-    return f"{len(charged)} releases to write"
+    charges = {
+        cell.key: {"release": release.release_id, "facts": digests[cell], "missing": cell in missing}
+        for cell, release in releases.named.items()
+    }
+    write_json(path, charges, mode=PRIVATE_MODE, replace=True)
+    return f"{len(missing)} releases to write"
 
 
 def charged(folder: UnitFolder) -> dict[Cell, str]:
@@ -50,17 +56,27 @@ def charged(folder: UnitFolder) -> dict[Cell, str]:
     """
     if (folder.path / folder.method.artefact).exists():
         return {}
-    path = folder.private / CHARGED
+    return {cell: str(one["release"]) for cell, one in _charges(folder).items() if one.get("missing", True)}
+
+
+def _charges(folder: UnitFolder) -> dict[Cell, dict[str, Any]]:
+    """Every release of a unit, as it was charged."""
+    path, digests = folder.private / CHARGED, facts_digests(folder)
     if not path.exists():
         raise RunError(f"{folder.unit.key}: its releases are not charged; nothing is written before they are")
     stored = read_json(path)
-    same = {cell: stored[cell.key] for cell, facts in facts_digests(folder).items() if stored.get(cell.key, {}).get("facts") == facts}
-    if len(same) < len(stored):
+    _check_facts(folder, stored, digests)
+    return {cell: stored[cell.key] for cell in digests if cell.key in stored}
+
+
+def _check_facts(folder: UnitFolder, stored: Mapping[str, Mapping[str, Any]], digests: Mapping[Cell, str]) -> None:
+    """A run has one charge: a draft that was made under it may stand, and must not be published as another release."""
+    now = {cell.key: digest for cell, digest in digests.items()}
+    if any(now.get(key) != one["facts"] for key, one in stored.items()):
         raise RunError(
-            f"{folder.unit.key}: {len(stored) - len(same)} of {len(stored)} releases were charged under another contract, model or queries; "
+            f"{folder.unit.key}: its releases were charged under another contract, model or queries; "
             f"expected those of the charge (on a worker: the same DPICL_CONTRACTS), or a new run"
         )
-    return {cell: str(one["release"]) for cell, one in same.items()}
 
 
 def rows_state(folder: UnitFolder) -> str:
@@ -71,10 +87,10 @@ def rows_state(folder: UnitFolder) -> str:
 @unit_stage("release", lambda folder: folder.method.artefact, "owner")
 def release(folder: UnitFolder) -> str:
     """Publish what was drafted, unless something is published already, and gather what stands."""
-    names, drafts = charged(folder), read_drafts(folder)
-    published = publish_drafts(folder, {cell: drafts[cell.key] for cell in names if cell.key in drafts})
-    for name in names.values() if folder.method.model_reads_rows else ():
-        forget(folder.settings, name)
+    charges, drafts = _charges(folder), read_drafts(folder)
+    published = publish_drafts(folder, {cell: drafts[cell.key] for cell in charges if cell.key in drafts})
+    for one in charges.values() if folder.method.model_reads_rows else ():  # of all that stand: a killed try may have left one behind
+        forget(folder.settings, one["release"])
     gather(folder, published)
     return f"{len(published)} releases"
 

@@ -48,7 +48,7 @@ class NoisyLabel(TabularMethod[list[int]]):
     artefact, draw_stage = "released_labels.json", "count labels"
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
-        """No other way to ask."""
+        """No further systems to evaluate."""
         return ()
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
@@ -93,18 +93,18 @@ class NoisyLabel(TabularMethod[list[int]]):
             for name in contract.features
             for column in [contract.columns[name]]
         }
-        found = {}
+        demonstrations = {}
         for cell in unit.evaluated_cells:
             no, yes = (max(count, 0) for count in released.draws[Cell("labels", cell.epsilon)])
             share, shots = yes / max(no + yes, 1), shots_of(cell)
             groups = tuple(ReleasedGroup((), values, int(number < round(share * shots))) for number in range(shots))
-            found[cell] = central_demonstrations(ReleasedGroups(groups), contract)
-        return found
+            demonstrations[cell] = central_demonstrations(ReleasedGroups(groups), contract)
+        return demonstrations
 
     def prompts(
         self, released: Released[list[int]], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, list[str]]:
         """The same demonstrations for every query."""
-        asked = central_queries(queries, contract)
-        shown = self.examples(released, contract, unit, draws)
-        return {ZERO_SHOT: asked, **{cell: [prompt(texts, query) for query in asked] for cell, texts in shown.items()}}
+        questions = central_queries(queries, contract)
+        examples = self.examples(released, contract, unit, draws)
+        return {ZERO_SHOT: questions, **{cell: [prompt(texts, one) for one in questions] for cell, texts in examples.items()}}

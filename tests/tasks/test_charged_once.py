@@ -1,0 +1,110 @@
+"""A run has one charge: what was drafted under it is published as that release or not at all, and what it leaves behind goes with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpicl.engine.artefacts import read_drafts
+from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.order import Step
+from dpicl.engine.plan import make_plan
+from dpicl.engine.releases import open_ledger, publish_drafts
+from dpicl.engine.run_folder import open_unit, read_plan
+from dpicl.engine.settings import Settings
+from dpicl.errors import RunError
+from dpicl.report.stages import report_steps
+from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows, until
+from tests.library.text_contracts import lines, records
+
+GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}
+
+
+class Killed(BaseException):
+    """As a signal ends a process."""
+
+
+class DiesBeforeRelease(InProcess):
+    """Drafts, and publishes nothing."""
+
+    def call(self, step: Step) -> None:
+        if step.stage.name == "release":
+            raise Killed
+        super().call(step)
+
+
+def drafted(place: Place, method: str, dataset: str) -> Path:
+    """A run that was killed between its drafts and their publication."""
+    run = make_plan("private", {**GRID, "methods": [method], "datasets": [dataset]}, "r")
+    with pytest.raises(Killed):
+        run_units(run, DiesBeforeRelease(), report_steps(run))
+    assert read_drafts(open_unit(str(run), next(iter(read_plan(run).units))))
+    return run
+
+
+def spent(place: Place, dataset: str) -> list[tuple[str, str | None]]:
+    with open_ledger(Settings.from_environment()) as ledger:
+        return [(entry.release.release_id, entry.artefact_sha256) for entry in ledger.entries(dataset)]
+
+
+@pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl"])
+def test_a_draft_is_not_published_under_a_contract_that_was_changed_meanwhile(tmp_path: Path, method: str) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, shop(private=True), shop_rows(60))
+    with place.entered():
+        run = drafted(place, method, "shop")
+        before = spent(place, "shop")
+        changed = shop(private=True)
+        changed["columns"]["age"]["bounds"] = [0, 200]
+        install(place, changed, shop_rows(60))
+        with pytest.raises(RunError, match="charged under another contract"):
+            run_units(run, InProcess(), report_steps(run))
+        assert spent(place, "shop") == before and all(sha256 is None for _, sha256 in before)
+        install(place, shop(private=True), shop_rows(60))
+        run_units(run, InProcess(), report_steps(run))
+        assert [name for name, _ in spent(place, "shop")] == [name for name, _ in before]
+        assert all(sha256 for _, sha256 in spent(place, "shop"))
+
+
+def test_a_journal_goes_although_the_process_that_published_was_killed_before_it_could_delete_it(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    with place.entered():
+        run = drafted(place, "few_shot_generation", "letters")
+        folder = open_unit(str(run), next(iter(read_plan(run).units)))
+        journals = place.home / "private" / "journals"
+        with Settings.from_environment().entered():
+            drafts = read_drafts(folder)
+            publish_drafts(folder, {cell: drafts[cell.key] for cell in folder.method.releases(folder.declared, folder.unit)})
+        assert any(journals.iterdir())
+        run_units(run, InProcess(), report_steps(run))
+        assert not journals.exists() or not any(journals.iterdir())
+
+
+def test_workers_end_in_the_middle_of_a_step_when_their_owner_is_killed(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, shop(), shop_rows(200))
+    options = ("--datasets", "shop", "--methods", "ldp_tabicl", "--epsilons", "1", "--shots", "1,2,4", "--seeds", "0", "--model", "tiny")
+    process = place.start("run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2")
+    until(lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None, 120, "a scored cell", every=0.01)
+    workers = [int(pid.name) for pid in Path("/proc").glob("[0-9]*") if _is_worker_of(pid, place)]
+    assert len(workers) >= 2
+    os.kill(process.pid, signal.SIGKILL)
+    began = time.monotonic()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 10, "the end of the workers", every=0.05)
+    assert time.monotonic() - began < 10
+    process.communicate(timeout=60)
+
+
+def _is_worker_of(pid: Path, place: Place) -> bool:
+    """A process of this installation that the fork server made: its environment names the home, its command is the server's."""
+    try:
+        command, environment = (pid / "cmdline").read_bytes(), (pid / "environ").read_bytes()
+    except OSError:
+        return False
+    return b"forkserver" in command and str(place.home).encode() in environment
