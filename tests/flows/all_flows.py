@@ -18,11 +18,12 @@ from prefect import flow, task  # noqa: E402 - after its environment
 from prefect.artifacts import create_markdown_artifact  # noqa: E402
 from prefect.cache_policies import NO_CACHE  # noqa: E402
 
+import dpicl.engine.stages.ingest  # noqa: E402
 import tasks.warm  # noqa: E402, F401
 from dpicl.engine import order  # noqa: E402
 from flows.sweep import sweep, task_runner  # noqa: E402
 from tasks import wrapper  # noqa: E402
-from tests.flows.planted import MUTANTS, OUTSIDE, STAGES, fault  # noqa: E402
+from tests.flows.planted import MUTANTS, OUTSIDE, STAGES, fault, plant  # noqa: E402
 
 GRID = {"epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"}
 
@@ -39,6 +40,7 @@ def faults() -> dict[str, str]:
     """Private tables that break their contract, stages that quote rows, workers that die."""
     for stage in order.stages():
         wrapper._tasks[stage] = wrapper.task_of(stage).with_options(retry_delay_seconds=0)
+    plant(dpicl.engine.stages.ingest, "load_source", "ingest")  # of this process, which reads tables
     private = {**GRID, "datasets": ["spoilt", "outside", "raising", *map(fault, STAGES)]}
     bench = {**GRID, "datasets": ["doomed", fault("baselines")], "methods": ["gdp_tabicl"], "epsilons": [1, "inf"]}
     written = {**GRID, "datasets": [fault("generate")], "methods": ["few_shot_generation"]}

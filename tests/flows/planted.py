@@ -1,6 +1,6 @@
 """Rows with marked values, tables of them, and faults that quote them as libraries do.
 
-As a Dask preload it plants its faults in workers, which are the ones that read private rows.
+As a Dask preload it plants its faults in workers; the one of the flow's process is planted by `all_flows`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OUTSIDE = ("192.0.2.1", 9)
 """A documentation address, called on purpose: nobody is there."""
 
 STAGES = ("ingest", "validate", "split", "randomise", "subsample", "aggregate")
-"""Stages of workers that read private rows of tables."""
+"""Stages that read private rows of tables: the first in the flow's process, the others on workers."""
 
 
 def contract(name: str, *, private: bool, largest: int = 10**9) -> dict[str, Any]:
@@ -106,21 +106,19 @@ def _die_once(name: str) -> None:
 
 def dask_setup(_worker: Any) -> None:
     """Plant the faults of workers."""
-    import dpicl.engine.stages.ingest
     import dpicl.engine.stages.split
     import tasks.validate
     from dpicl.methods import dp_icl, few_shot_generation, ldp_tabicl
     from dpicl.methods.gdp_tabicl import GdpTabicl
 
     places = (
-        (dpicl.engine.stages.ingest, "load_source"),
         (tasks.validate, "evaluate"),
         (dpicl.engine.stages.split, "split_table"),
         (ldp_tabicl, "collect"),
         (GdpTabicl, "prepare"),
         (GdpTabicl, "draw"),
     )
-    for stage, (module, function) in zip(STAGES, places, strict=True):
+    for stage, (module, function) in zip(STAGES[1:], places, strict=True):
         plant(module, function, stage)
     plant(GdpTabicl, "baselines", "baselines", _die_once)
     plant(few_shot_generation, "write", "generate")

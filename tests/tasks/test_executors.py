@@ -24,14 +24,14 @@ from tests.library.text_contracts import lines, records
 
 GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0, 1], "model": "fake"}
 GRIDS = {
-    "tables": {**GRID, "methods": ["ldp_tabicl", "mst_tabicl"], "datasets": ["till"]},
-    "texts": {**GRID, "methods": ["few_shot_generation", "dp_icl"], "datasets": ["mail"]},
+    "tables": {**GRID, "methods": ["ldp_tabicl", "mst_tabicl"], "datasets": ["kiosk"]},
+    "texts": {**GRID, "methods": ["few_shot_generation", "dp_icl"], "datasets": ["postcards"]},
 }
 
 
 def a_place(place: Place, *, private: bool = False) -> Place:
-    install(place, shop("till", private=private), shop_rows(60))
-    install_texts(place, letters("mail", private=private), lines(records(40)), lines(records(4)))
+    install(place, shop("kiosk", private=private), shop_rows(60))
+    install_texts(place, letters("postcards", private=private), lines(records(40)), lines(records(4)))
     return place
 
 
@@ -42,7 +42,7 @@ def outcome(run: Path) -> dict[str, bytes]:
     return found | {"results.csv": (run / "results.csv").read_bytes()}
 
 
-def releases(place: Place, names: tuple[str, ...] = ("till", "till-clients", "mail")) -> set[tuple[str, str, str | None]]:
+def releases(place: Place, names: tuple[str, ...] = ("kiosk", "kiosk-clients", "postcards")) -> set[tuple[str, str, str | None]]:
     with place.entered(), open_ledger(Settings.from_environment()) as ledger:
         ledger.verify()
         entries = [entry for account in ledger.accounts() if account.name in names for entry in ledger.entries(account.name)]
@@ -85,7 +85,7 @@ def test_stages_have_names_of_their_own_which_workers_find_them_by() -> None:
 def test_workers_open_no_ledger(tmp_path: Path, method: str) -> None:
     """Only the owner charges and publishes; a worker that would is caught, as the ledger is not there for it."""
     place = a_place(new_place(tmp_path / "place"), private=True)
-    dataset = "till" if method == "gdp_tabicl" else "mail"
+    dataset = "kiosk" if method == "gdp_tabicl" else "postcards"
     with place.entered():
         run = make_plan("private", {**GRID, "methods": [method], "datasets": [dataset]}, "r")
 
@@ -122,7 +122,7 @@ class Deadly(Pool):
 def test_a_step_whose_worker_dies_is_submitted_twice_again(tmp_path: Path, times: int, ends: bool) -> None:
     place = a_place(new_place(tmp_path / "place"))
     with place.entered():
-        run = make_plan("demo", {**GRID, "methods": ["gdp_tabicl"], "datasets": ["till"], "seeds": [0]}, "r")
+        run = make_plan("demo", {**GRID, "methods": ["gdp_tabicl"], "datasets": ["kiosk"], "seeds": [0]}, "r")
         with Deadly(1, Settings.from_environment()) as pool:
             pool.name, pool.times = "serialize", times
             if ends:
@@ -135,7 +135,7 @@ def test_a_step_whose_worker_dies_is_submitted_twice_again(tmp_path: Path, times
 
 def test_an_interrupted_run_on_a_pool_stops_in_seconds_and_is_resumed(tmp_path: Path) -> None:
     place = a_place(new_place(tmp_path / "place"))
-    options = ("--datasets", "till", "--methods", "ldp_tabicl", "--epsilons", "1", "--shots", "1,2,4", "--seeds", "0", "--model", "tiny")
+    options = ("--datasets", "kiosk", "--methods", "ldp_tabicl", "--epsilons", "1", "--shots", "1,2,4", "--seeds", "0", "--model", "tiny")
     process = place.start("run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2")
     until(lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None, 120, "a scored cell", every=0.01)
     began = time.monotonic()

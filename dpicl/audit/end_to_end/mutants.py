@@ -38,7 +38,7 @@ from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import stream
 from dpicl.types import PrivateTable
 
-_MANY = 3000
+_MANY = 4000
 """Runs a side that a mutant needs which is caught by numbers."""
 
 
