@@ -106,14 +106,14 @@ def _die_once(name: str) -> None:
 
 def dask_setup(_worker: Any) -> None:
     """Plant the faults of workers."""
-    import dpicl.engine.stages.split
+    import dpicl.tabular.reading.split
     import tasks.validate
     from dpicl.methods import dp_icl, few_shot_generation, ldp_tabicl
     from dpicl.methods.gdp_tabicl import GdpTabicl
 
     places = (
         (tasks.validate, "evaluate"),
-        (dpicl.engine.stages.split, "split_table"),
+        (dpicl.tabular.reading.split, "split_table"),
         (ldp_tabicl, "collect"),
         (GdpTabicl, "prepare"),
         (GdpTabicl, "draw"),
