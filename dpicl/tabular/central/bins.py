@@ -69,14 +69,20 @@ def bin_values(contract: Contract, name: str) -> list[float | str]:
     column = contract.columns[name]
     if isinstance(column, CategoryColumn):
         return list(column.categories)
-    inner = _inner_edges(contract, name, column)
-    if isinstance(column, IntegerColumn):
-        inner = np.ceil(inner)
-    edges = np.array([column.bounds[0], *inner, column.bounds[1]])
+    edges = np.array(bin_edges(contract, name))
+    inner = edges[1:-1]
     edges[[0, -1]] = max(edges[0], 2 * edges[1] - edges[2]), min(edges[-1], 2 * edges[-2] - edges[-3])
     if isinstance(column, IntegerColumn):  # a bin of whole numbers ends before the next one's first
         return np.floor((edges[:-1] + np.array([*(inner - 1), edges[-1]])) / 2).tolist()
     return ((edges[:-1] + edges[1:]) / 2).tolist()
+
+
+def bin_edges(contract: Contract, name: str) -> list[float]:
+    """The edges of a number's bins, its bounds included: shape (bins + 1,); whole numbers begin and end at whole ones."""
+    column = contract.columns[name]
+    assert not isinstance(column, CategoryColumn)
+    inner = _inner_edges(contract, name, column)
+    return [column.bounds[0], *(np.ceil(inner) if isinstance(column, IntegerColumn) else inner).tolist(), column.bounds[1]]
 
 
 def _inner_edges(contract: Contract, name: str, column: IntegerColumn | RealColumn) -> np.ndarray:
