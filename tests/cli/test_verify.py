@@ -10,7 +10,7 @@ from dpicl.certificate.files import certificate_of, write_certified
 from dpicl.certificate.issue import certify
 from dpicl.engine.one_release import plan_of
 from dpicl.engine.settings import Settings
-from tests.harness import Place, call_main, complaint, install, new_place, said, shop, shop_rows
+from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]
 
