@@ -60,7 +60,7 @@ def run(
     """Run a pipeline and write its report."""
     from dpicl.engine.run_folder import read_plan, run_folder
 
-    options = {
+    many = {
         "datasets": datasets,
         "methods": methods,
         "epsilons": epsilons,
@@ -68,7 +68,7 @@ def run(
         "seeds": seeds,
         "sampling_rates": sampling_rates,
     }
-    changes: dict[str, Any] = {name: split_values(text) for name, text in options.items() if text is not None}
+    changes: dict[str, Any] = {name: split_values(text) for name, text in many.items() if text is not None}
     single = {"queries": queries, "model": model, "generator": generator, "writer": writer}
     changes |= {name: value for name, value in single.items() if value is not None}
     if resume is not None:
