@@ -58,6 +58,7 @@ def run(
     ] = None,
 ) -> None:
     """Run a pipeline and write its report."""
+    from dpicl.cli.dry_run import print_dry_run
     from dpicl.engine.run_folder import read_plan, run_folder
 
     many = {
@@ -80,8 +81,6 @@ def run(
     execute = _executor(executor)
     with Settings.from_environment().entered():
         if dry_run:
-            from dpicl.cli.dry_run import print_dry_run
-
             print_dry_run(pipeline, changes, run_id, resume=resume is not None, period=period)
             return
         folder = _run(pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period)
