@@ -71,7 +71,9 @@ def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:
     for name, column in contract.columns.items():
         if isinstance(column, CategoryColumn):
             frame[name] = table.column(name).cast(pa.string()).to_pandas()
-    labelled = table.column(contract.label.column).is_valid()
+    if contract.target.kind != "binary":
+        return frame
+    labelled = table.column(str(contract.label_column)).is_valid()
     codes = label_codes(PrivateTable(table.filter(labelled)), contract)
     frame[RARER_LABEL] = 0
     frame.loc[labelled.to_numpy(), RARER_LABEL] = (codes == int(2 * np.count_nonzero(codes) < len(codes))).astype(int)

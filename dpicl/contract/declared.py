@@ -81,11 +81,11 @@ class Declared(Frozen):
 
     later: ClassVar[tuple[str, ...]] = ("draft", "account", "releases", "ledger")
 
-    version: Literal[1]
-    """Version of the contract format."""
+    version: Literal[1, 2] = 2
+    """Version of the contract format. In version 2, caps and `population` are no part of what names a release."""
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
     """The file name without `.yaml`; also the name of the account, if the rows have none yet."""
-    description: Text
+    description: Text = "Private records."
     """One sentence for reports: what is predicted for which rows."""
     source: Origin
     """Where the rows are, who published them, and under which licence."""
