@@ -45,7 +45,7 @@ from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
 
 SPENDING = "releases.json"
-_shared: ContextVar[tuple[Settings, Ledger] | None] = ContextVar("shared", default=None)
+_shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
@@ -55,7 +55,8 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
     Raises:
         LedgerRefusedError: releases stand that were charged in another one, or another folder holds a ledger too.
     """
-    if (shared := _shared.get()) is not None and shared[0] == settings:
+    shared = _shared.get()
+    if shared is not None and shared[0] == (settings.home, settings.ledger):
         yield shared[1]
         return
     key = ledger_key(settings)
@@ -69,7 +70,7 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
 def one_ledger(settings: Settings) -> Iterator[None]:
     """Inside, the ledger is opened once for all that open it here; every change of it is checked as before."""
     with open_ledger(settings) as ledger:
-        token = _shared.set((settings, ledger))
+        token = _shared.set(((settings.home, settings.ledger), ledger))
         try:
             yield
         finally:

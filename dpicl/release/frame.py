@@ -25,7 +25,11 @@ class ReleasedTable(pd.DataFrame):
     @classmethod
     def of(cls, release: Release, rows: pa.Table) -> ReleasedTable:
         """The rows of a release."""
-        table = cls(rows.to_pandas())
+        frame = rows.to_pandas(date_as_object=False)
+        for field in rows.schema:
+            if field.nullable and pa.types.is_integer(field.type):  # else pandas would make floats of them
+                frame[field.name] = rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())
+        table = cls(frame)
         table._release = release
         return table
 

@@ -27,7 +27,6 @@ from dpicl.methods.tabular_method import Released
 from dpicl.randomness import Draws
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.page import page_of
-from dpicl.tabular.prompts.serialize import CUE
 from dpicl.tabular.values import RowForm
 from dpicl.types import ReleasedRows
 
@@ -132,9 +131,10 @@ class Release:
         released = Released({cell: self.published.drawn}, rows)
         examples = tabular(self.method).examples(released, self.contract, shown, self._draws)
         (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == "icl")
-        pairs = tuple((before, answer) for before, _, answer in (text.rpartition(" ") for text in "\n".join(texts).split("\n")))
+        target = self.contract.target
+        question = f"{target.question} {target.cue}".strip()
+        pairs = tuple(_parted(text, target.cue) for text in "\n".join(texts).split("\n"))
         origin = {"contract": self.dataset, "contract_sha256": contract_digest(self.contract)}
-        question = f"{self.contract.label.question} {CUE}"
         return Demonstrations(pairs, question, {**origin, "method": self.method, "epsilon": finite(self.epsilon)})
 
     def predictor(self) -> Any:
@@ -176,3 +176,11 @@ class Release:
             raise ParameterError("method", self.method, f"one that releases a model of rows: {', '.join(able)}")
         one = self.published
         return tabular(self.method).rows(one.drawn, self.contract, one.unit, one.cell, self._draws, count)
+
+
+def _parted(text: str, cue: str) -> tuple[str, str]:
+    """A demonstration before its answer, and the answer."""
+    if not cue:
+        return text, ""
+    before, _, answer = text.rpartition(f"{cue} ")
+    return before + cue, answer

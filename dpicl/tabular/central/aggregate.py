@@ -123,7 +123,7 @@ def noised(
             rows[places] = noisy_count.noisy_counts([int(sums.rows[i]) for i in places], epsilon=share, stream=stream)
         sums = replace(sums, rows=rows)
     columns = {name: _column(sums, name, parts, contract, options, stream) for name in contract.features}
-    labels = _modes(sums.labels, [(0, 1) if group.label is None else None for group in groups], parts, stream)
+    labels = _modes(sums.labels, [tuple(range(contract.target.count)) if group.label is None else None for group in groups], parts, stream)
     return ReleasedGroups(
         tuple(
             ReleasedGroup(

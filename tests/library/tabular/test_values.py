@@ -12,6 +12,8 @@ from dpicl.tabular.reading.encode import UNKNOWN, encode_queries
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.values import Meaning, RowForm, central_form, local_form
 from dpicl.types import QueryTable
+from tests.library.contract.test_derived import customers
+from tests.library.tabular.test_gaps import COLUMNS
 
 SHIPPED = ("adult", "bank", "blood", "breast_cancer", "calhousing", "car", "diabetes", "heart", "jungle")
 
@@ -19,6 +21,10 @@ SHIPPED = ("adult", "bank", "blood", "breast_cancer", "calhousing", "car", "diab
 def random_codes(form: RowForm, rows: int) -> np.ndarray:
     chance = np.random.default_rng(0)
     return np.stack([chance.integers(count, size=rows) for count in form.encoding.bin_counts], axis=1)
+
+
+def _local(table: QueryTable, contract: Contract) -> np.ndarray:
+    return encode_queries(table, contract).codes
 
 
 def typed(values: pa.Table, contract: Contract) -> QueryTable:
@@ -37,14 +43,15 @@ def test_values_fall_into_the_bins_they_were_drawn_from(contracts: dict[str, Con
     contract = contracts[name]
     for form, encode in (
         (central_form(contract), row_bins),
-        (local_form(contract, "k-ary"), lambda table, contract: encode_queries(table, contract).codes),
+        (local_form(contract, "k-ary"), _local),
     ):
         codes = random_codes(form, 3000)
         values = form.table(codes, contract, np.random.default_rng(1))
         assert values.column_names == [column for column in contract.columns if column in values.column_names]
         assert np.array_equal(encode(typed(values, contract), contract), codes)
-        for place, meaning in enumerate(form.meanings):
-            assert np.array_equal(meaning.codes(values.column(meaning.column).to_numpy()), codes[:, place])
+        assert form.label is not None
+        for place, meaning in enumerate((*form.features, form.label)):
+            assert np.array_equal(meaning.codes(values.column(meaning.column)), codes[:, place])
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -56,6 +63,7 @@ def test_numbers_take_many_values_within_the_bounds(contracts: dict[str, Contrac
         declared = contract.columns[column]
         if kind == pa.string():
             continue
+        assert declared.type in ("integer", "real")
         low, high = declared.bounds  # type: ignore[union-attr]
         numbers = values.column(column).to_numpy()
         assert low <= numbers.min() and numbers.max() <= high
@@ -63,17 +71,34 @@ def test_numbers_take_many_values_within_the_bounds(contracts: dict[str, Contrac
 
 
 def test_a_number_has_no_more_places_than_stated_and_every_multiple_is_as_likely() -> None:
-    tenths = Meaning("x", edges=(0.0, 0.3, 0.7, 1.0), digits=1)
-    drawn = tenths.drawn(np.ones(40_000, dtype=np.int64), np.random.default_rng(0))
+    tenths = Meaning("x", "real", edges=(0.0, 0.3, 0.7, 1.0), digits=1)
+    drawn = tenths.drawn(np.ones(40_000, dtype=np.int64), np.random.default_rng(0)).to_numpy()
     values, counts = np.unique(drawn, return_counts=True)
     assert values.tolist() == [0.3, 0.4, 0.5, 0.6] and counts.min() > 9_600
-    last = np.unique(tenths.drawn(np.full(1000, 2), np.random.default_rng(0)))
+    last = np.unique(tenths.drawn(np.full(1000, 2), np.random.default_rng(0)).to_numpy())
     assert last.tolist() == [0.7, 0.8, 0.9, 1.0], "the last bin ends with the bound"
-    narrow = Meaning("x", edges=(0.0, 0.31, 0.38, 1.0), digits=1)
-    drawn = narrow.drawn(np.ones(100, dtype=np.int64), np.random.default_rng(0))
-    assert 0.31 <= drawn.min() and drawn.max() < 0.38, "no tenth is in that bin"
+    narrow = Meaning("x", "real", edges=(0.0, 0.31, 0.38, 1.0), digits=1)
+    drawn = narrow.drawn(np.ones(100, dtype=np.int64), np.random.default_rng(0)).to_numpy()
+    assert drawn.min() >= 0.31 and drawn.max() < 0.38, "no tenth is in that bin"
 
 
 def test_what_a_column_cannot_hold_has_no_code() -> None:
-    assert Meaning("x", categories=(("a",), ("b", "c"))).codes(np.array(["c", "d", "a"], dtype=object)).tolist() == [1, UNKNOWN, 0]
-    assert Meaning("x", edges=(0.0, 1.0, 2.0)).codes(np.array([-5, 1.0, 9, np.nan])).tolist() == [0, 1, 1, UNKNOWN]
+    letters = Meaning("x", "category", categories=(("a",), ("b", "c")))
+    assert letters.codes(pa.chunked_array([["c", "d", "a", None]])).tolist() == [1, UNKNOWN, 0, UNKNOWN]
+    numbers = Meaning("x", "real", edges=(0.0, 1.0, 2.0))
+    assert numbers.codes(pa.chunked_array([[-5, 1.0, 9, np.nan]])).tolist() == [0, 1, 1, UNKNOWN]
+
+
+@pytest.mark.parametrize("label", [None, "plan", "visits", {"column": "weight", "cuts": [70], "missing": True, "answers": ["a", "b", "?"]}])
+def test_gaps_dates_and_every_kind_of_label_come_back_as_they_were_read(label: object) -> None:
+    contract = customers(label, columns=COLUMNS)
+    for form, encode in ((central_form(contract), row_bins), (local_form(contract, "k-ary"), _local)):
+        codes = random_codes(form, 2000)
+        values = form.table(codes, contract, np.random.default_rng(1))
+        assert values.schema.types == [pa.int64(), pa.float64(), pa.date32(), pa.timestamp("s"), pa.string()]
+        assert all(column.null_count for column in values.columns)
+        assert np.array_equal(encode(typed(values, contract), contract), codes)
+        frame = values.to_pandas()
+        for place, meaning in enumerate((*form.features, *([form.label] if form.label else []))):
+            for column in (values.column(meaning.column), pa.chunked_array([pa.array(frame[meaning.column], from_pandas=True)])):
+                assert np.array_equal(meaning.codes(column), codes[:, place])
