@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.engine.one_release import Protected, plan_of, protect
-from dpicl.engine.plan import check_units
+from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.releases import open_ledger
@@ -77,11 +77,13 @@ class Session:
     def quote(self, dataset: str, *, method: str, epsilon: float, shots: int = 4, period: str | None = None) -> Sequence[AccountQuote]:
         """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
 
+        It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is false.
+
         Raises:
-            DpiclError: a name or value breaks a rule, or the ledger was edited.
+            DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
         plan = plan_of(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
-        check_units(plan, self._settings)
+        check_plan(plan, self._settings)
         return quote_plan(plan, self._settings)
 
     def protect(self, dataset: str, *, method: str, epsilon: float, shots: int = 4, period: str | None = None) -> Protected:

@@ -15,6 +15,7 @@ from dpicl.cli.data import contract_app, data_app
 from dpicl.cli.ledger import ledger_app
 from dpicl.cli.run import run
 from dpicl.cli.terminal import INTERRUPTED, PERIOD, console, new_table, say
+from dpicl.cli.verify import verify
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -105,6 +106,9 @@ def protect(
     except KeyboardInterrupt:
         print("dpicl: interrupted; repeating the command is not charged again", file=sys.stderr)
         sys.exit(INTERRUPTED)
+
+
+app.command()(verify)
 
 
 @app.command()

@@ -67,7 +67,7 @@ class DateColumn(IntegerColumn):
             return content
         kind = content.get("type")
         counted = {
-            key: [_moment(one, kind) if isinstance(one, str) else one for one in content[key]]
+            key: [moment(one, kind) if isinstance(one, str) else one for one in content[key]]
             for key in ("bounds", "bins")
             if isinstance(content.get(key), list | tuple)
         }
@@ -80,18 +80,20 @@ class DateColumn(IntegerColumn):
         return (datetime(1970, 1, 1) + timedelta(seconds=round(value))).isoformat()
 
 
-def _moment(text: str, kind: object) -> int:
-    """Days or seconds since 1970."""
+def moment(text: str, kind: object) -> int:
+    """Days, or for `datetime` seconds, since 1970 in UTC; of a day the time does not matter, of a second its fraction.
+
+    Raises:
+        ValueError: it is no date or time in the notation of ISO 8601.
+    """
     try:
-        moment = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"got {text[:40]!r}; expected a date such as 2026-11-25") from None
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    since = moment - datetime(1970, 1, 1)
-    if kind != "datetime" and since.seconds:
-        raise ValueError(f"got {text[:40]!r}, a time of day; expected a date such as 2026-11-25, or `type: datetime`")
-    return since.days if kind != "datetime" else since.days * 86400 + since.seconds
+    if at.tzinfo is not None:
+        at = at.astimezone(UTC).replace(tzinfo=None)
+    since = at - datetime(1970, 1, 1)
+    return since.days * 86400 + since.seconds if kind == "datetime" else since.days
 
 
 class RealColumn(NumberColumn):

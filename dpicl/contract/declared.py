@@ -16,7 +16,7 @@ class Budget(Frozen):
     """The account's cap, or the statement that the data are a public benchmark."""
 
     benchmark: bool = False
-    """True for public data: no cap, seeded noise; `inf` and central baselines are allowed."""
+    """True for public data: no cap, seeded noise; `inf` is allowed, and central baselines are fitted."""
     epsilon: Annotated[float, Field(gt=0)] | None = None
     """Cap on the total epsilon of all releases of the account, in nats; a cap set later by `dpicl budget` replaces it."""
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0

@@ -7,8 +7,9 @@ that names a missing column, groups that do not multiply to k) are checked in `r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -120,6 +121,13 @@ class Contract(Declared):
     def label_column(self) -> str | None:
         """The column that is predicted."""
         return self.label.column if self.label else None
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values, from which everything is derived anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in ("target", "attributes", "templates", "group_keys"):
+            vars(copied).pop(name, None)
+        return copied
 
     @cached_property
     def target(self) -> Target:

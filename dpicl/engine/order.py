@@ -18,7 +18,7 @@ from dpicl.engine.stages.consult import consult
 from dpicl.engine.stages.count import count
 from dpicl.engine.stages.draw import derive_stage, draw_stage, prepare_stage
 from dpicl.engine.stages.evaluate import evaluate
-from dpicl.engine.stages.fit_baselines import fit_baselines, has_baselines
+from dpicl.engine.stages.fit_baselines import fit_baselines
 from dpicl.engine.stages.generate import generate
 from dpicl.engine.stages.ingest import ingest
 from dpicl.engine.stages.prepare import prepare_batches
@@ -90,6 +90,6 @@ def answered(run: str, unit_key: str) -> Iterator[Group]:
     """From a unit's releases to its results."""
     yield [Step(serialize, (run, unit_key))]
     folder = open_unit(run, unit_key)
-    fits = [Step(fit_baselines, (run, unit_key))] if has_baselines(folder.unit, folder.declared) else []
+    fits = [Step(fit_baselines, (run, unit_key))] if folder.method.fits_baselines(folder.declared, folder.unit) else []
     yield [*fits, *(Step(score, (run, unit_key, part)) for part in parts_to_score(run, unit_key))]
     yield [Step(evaluate, (run, unit_key))]

@@ -6,13 +6,14 @@ Guarantee   none spent: this is about programs, not about rows.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics
 from dpicl.methods import tabular_answers
 from dpicl.methods.base import Data, Method
@@ -122,8 +123,30 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def baselines(
         self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
-        """Classifiers beside the model; `train` is given where `baselines_read` is `private`."""
+        """Classifiers beside the model; `train` is given where `baselines_read` is `private`. Called by `fitted` alone."""
         raise NotImplementedError
+
+    def fitted(
+        self,
+        released: Released[Drawn],
+        rows: Callable[[], PrivateTable],
+        test: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+    ) -> dict[Cell, Metrics]:
+        """Baselines, where they are fitted: the only way in which rows reach them.
+
+        Args:
+            rows: reads the rows; called only for baselines that need them, and never of a table that has a budget or protects persons.
+
+        Raises:
+            PrivacyError: they are not fitted here.
+        """
+        if not self.fits_baselines(contract, unit):
+            raise PrivacyError(self.without_baselines(contract) or f"{contract.name}: there are no baselines of {self.title} to fit")
+        train = rows() if self.baselines_read == "private" else None
+        return self.baselines(released, train, test, contract, unit, draws)
 
     def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
         """What was released, as a table for people; its keys are columns."""
