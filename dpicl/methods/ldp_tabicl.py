@@ -31,7 +31,17 @@ from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import Cost, epsilon_of
-from dpicl.methods.ldp_collection import Collected, collect, encoding_of, merged, read_collected, release_cells, released_by, releases
+from dpicl.methods.ldp_collection import (
+    Collected,
+    collect,
+    encoding_of,
+    expected_errors,
+    merged,
+    read_collected,
+    release_cells,
+    released_by,
+    releases,
+)
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.methods.row_prompts import SHOWN, Pool, handed_out, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
@@ -114,6 +124,10 @@ class LdpTabicl(TabularMethod[Collected]):
         return (
             f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
         )
+
+    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+        """See `TabularMethod`: of every attribute's parts."""
+        return expected_errors(contract, release_cells(unit)[cell], epsilon_of(cell), rows)
 
     def draw(
         self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]

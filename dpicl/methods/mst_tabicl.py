@@ -43,7 +43,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
 from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, guarantee, measure
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, expected_errors, guarantee, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
@@ -107,6 +107,11 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
             f"The released counts are {cost.nominal.epsilon:.4g}-DP; rows drawn from their model demonstrate for any number of queries and "
             "shots. Every seed is a release of its own."
         )
+
+    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+        """See `TabularMethod`: of every column's bins."""
+        errors = expected_errors(row_encoding(contract).sizes, epsilon_of(cell), rows)
+        return dict(zip(contract.features, errors, strict=True))
 
     def draw(
         self,
