@@ -66,6 +66,7 @@ def _timings(folder: Path, plan: Plan) -> Iterable[dict[str, Any]]:
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
     charged = {name: contract for name, contract in contracts.items() if not contract.privacy.budget.benchmark}
+    unlabelled = [name for name, contract in contracts.items() if isinstance(contract, Contract) and contract.label is None]
     units = list(plan.units.values())
     grid = plan.as_json()["pipeline"]
     options = plan.pipeline.options.model_dump(mode="json", context=TODAY)
@@ -99,7 +100,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
             *(_PUBLIC if any(contract.evaluation == "public" for contract in charged.values()) else ()),
             *_ALWAYS,
         ],
-        "evaluation": {name: contract.evaluation for name, contract in charged.items()},
+        "evaluation": {name: contract.evaluation for name, contract in charged.items()} | dict.fromkeys(unlabelled, "no label"),
         "evaluation_noise": _evaluation_noise(units, contracts),
         "left_out": left_out(plan, contracts),
     }

@@ -183,7 +183,12 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     def shown(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
         """One row per group."""
         return [
-            {"cell": cell.key, "group": " & ".join(group.key), "label": "Yes" if group.label else "No", **group.values}
+            {
+                "cell": cell.key,
+                "group": " & ".join(group.key),
+                **({"label": contract.target.answers[group.label]} if contract.label else {}),
+                **group.values,
+            }
             for cell, groups in released.draws.items()
             for group in groups.groups
         ]

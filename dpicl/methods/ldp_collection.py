@@ -9,7 +9,7 @@ Guarantee   epsilon-LDP per client and collection; delta = 0.
     all-columns   every answer i under epsilon_i = epsilon / d, the paper's       laws in sequence
     all others    one question under the whole of epsilon                         the largest of the laws
 
-Symbols     d reported answers, m the contract's most rows per person.
+Symbols     d reported answers, the label among them where there is one, m the contract's most rows per person.
 Not covered collecting twice from one client: a collection of another design is charged on top.
 """
 
@@ -45,8 +45,9 @@ def encoding_of(contract: Contract, chosen: LdpVariant) -> LocalEncoding:
 
 
 def laws_for(encoding: LocalEncoding, epsilon: float) -> tuple[Response, ...]:
-    """Distortion matrices of all columns: epsilon split equally over the answers of one client."""
-    return tuple(response(epsilon=epsilon / len(encoding.sizes), categories=size) for size in encoding.sizes)
+    """Distortion matrices of all columns: epsilon split equally over the answers of one client; a label that is none takes nothing."""
+    count = len(encoding.sizes) - (encoding.sizes[-1] == 1)
+    return tuple(response(epsilon=epsilon / count, categories=size) for size in encoding.sizes)
 
 
 def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -> Questionnaire:
