@@ -96,7 +96,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "budget": spending_sentences(folder, plan.units, settings),
         "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": [
-            *(_BENCHMARK if len(charged) < len(contracts) else ()),
+            *(_BENCHMARK if any(one.evaluation == "public" for name, one in contracts.items() if name not in charged) else ()),
             *(_PUBLIC if any(contract.evaluation == "public" for contract in charged.values()) else ()),
             *_ALWAYS,
         ],
