@@ -173,7 +173,7 @@ def _records(release: Release, settings: Settings) -> tuple[tuple[Record, ...], 
         charge = charge if record["kind"] == "published" else content
     if charge is None:
         raise LedgerRefusedError(f"release {release.release_id}: it has no receipt; expected released/ of the installation that charged it")
-    return tuple(Record(sequence=one["sequence"], kind=one["kind"], hash=one["hash"]) for one in stored), charge
+    return tuple(Record(kind=one["kind"], hash=one["hash"]) for one in stored), charge
 
 
 def _accounting(contract: Declared, release: Release, charge: Mapping[str, Any], guarantee: Guarantee, *, amplified: bool) -> Accounting:

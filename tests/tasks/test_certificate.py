@@ -95,10 +95,15 @@ def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> No
 
 def test_a_benchmark_certifies_nothing_and_says_so_in_its_first_line(settings: Settings) -> None:
     certificate = issued(settings, BENCHMARK, "mst_tabicl", 1.0)
-    assert certificate.to_json().decode().splitlines()[1].startswith(' "certifies": "Nothing: this is a simulation on a public benchmark.')
+    assert (
+        certificate.to_json()
+        .decode()
+        .splitlines()[1]
+        .startswith(' "certifies": "Nothing is certified: this is a simulation on a public benchmark.')
+    )
     assert certificate.simulation and certificate.accounting.cap is None and certificate.dp_flavor.name == "None"
     page = certificate.to_page()
-    assert "Nothing: this is a simulation" in page and 'class="tiles"' not in page
+    assert "Nothing is certified: this is a simulation" in page and 'class="tiles"' not in page
 
 
 def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Settings) -> None:
