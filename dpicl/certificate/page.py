@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from dpicl.certificate.statement import Accounting, Certificate, Mechanism, Parameters
+from dpicl.certificate.statement import Accounting, Certificate, Mechanism, Parameters, rounded
+from dpicl.contract.periods import ONCE
 
 _STYLE = """
 .dpicl { --ink: #1c2430; --muted: #5b6673; --paper: #fff; --panel: #f3f6f8; --rule: #d8dee4; --accent: #0b6e4f; --warn: #a13d12;
@@ -16,7 +17,7 @@ _STYLE = """
 .dpicl h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } .dpicl h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem; }
 .dpicl .kind { color: var(--muted); margin: 0 0 .2rem; } .dpicl .promise { font-size: 1.12rem; border-left: 4px solid var(--accent);
   padding: .3rem 0 .3rem 1rem; margin: 1.2rem 0; } .dpicl .nothing { border-color: var(--warn); color: var(--warn); font-weight: 600; }
-.dpicl .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .7rem; margin: 1.2rem 0; padding: 0; }
+.dpicl .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, auto)); gap: .7rem; margin: 1.2rem 0; padding: 0; }
 .dpicl .tiles div { background: var(--panel); border-radius: 8px; padding: .7rem 1rem; }
 .dpicl .tiles dt { font-size: .82rem; color: var(--muted); }
 .dpicl .tiles dd { margin: .1rem 0 0; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
@@ -65,12 +66,15 @@ def to_fragment(certificate: Certificate) -> str:
         f"<h1>{escape(product.name)}</h1>",
         f"<p>{escape(product.description)}</p>",
         f'<p class="promise {kind}">{escape(certificate.certifies)}</p>',
-        *([] if certificate.simulation else [_tiles(certificate), _bar(certificate.accounting)]),
-        _section("Privacy loss", _loss(certificate)),
-        _section("Trust", _trust(certificate)),
-        _section("Accounting", _accounting(certificate.accounting)),
+        *(() if certificate.simulation else (_tiles(certificate), _bar(certificate.accounting))),
+        _section("What a release would be charged" if certificate.simulation else "Privacy loss", _loss(certificate)),
+        *(
+            ()
+            if certificate.simulation
+            else (_section("Trust", _trust(certificate)), _section("Accounting", _accounting(certificate.accounting)))
+        ),
         "<h2>Before the mechanism</h2>",
-        _list(f"{one.name}: stability {one.stability}. {one.why}" for one in certificate.accounting.transformations),
+        _list(f"{one.name} (stability {one.stability}): {one.why}" for one in certificate.accounting.transformations),
         "<h2>Not covered</h2>",
         _list(certificate.not_covered),
         _section("Implementation", _implementation(certificate)),
@@ -85,13 +89,12 @@ def _tiles(certificate: Certificate) -> str:
     loss, accounting = certificate.privacy_loss, certificate.accounting
     tiles = [
         ("ε of this release", _epsilon(loss.privacy_parameters)),
-        ("δ", f"{loss.privacy_parameters.delta:g}"),
+        ("δ", rounded(loss.privacy_parameters.delta)),
         ("protects", f"one {loss.privacy_unit}"),
     ]
-    if accounting.spent_before and accounting.spent_after:
-        tiles.append((f"account {accounting.account}, before", f"ε {_epsilon(accounting.spent_before)}"))
-        of_cap = f" of {_epsilon(accounting.cap)}" if accounting.cap else ""
-        tiles.append((f"account {accounting.account}, after", f"ε {_epsilon(accounting.spent_after)}{of_cap}"))
+    before, after, cap = accounting.spent_before, accounting.spent_after, accounting.cap
+    if before and after and cap:
+        tiles.append((f"ε spent by account {accounting.account}", f"{_epsilon(before)} → {_epsilon(after)} of {_epsilon(cap)}"))
     return f'<dl class="tiles">{"".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in tiles)}</dl>'
 
 
@@ -125,7 +128,7 @@ def _trust(certificate: Certificate) -> list[tuple[str, str]]:
         ("Model", model.model_name),
         ("Who is trusted", model.trust_model),
         ("Against whom", model.threat_model),
-        ("Releases", f"{model.release_type}; this one is for {model.period}"),
+        ("Releases", model.release_type + ("" if model.period == ONCE else f"; this one is for {model.period}")),
         ("Access", model.access_type),
     ]
 
@@ -161,7 +164,7 @@ def _evidence(certificate: Certificate) -> list[tuple[str, str]]:
         ("Release", evidence.release_id),
         ("Charged on", certificate.product.publication_date),
         ("Published draw", f"SHA-256 {evidence.artefact_sha256}"),
-        *((f"Ledger, {one.kind}", f"record {one.sequence}, {one.hash}") for one in evidence.records),
+        *((f"Ledger, {one.kind}", one.hash) for one in evidence.records),
         *([("Signed by", f"{signature.algorithm} key {signature.public_key}"), ("Signature", signature.value)] if signature else []),
     ]
 
@@ -187,8 +190,8 @@ def _event(event: Mechanism) -> str:
 
 
 def _epsilon(parameters: Parameters) -> str:
-    return "∞" if parameters.epsilon is None else f"{parameters.epsilon:.6g}"
+    return "∞" if parameters.epsilon is None else rounded(parameters.epsilon)
 
 
 def _both(parameters: Parameters) -> str:
-    return f"ε = {_epsilon(parameters)}, δ = {parameters.delta:g}"
+    return f"ε = {_epsilon(parameters)}, δ = {rounded(parameters.delta)}"
