@@ -117,14 +117,11 @@ def _odds(certificate: Certificate) -> str:
     if loss.privacy_parameters.epsilon is None or total is None or loss.privacy_parameters.delta or (after and after.delta):
         return ""
     this, all_of_them = (rounded(100 / (1 + math.exp(-epsilon))) for epsilon in (loss.privacy_parameters.epsilon, total))
-    question = (
-        f"whether one {loss.privacy_unit} is in the table"
-        if loss.neighbours == Neighbours.ADD_OR_REMOVE_ONE
-        else f"which of two values one {loss.privacy_unit} has"
-    )
+    unit, is_add = escape(loss.privacy_unit), loss.neighbours == Neighbours.ADD_OR_REMOVE_ONE
+    doubt = f"it is equally likely that one {unit} is in the table or is not" if is_add else f"two values of one {unit} are equally likely"
     return (
-        f'<p class="note">Somebody who holds both for equally likely, {escape(question)}, is at most {this} % sure after this release, and '
-        f"at most {all_of_them} % after all that the account had paid for then.</p>"
+        f'<p class="note">A reader to whom {doubt} is at most {this} % sure of either after this release, and at most {all_of_them} % '
+        "after all that the account had paid for then.</p>"
     )
 
 
