@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from html import escape
 
+from dpicl.accounting.guarantee import Neighbours
 from dpicl.certificate.statement import Accounting, Certificate, Mechanism, Parameters, rounded
 from dpicl.contract.periods import ONCE
 
@@ -66,7 +68,7 @@ def to_fragment(certificate: Certificate) -> str:
         f"<h1>{escape(product.name)}</h1>",
         f"<p>{escape(product.description)}</p>",
         f'<p class="promise {kind}">{escape(certificate.certifies)}</p>',
-        *(() if certificate.simulation else (_tiles(certificate), _bar(certificate.accounting))),
+        *(() if certificate.simulation else (_tiles(certificate), _bar(certificate.accounting), _odds(certificate))),
         _section("What a release would be charged" if certificate.simulation else "Privacy loss", _loss(certificate)),
         *(
             ()
@@ -106,6 +108,21 @@ def _bar(accounting: Accounting) -> str:
     widths = [f"{100 * share:.2f}%" for share in (before / cap, max(after - before, 0.0) / cap)]
     label = escape(f"{before:g} of {cap:g} spent before, {after:g} after")
     return f'<div class="bar" role="img" aria-label="{label}"><i style="width:{widths[0]}"></i><b style="width:{widths[1]}"></b></div>'
+
+
+def _odds(certificate: Certificate) -> str:
+    """What pure losses mean to a reader with even odds, of this release and of the account."""
+    loss, after = certificate.privacy_loss, certificate.accounting.spent_after
+    total = loss.privacy_parameters.epsilon if after is None else after.epsilon
+    if loss.privacy_parameters.epsilon is None or total is None or loss.privacy_parameters.delta or (after and after.delta):
+        return ""
+    this, all_of_them = (rounded(100 / (1 + math.exp(-epsilon))) for epsilon in (loss.privacy_parameters.epsilon, total))
+    unit, is_add = escape(loss.privacy_unit), loss.neighbours == Neighbours.ADD_OR_REMOVE_ONE
+    doubt = f"it is equally likely that one {unit} is in the table or is not" if is_add else f"two values of one {unit} are equally likely"
+    return (
+        f'<p class="note">A reader to whom {doubt} is at most {this} % sure of either after this release, and at most {all_of_them} % '
+        "after all that the account had paid for then.</p>"
+    )
 
 
 def _loss(certificate: Certificate) -> list[tuple[str, str]]:

@@ -26,8 +26,8 @@ Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
 
 
-def _sorted(facts: dict[str, Any]) -> dict[str, Any]:
-    return dict(sorted(facts.items()))
+def _sorted(facts: dict[str, Any]) -> Any:
+    return json.loads(json.dumps(facts, sort_keys=True))
 
 
 Facts = Annotated[dict[str, Any], AfterValidator(_sorted)]

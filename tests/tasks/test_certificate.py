@@ -247,9 +247,34 @@ def test_the_certificate_of_a_release_is_of_no_file(settings: Settings, tmp_path
         verify_file(path, key=public_key(settings), certificate=alone)
 
 
+def _reversed(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _reversed(part) for name, part in reversed(value.items())}
+    return [_reversed(part) for part in value] if isinstance(value, list) else value
+
+
+def test_the_same_statement_has_no_other_form(settings: Settings) -> None:
+    certificate = issued(settings, NAME, "gdp_tabicl", 0.5)
+    content = json.loads(certificate.to_json())
+    inside = {**content, "implementation": {**content["implementation"], "parameters": {"b": {"d": 1, "c": 2}, "a": 1}}}
+    for other in (content, _reversed(content), inside):
+        with pytest.raises(CertificateError):
+            Certificate.from_json(json.dumps(other, indent=None if other is content else 1, ensure_ascii=False).encode() + b"\n")
+    assert Certificate.from_json(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n") == certificate
+
+
 def test_hostile_bytes_are_no_certificate(settings: Settings) -> None:
     content = issued(settings, NAME, "mst_tabicl", 1.0).to_json()
-    for other in (b"[" * 100_000, b"{}", b"\xff", b'"\\ud800"', b" " * (1 << 21), content.replace(b'"epsilon": 1', b'"epsilon": NaN', 1)):
+    deep = content.replace(b'"parts": []', b'"parts": [{"kind": "x", "parameters": {}, ' * 5000)
+    for other in (
+        deep,
+        b"[" * 100_000,
+        b"{}",
+        b"\xff",
+        b'"\\ud800"',
+        b" " * (1 << 21),
+        content.replace(b'"epsilon": 1', b'"epsilon": NaN', 1),
+    ):
         with pytest.raises(CertificateError, match="is no certificate, or not as it was written"):
             Certificate.from_json(other)
 
@@ -261,6 +286,7 @@ def test_a_page_executes_and_fetches_nothing_whatever_a_certificate_says(setting
     assert "<script" not in page and "<img" not in page and "default-src 'none'" in page
     plain = certificate.to_page()
     assert certificate.signature and certificate.signature.public_key in plain and certificate.evidence.artefact_sha256 in plain
+    assert "is in the table or is not is at most 73.106 % sure of either after this release" in plain, "e / (1 + e), rounded up"
 
 
 def test_the_total_before_a_charge_is_recorded_as_not_every_loss_can_be_subtracted(tmp_path: Path) -> None:
