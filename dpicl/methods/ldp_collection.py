@@ -48,8 +48,11 @@ def encoding_of(contract: Contract, chosen: LdpVariant) -> LocalEncoding:
 
 def laws_for(encoding: LocalEncoding, epsilon: float) -> tuple[Response, ...]:
     """Distortion matrices of all columns: epsilon split equally over the answers of one client; a label that is none takes nothing."""
-    count = len(encoding.sizes) - (encoding.sizes[-1] == 1)
-    return tuple(response(epsilon=epsilon / count, categories=size) for size in encoding.sizes)
+    return tuple(response(epsilon=_share(encoding, epsilon), categories=size) for size in encoding.sizes)
+
+
+def _share(encoding: LocalEncoding, epsilon: float) -> float:
+    return epsilon / (len(encoding.sizes) - (encoding.sizes[-1] == 1))
 
 
 def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -> Questionnaire:
@@ -144,7 +147,7 @@ def expected_errors(contract: Contract, chosen: LdpVariant, epsilon: float, clie
         laws: list[tuple[tuple[int, ...], Response | Unary]] = []
         for place, bins in enumerate(encoding.bin_counts):
             answered = 2 if encoding.kind == "one-hot" else bins
-            laws.append(((place,), response(epsilon=epsilon / len(encoding.sizes), categories=answered)))
+            laws.append(((place,), response(epsilon=_share(encoding, epsilon), categories=answered)))
     else:
         laws = [(question.columns, question.law) for question in questions_for(encoding, chosen, epsilon).questions]
     for place, (name, bins) in enumerate(zip(encoding.names[:-1], encoding.bin_counts[:-1], strict=True)):

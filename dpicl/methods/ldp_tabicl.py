@@ -94,7 +94,7 @@ class LdpTabicl(TabularMethod[Collected]):
         shown = {"shot_selection": SHOWN}
         if stated.get("encoding", "k-ary") != "k-ary" or stated.get("estimator", "tree") not in OF_ANY_DESIGN:
             return shown  # the paper's way, all columns at once
-        fitting = next(one for one in OF_ANY_DESIGN if fits(one, encoding_of(contract, LdpVariant()).sizes))
+        fitting = next((one for one in OF_ANY_DESIGN if fits(one, encoding_of(contract, LdpVariant()).sizes)), "tree")
         return {"design": "subset", "estimator": fitting, **shown}
 
     def handed_out(self, unit: Unit) -> str:

@@ -66,7 +66,7 @@ def test_it_is_priced_whatever_is_predicted(name: str, table: str) -> None:
 
 
 def _priced(method: Method, contract: Any, unit: Unit) -> None:
-    name, releases = method.name, method.releases(contract, unit)
+    releases = method.releases(contract, unit)
     assert releases and all(0 < cost.charged.epsilon < math.inf for cost in releases.values())
     costs = method.costs(contract, unit)
     assert all(cost.charged.epsilon <= 1 + 1e-9 for cost in costs.values()), "a cell costs no more than was asked for"
