@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,6 @@ from dpicl.cli.data import contract_app, data_app
 from dpicl.cli.ledger import ledger_app
 from dpicl.cli.run import run
 from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
-from dpicl.cli.verify import verify
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -122,24 +122,23 @@ def synth(
 
 
 def _release(contract: str, out: Path, form: str, **how: Any) -> None:
-    from dpicl.cli.protect import release_to_file
-    from dpicl.cli.without_pandas import without_pandas
-    from dpicl.engine.stage import StageFailed, clean_errors
-
-    without_pandas()
-    _check_state()
-    release = clean_errors("protect", release_to_file)
+    gc.disable()  # a release ends before what it leaves is worth looking for
     try:
-        release(contract, out, form, **how)
+        from dpicl.cli.protect import release_to_file
+        from dpicl.cli.without_pandas import without_pandas
+        from dpicl.engine.stage import StageFailed, clean_errors
+
+        without_pandas()
+        _check_state()
+        clean_errors("protect", release_to_file)(contract, out, form, **how)
     except StageFailed as error:
         print(f"dpicl: {error}; repeating the command is not charged again", file=sys.stderr)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         print("dpicl: interrupted; repeating the command is not charged again", file=sys.stderr)
         sys.exit(INTERRUPTED)
-
-
-app.command()(verify)
+    finally:
+        gc.enable()
 
 
 @app.command()
