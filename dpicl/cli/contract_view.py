@@ -76,10 +76,10 @@ def print_checked(named: str, settings: Settings) -> None:
 
 def _file_of(named: str, settings: Settings) -> Path:
     """Of a data set's name its contract, else the file itself."""
-    if Path(named).suffix or os.sep in named:
-        return Path(named)
-    texts = named in settings.text_names() and named not in settings.contract_names()
+    texts = named in settings.text_names()
     if not texts and named not in settings.contract_names():
+        if Path(named).suffix or Path(named).exists():
+            return Path(named)
         settings.declared(named)  # says which names there are
     return settings.contracts / (TEXTS if texts else "") / f"{named}.yaml"
 

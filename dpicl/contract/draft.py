@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, Literal
 
 from dpicl.contract.base import Name
@@ -57,17 +58,17 @@ class DraftColumn:
     @property
     def line(self) -> str:
         """As it stands under `columns`."""
-        values = f"categories: {_json(self.categories or None)}" if self.type == "category" else f"bounds: {_json(self._shown)}"
+        values = f"categories: {_json(self.categories or None)}" if self.type == "category" else f"bounds: [{', '.join(self._shown)}]"
         return f"{_key(self.name)}: {{type: {self.type}, {values}{self._grid}{', nullable: true' if self.nullable else ''}}}"
 
     @property
-    def _shown(self) -> tuple[float | str | None, ...]:
+    def _shown(self) -> tuple[str, str]:
         """Whole numbers as such; a bound between two of them moves outwards."""
         low, high = self.bounds
         whole = self.type == "integer"
         return (
-            low if low is None or isinstance(low, str) else math.floor(low) if whole else tidy(low),
-            high if high is None or isinstance(high, str) else math.ceil(high) if whole else tidy(high),
+            _json(low) if low is None or isinstance(low, str) else _plain(math.floor(low) if whole else tidy(low)),
+            _json(high) if high is None or isinstance(high, str) else _plain(math.ceil(high) if whole else tidy(high)),
         )
 
     @property
@@ -77,7 +78,7 @@ class DraftColumn:
         if self.type != "real" or not isinstance(low, int | float) or not isinstance(high, int | float) or 1 <= high - low < 1e12:
             return ""
         digit = math.floor(math.log10(high - low))
-        return f", step: {tidy(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}" if digit < 0 else f", step: {10 ** (digit - 9)}"
+        return f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}" if digit < 0 else f", step: {10 ** (digit - 9)}"
 
     def filled(self) -> DraftColumn:
         """With something in the place of what has to be filled in, to see whether all else holds."""
@@ -239,6 +240,11 @@ def tidy(value: float) -> float:
     """Without what binary numbers leave behind the twelfth digit."""
     rounded = float(f"{value:.12g}")
     return int(rounded) if rounded.is_integer() else rounded
+
+
+def _plain(value: float) -> str:
+    """A number without exponent, which some readers of YAML take for text."""
+    return f"{Decimal(repr(value)):f}"
 
 
 def _key(name: str) -> str:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import csv
 import decimal
+import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from dpicl.contract import Contract, load_contract
 from dpicl.contract.draft import MARK
+from dpicl.contract.schema import json_schema
 from tests.harness import Place, call_main, complaint, said
 
 Capture = pytest.CaptureFixture[str]
 Columns = dict[str, Sequence[object]]
+SCHEMA = jsonschema.Draft202012Validator(json_schema())
 DAY = date(2019, 2, 27)
 
 
@@ -154,6 +159,7 @@ def test_every_column_is_kept_and_a_release_follows(
     assert f"a draft of {len(columns)} columns\n" in told and file.read_text().count(MARK) == len(columns)
     lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
     assert len(lines) - len(columns) <= 8, "a name, a source, a budget, a label, and one line for each column"
+    assert not [*SCHEMA.iter_errors(json.loads(json.dumps(yaml.safe_load(file.read_text()))))], "an editor has nothing to mark"
     marked = said(capsys, "contract", "check", "kunden_daten")
     assert f"{len(columns)} line" in marked and "; the first is line " in marked
     contract = answered(file)
