@@ -64,11 +64,9 @@ def print_checked(named: str, settings: Settings) -> None:
     content = read_declaration(path)
     try:
         contract = load_contract(path)
-    except DeclarationError:
-        _print_unreplaced(content)
-        raise
-    say(f"{path.name}: ok: {contract_line(contract)}")
-    _print_unreplaced(content)
+    except DeclarationError as error:
+        raise DeclarationError(error.file, error.key, error.rule, "; ".join([error.expected, *_unreplaced(content)])) from None
+    say(f"{path.name}: ok: {contract_line(contract)}", *_unreplaced(content))
     if isinstance(contract, Contract):
         _print_derived(contract)
         say(*(f"warning: {one}" for one in advice(contract)))
@@ -84,12 +82,13 @@ def _file_of(named: str, settings: Settings) -> Path:
     return settings.contracts / (TEXTS if texts else "") / f"{named}.yaml"
 
 
-def _print_unreplaced(content: bytes) -> None:
+def _unreplaced(content: bytes) -> list[str]:
+    """How many lines still have a mark of a draft, and which is the first; nothing if none has."""
     lines = unreplaced(content.decode(errors="replace"))
-    if lines:
-        number, first = lines[0]
-        count = "1 line still has its mark" if len(lines) == 1 else f"{len(lines)} lines still have their mark"
-        say(f"{count}, LOOKED or FILL IN, and wait for what is publicly known; the first is line {number}: {first}")
+    if not lines:
+        return []
+    count = "1 line still has its mark" if len(lines) == 1 else f"{len(lines)} lines still have their marks"
+    return [f"{count}, LOOKED or FILL IN; the first is line {lines[0][0]}: {lines[0][1]}"]
 
 
 def _print_derived(contract: Contract) -> None:

@@ -124,7 +124,7 @@ def test_what_a_schema_lacks_is_asked_for_column_by_column_until_it_is_filled_in
     text = written(place).read_text().replace('{file: "customers.csv"}', '{file: "customers.csv", ignore: [since, left, "place: x"]}')
     written(place).write_text(text)
     marked = said(capsys, "contract", "check", "customers")
-    assert "5 lines still have their mark, LOOKED or FILL IN, and wait for what is publicly known; the first is line 9: age: {" in marked
+    assert "5 lines still have their marks, LOOKED or FILL IN; the first is line 9: age: {" in marked
     assert "2 demonstrations" in said(capsys, *release)
 
 
