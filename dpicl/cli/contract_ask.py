@@ -10,7 +10,7 @@ import typer
 
 from dpicl.cli.terminal import split_values
 from dpicl.contract.declared import Budget, Person
-from dpicl.contract.draft import DATES, UNNAMED, Draft, DraftColumn, assemble, can_be_named, first_epsilon
+from dpicl.contract.draft import DATES, UNNAMED, Draft, DraftColumn, assemble, can_be_named
 from dpicl.contract.models import CategoryColumn, DateColumn, IntegerColumn, RealColumn
 from dpicl.errors import DeclarationError, DpiclError
 from dpicl.yaml_file import validate
@@ -29,6 +29,7 @@ def ask_contract(
     positive: str | None,
     epsilon: str | None,
     population: int | None,
+    suggest: Callable[[Draft], float],
     **others: Any,
 ) -> Draft:
     """Ask for the contents of a contract.
@@ -37,6 +38,7 @@ def ask_contract(
         known: columns of a schema, of which only open bounds and categories are asked; if there are none, columns are asked for.
         ignored: columns of the schema that a contract cannot describe, and why.
         label: the default answer, as `positive`, `epsilon` and `population` are.
+        suggest: which epsilon to begin with.
         others: other fields of the draft: `name`, `file` and `origin`.
 
     Raises:
@@ -63,16 +65,16 @@ def ask_contract(
         return int(text) if text else None
 
     total = _ask("about how many rows there are, as publicly known, or empty", rows_in_all, str(population or ""))
+    draft = assemble(list(described.values()), outcome, values, "the answers", population=total, **others)
     cap = _ask(
         "epsilon that all releases of these rows together may cost",
         lambda text: cast(float, validate(Budget, {"epsilon": text}, "budget").epsilon),
-        epsilon or f"{first_epsilon(total, len(described)):g}",
+        epsilon or f"{suggest(draft):g}",
     )
     person = _ask("column that identifies a person, if a person may have several rows; else empty", id_column, "")
     rows = _ask("maximum rows of one person in a release", row_count, "1") if person else 0
     dropped = {name: ignored.get(name, "as answered") for name in columns if name not in described and name != person}
-    others |= {"epsilon": cap, "population": total, "ignored": dropped, "person": (person, rows) if person else None}
-    return assemble(list(described.values()), outcome, values, "the answers", **others)
+    return replace(draft, epsilon=cap, ignored=dropped, person=(person, rows) if person else None)
 
 
 def _ask_label(described: dict[str, DraftColumn], label: str | None, positive: str | None) -> tuple[str | None, tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,21 @@ import pyarrow.compute as pc
 
 from dpicl.cli.contract_ask import ask_contract
 from dpicl.cli.terminal import say
-from dpicl.contract.draft import Draft, assemble, first_epsilon
+from dpicl.contract import Contract
+from dpicl.contract.draft import Draft, assemble
 from dpicl.contract.draft_rows import columns_of_rows, missing_marker
 from dpicl.contract.draft_schema import columns_of_schema
 from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, publish
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, ParameterError
 from dpicl.files.bounded import read_bytes, read_parquet
+from dpicl.methods import DEFAULTS, Options, unit_of
 from dpicl.pipeline import read_epsilon
+from dpicl.planning.noise import NoisyRelease, noisy_releases
 from dpicl.tabular.reading.parse import as_text, check_distinct
 from dpicl.tabular.reading.read import read_text_table
+
+_EPSILONS = (1, 2, 3, 5, 10)
 
 
 @dataclass(frozen=True)
@@ -49,15 +54,30 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     if name in settings.contract_names():
         raise ParameterError("name", name, "another name: this contract exists; give one with --name")
     draft = _draft(wanted, name, settings)
-    shots = draft.check()
+    contract = draft.contract()
     out = settings.own_contracts() / f"{name}.yaml"
     mode = PRIVATE_MODE if draft.looked else PUBLIC_MODE  # a draft from the rows discloses some of them
     publish(out, lambda file: file.write(draft.text.encode()), mode=mode)
     kind, count = "draft" if draft.looked or draft.open_count else "contract", len(draft.ignored)
     ignored = f"; {count} {'column is' if count == 1 else 'columns are'} left out under `ignore`" if count else ""
     say(f"{out}: a {kind} of {len(draft.columns)} columns{ignored}", *(f"left out: {line}" for line in draft.left_out))
-    say(_advice(draft, wanted.file.name))
+    say(_advice(draft, wanted.file.name), *(f"warning: {one.sentence}" for one in _noise(contract, draft.epsilon)))
+    shots = contract.shots[min(1, len(contract.shots) - 1)]
     say(f"next: dpicl contract check {name}; dpicl protect {name} --epsilon {draft.epsilon:g} --shots {shots} --out demos.jsonl")
+
+
+def _first_epsilon(draft: Draft) -> float:
+    """The least of a few epsilons at which noise is no notable part of a release at the stated number of rows."""
+    if draft.population is None:
+        return draft.epsilon
+    contract = draft.contract()
+    return next((one for one in _EPSILONS if not _noise(contract, one)), _EPSILONS[-1])
+
+
+def _noise(contract: Contract, epsilon: float) -> list[NoisyRelease]:
+    """The release that is made where no method is named, if noise is a notable part of it."""
+    unit = unit_of(DEFAULTS["central"], contract.name, 0, (epsilon,), (1,), (), False, Options())
+    return list(noisy_releases(contract, unit))
 
 
 def _name_of(file: Path) -> str:
@@ -74,7 +94,8 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
     columns, others["ignored"] = columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], {})
     if wanted.ask:
         positive = ",".join(wanted.positive) or None
-        return ask_contract(columns, label=wanted.label, positive=positive, epsilon=wanted.epsilon, population=wanted.population, **others)
+        others |= {"population": wanted.population, "suggest": _first_epsilon}
+        return ask_contract(columns, label=wanted.label, positive=positive, epsilon=wanted.epsilon, **others)
     if not wanted.schema:
         rows, unread = _rows(place)
         if (marker := missing_marker(rows)) is not None:
@@ -83,9 +104,8 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
             rows = pa.table(filled, names=rows.column_names)
         columns, ignored = columns_of_rows(rows, wanted.label, bool(wanted.positive), wanted.file.name)
         others["ignored"] = {**unread, **ignored}
-    epsilon = first_epsilon(wanted.population, len(columns)) if wanted.epsilon is None else read_epsilon(wanted.epsilon)
-    others |= {"epsilon": epsilon, "population": wanted.population}
-    return assemble(columns, wanted.label, wanted.positive, (wanted.schema or wanted.file).name, **others)
+    draft = assemble(columns, wanted.label, wanted.positive, (wanted.schema or wanted.file).name, population=wanted.population, **others)
+    return replace(draft, epsilon=_first_epsilon(draft) if wanted.epsilon is None else read_epsilon(wanted.epsilon))
 
 
 def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:

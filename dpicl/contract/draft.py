@@ -32,9 +32,6 @@ _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 """What some reader of YAML takes for something else than text."""
 _SAMPLED = 100_000
 """From about this many rows on, averages of a tenth of them have little noise."""
-_EPSILONS = (1, 2, 3, 5, 10)
-_FIRST = 3
-"""Epsilon where nobody says how many rows there are: about right for 1,000 rows of five columns."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,8 @@ class Draft:
     """The column to predict, if one is."""
     positive: tuple[str, ...]
     """Its values that count as Yes; if there are none, each of its values is a class, and a number is predicted as a number."""
-    epsilon: float
+    epsilon: float = 3
+    """Cap of all releases; about right for 1,000 rows of five columns."""
     population: int | None = None
     """About how many rows there are, as publicly stated."""
     origin: str = ""
@@ -123,18 +121,18 @@ class Draft:
         """Columns that have to be filled in."""
         return sum(column.is_open for column in self.columns)
 
-    def check(self) -> int:
-        """The number of demonstrations to begin with.
+    def contract(self) -> Contract:
+        """What it says, once it is filled in.
 
         Raises:
-            DeclarationError: it were no contract once it is filled in.
+            DeclarationError: it were no contract.
         """
         outcome = (*self.positive, "none of these") if self.positive else ("one", "another")
         known = [replace(one, categories=outcome) if one.name == self.label and not one.categories else one for one in self.columns]
         filled = replace(self, columns=tuple(column.filled() for column in known))
         contract = parse_contract(parse_yaml(filled.text.encode(), f"{self.name}.yaml"), f"{self.name}.yaml")
         assert isinstance(contract, Contract)
-        return contract.shots[min(1, len(contract.shots) - 1)]
+        return contract
 
     @property
     def text(self) -> str:
@@ -169,7 +167,7 @@ columns:
     def _sizes(self) -> str:
         """What goes with the budget."""
         if self.population is None:
-            return "  # cap of all releases; hundreds of rows need 5 or more\n# population: about how many rows, as publicly known, never counted"
+            return "  # cap of all releases; 1 is enough for thousands of rows\n# population: about how many rows, as publicly known, never counted"
         return f"  # cap of all releases\npopulation: {self.population}  # as publicly known, never counted"
 
     @property
@@ -208,21 +206,6 @@ def assemble(columns: Sequence[DraftColumn], label: str | None, positive: Sequen
 def sampling_rate(population: int | None) -> str:
     """No subsampling, which would buy noise, unless there are many rows."""
     return "1/10" if population is not None and population >= _SAMPLED else "1"
-
-
-def first_epsilon(population: int | None, columns: int) -> float:
-    """The least of a few epsilons at which noise is about a tenth of the rows in a bin.
-
-    Counts of d columns, 16 cells each, share a third of epsilon: noise of deviation 3 d sqrt(2) / epsilon in cells of population / 16.
-
-    Args:
-        population: about how many rows, as publicly stated; None if nobody says.
-        columns: how many describe a row.
-    """
-    if population is None:
-        return _FIRST
-    enough = 3 * columns * math.sqrt(2) * 16 * 10 / population
-    return next((one for one in _EPSILONS if one >= enough), _EPSILONS[-1])
 
 
 def unreplaced(text: str) -> list[tuple[int, str]]:

@@ -169,8 +169,34 @@ def test_every_column_is_kept_and_a_release_follows(
     assert {name for name, column in contract.columns.items() if column.nullable} == gaps
     assert said(capsys, "contract", "check", "kunden_daten").startswith(f"kunden_daten.yaml: ok: {len(columns)} columns")
     out = place.root / "demos.jsonl"
-    said(capsys, "protect", "kunden_daten", "--method", "mst_tabicl", "--epsilon", "1", "--shots", "4", "--out", str(out))
+    said(
+        capsys,
+        "protect",
+        "kunden_daten",
+        "--method",
+        "mst_tabicl",
+        "--epsilon",
+        f"{contract.privacy.budget.epsilon:g}",
+        "--shots",
+        "4",
+        "--out",
+        str(out),
+    )
     assert len(out.read_text().splitlines()) == 4
+
+
+def test_the_first_epsilon_is_one_at_which_a_release_is_little_noise(place: Place, capsys: Capture) -> None:
+    write(flowers(), place.root / "data" / "flowers.csv")
+    suggested = []
+    for rows in (10**6, 3000, 300, 30):
+        name = f"flowers_{rows}"
+        told = said(capsys, "contract", "new", "flowers.csv", "--label", "kind", "--population", str(rows), "--name", name)
+        contract = load_contract(place.root / "contracts" / f"{name}.yaml")
+        assert isinstance(contract, Contract) and contract.population == rows and ("would be noise" in told) == (rows == 30)
+        assert f"dpicl protect {name} --epsilon {contract.privacy.budget.epsilon:g}" in told
+        suggested.append(contract.privacy.budget.epsilon)
+    assert suggested == sorted(suggested) and suggested[0] == 1 and suggested[-1] == 10
+    assert contract.privacy.sampling_rate == 1 and 1 < suggested[2] < 10
 
 
 def test_what_is_left_out_is_named_with_its_reason(place: Place, capsys: Capture) -> None:
