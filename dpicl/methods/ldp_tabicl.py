@@ -31,17 +31,27 @@ from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import Cost, epsilon_of
-from dpicl.methods.ldp_collection import Collected, collect, encoding_of, merged, read_collected, release_cells, released_by, releases
+from dpicl.methods.ldp_collection import (
+    Collected,
+    collect,
+    collect_codes,
+    encoding_of,
+    merged,
+    read_collected,
+    release_cells,
+    released_by,
+    releases,
+)
 from dpicl.methods.options import LdpOptions
 from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
-from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
+from dpicl.methods.tabular_method import Arrays, Modelled, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
+from dpicl.randomness import Draws, Stream
 from dpicl.tabular.local.estimate import estimated_rows
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
-from dpicl.tabular.reading.encode import encode_queries
-from dpicl.types import PrivateTable, QueryTable, ReleasedRows
+from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
+from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
 CITATIONS = ("carey2024dptabicl",)
 
@@ -139,8 +149,29 @@ class LdpTabicl(TabularMethod[Collected]):
         for cell, collected in drawn.items():
             variant = chosen[cell]
             chance = draws.public("rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}")
-            rows[cell] = estimated_rows(collected, variant.estimator, chance)
+            rows[cell] = self.modelled(collected, contract, unit, cell, chance).rows
         return rows
+
+    def encoding(self, contract: Contract, unit: Unit, cell: Cell) -> LocalEncoding:
+        """See `TabularMethod`."""
+        return encoding_of(contract, release_cells(unit)[cell])
+
+    def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
+        """See `TabularMethod`."""
+        return encode_queries(QueryTable(table.data), contract).codes
+
+    def row_count(self, drawn: Collected) -> float:
+        """See `TabularMethod`."""
+        return drawn.clients
+
+    def modelled(self, drawn: Collected, contract: Contract, unit: Unit, cell: Cell, chance: Stream) -> Modelled:
+        """Step 2 of one collection."""
+        return Modelled(estimated_rows(drawn, release_cells(unit)[cell].estimator, chance))
+
+    def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Collected:
+        """Step 1 of made-up clients."""
+        clients = PrivateCodes(np.resize(truth.codes, (row_count, truth.codes.shape[1])))
+        return collect_codes(clients, self.encoding(contract, unit, cell), release_cells(unit)[cell], epsilon_of(cell), draws)
 
     def examples(self, released: Released[Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""

@@ -38,16 +38,17 @@ from dpicl.methods.common import Cost, epsilon_of, for_unit
 from dpicl.methods.options import MstOptions
 from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
-from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
+from dpicl.methods.tabular_method import Arrays, Modelled, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
+from dpicl.randomness import Draws, Stream
 from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
-from dpicl.tabular.central.graphical_model import graphical_model
+from dpicl.tabular.central.graphical_model import graphical_model, row_count
 from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, guarantee, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows
+from dpicl.tabular.reading.encode import LocalEncoding
+from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
 
@@ -132,11 +133,31 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
 
     def derive(self, drawn: Mapping[Cell, list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
         """Step 2 for every epsilon, and rows to draw from."""
-        sizes, rows = row_encoding(contract).sizes, {}
-        for cell, marginals in drawn.items():
-            codes = graphical_model(sizes, marginals).rows(LEAST_ROWS, draws.public("rows", cell.key).generator())
-            rows[cell] = ReleasedRows(codes.astype(np.uint8))
-        return rows
+        return {cell: self.modelled(one, contract, unit, cell, draws.public("rows", cell.key)).rows for cell, one in drawn.items()}
+
+    def encoding(self, contract: Contract, unit: Unit, cell: Cell) -> LocalEncoding:
+        """See `TabularMethod`."""
+        return row_encoding(contract)
+
+    def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
+        """See `TabularMethod`."""
+        return row_bins(table, contract)
+
+    def row_count(self, drawn: list[NoisyMarginal]) -> float:
+        """See `TabularMethod`."""
+        return row_count(drawn)
+
+    def modelled(self, drawn: list[NoisyMarginal], contract: Contract, unit: Unit, cell: Cell, chance: Stream) -> Modelled:
+        """Step 2 for one epsilon, and rows to draw from."""
+        model = graphical_model(row_encoding(contract).sizes, drawn)
+        return Modelled(ReleasedRows(model.rows(LEAST_ROWS, chance.generator()).astype(np.uint8)), model.counted)
+
+    def replicate(
+        self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws
+    ) -> list[NoisyMarginal]:
+        """Step 1."""
+        exact = ExactCounts.of(truth, row_encoding(contract).sizes).scaled(row_count / len(truth.codes))
+        return measure(exact, epsilon=epsilon_of(cell), stream=draws.secret("counts", cell.key))
 
     def examples(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""

@@ -17,8 +17,9 @@ from dpicl.evaluation import Metrics
 from dpicl.methods import tabular_answers
 from dpicl.methods.base import Data, Method
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.types import PrivateTable, QueryTable, ReleasedRows
+from dpicl.randomness import Draws, Stream
+from dpicl.tabular.reading.encode import LocalEncoding
+from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
 Arrays = Mapping[str, np.ndarray]
 Drawn = TypeVar("Drawn")
@@ -31,6 +32,27 @@ class Released(Generic[Drawn]):
 
     draws: Mapping[Cell, Drawn]
     rows: Mapping[Cell, ReleasedRows] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """Rows of a release's model; and the model's own shares of what was counted, by positions of columns, the label last."""
+
+    rows: ReleasedRows
+    shares: Mapping[tuple[int, ...], np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NumberNoise:
+    """Noise of one released average.
+
+    Attributes:
+        deviation: standard deviation of the noise in the average of one row, in widths of the column; over n rows it is n times smaller.
+    """
+
+    group: str
+    column: str
+    deviation: float
 
 
 class TabularMethod(Method, Generic[Drawn], abstract=True):
@@ -101,6 +123,35 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
         """Rows like the population's, from releases."""
         raise NotImplementedError
+
+    def encoding(self, contract: Contract, unit: Unit, cell: Cell) -> LocalEncoding:
+        """What the codes of derived rows stand for, the label last."""
+        raise NotImplementedError
+
+    def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
+        """Rows of a table as derived rows are once they are decoded: shape (rows, columns), the label last."""
+        raise NotImplementedError
+
+    def row_count(self, drawn: Drawn) -> float:
+        """How many rows there are, as far as a release says."""
+        raise NotImplementedError
+
+    def modelled(self, drawn: Drawn, contract: Contract, unit: Unit, cell: Cell, chance: Stream) -> Modelled:
+        """What `derive` makes of one release."""
+        raise NotImplementedError
+
+    def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Drawn:
+        """A release of this cell of made-up rows.
+
+        Args:
+            truth: codes of made-up rows, shape (rows, answers).
+            row_count: how many rows these stand for.
+        """
+        raise NotImplementedError
+
+    def number_noise(self, drawn: Drawn, contract: Contract, unit: Unit, cell: Cell) -> list[NumberNoise]:
+        """How noisy released averages are; none where none are released."""
+        return []
 
     @abstractmethod
     def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:

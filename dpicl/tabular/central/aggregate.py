@@ -134,6 +134,23 @@ def noised(
     )
 
 
+def deviations(
+    released: ReleasedGroups, groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions
+) -> list[tuple[str, str, float]]:
+    """Group, number column and the standard deviation of the noise in a mean over one row, in widths of the column; over n, 1 / n of it."""
+    total, found = noisy_count.exact_epsilon(epsilon), []
+    for group, one in zip(groups, released.groups, strict=True):
+        share = _share(group, contract, total, options)
+        for name in contract.features:
+            grid = None if isinstance(contract.columns[name], CategoryColumn) else _open_grid(name, group, contract, options)
+            if grid is not None and share is not None:
+                # half of the share for the sum and half for the count, but for a count that all means have in common
+                of_sum, of_count = (1.0, 1.0) if options.allocation == "shared-count" else (2.0, 2.0)
+                moved = (of_sum * grid.sensitivity * grid.step) ** 2 + (of_count * (float(one.values[name]) - grid.zero)) ** 2
+                found.append((" & ".join(group.key), name, float(np.sqrt(2 * moved)) / float(share) / (grid.high - grid.low)))
+    return found
+
+
 @dataclass(frozen=True)
 class _Part:
     """A group, and what each of its columns is paid."""
