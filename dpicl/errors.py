@@ -100,6 +100,10 @@ class LedgerRefusedError(LedgerError):
     """
 
 
+class CertificateError(DpiclError):
+    """A certificate, its signature or the file that it is of does not hold."""
+
+
 class ModelError(DpiclError):
     """A language model cannot be loaded or cannot answer this request."""
 
@@ -121,6 +125,7 @@ class RefusedError(RunError):
 
 
 BROKEN_RULES = (
+    CertificateError,
     DataError,
     DeclarationError,
     LedgerRefusedError,

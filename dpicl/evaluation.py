@@ -55,15 +55,15 @@ class Metrics:
 
 
 def answers(scores: np.ndarray) -> np.ndarray:
-    """1 where Yes is at least as likely as No.
+    """The likeliest answer; of two equally likely ones the second, so that ties of No and Yes are Yes.
 
     Args:
-        scores: summed log-probabilities of No and Yes, shape (queries, 2).
+        scores: summed log-probabilities of every answer, shape (queries, answers).
 
     Returns:
         Shape (queries,), int64.
     """
-    return (scores[:, 1] >= scores[:, 0]).astype(np.int64)
+    return (scores.shape[1] - 1 - scores[:, ::-1].argmax(axis=1)).astype(np.int64)
 
 
 def measure(truth: np.ndarray, answered: np.ndarray, confidence: np.ndarray | None = None, *, balanced: bool = True) -> Metrics:
@@ -91,8 +91,8 @@ def majority(truth: np.ndarray, *, balanced: bool = True) -> Metrics:
 
 
 def measure_scores(truth: np.ndarray, scores: np.ndarray) -> Metrics:
-    """Metrics of a model's scores, shape (queries, 2)."""
-    return measure(truth, answers(scores), scores[:, 1] - scores[:, 0])
+    """Metrics of a model's scores, shape (queries, answers)."""
+    return measure(truth, answers(scores), scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else None)
 
 
 def results_frame_columns() -> Sequence[str]:

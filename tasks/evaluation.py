@@ -71,10 +71,13 @@ def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:
     for name, column in contract.columns.items():
         if isinstance(column, CategoryColumn):
             frame[name] = table.column(name).cast(pa.string()).to_pandas()
+    if contract.label is None:
+        return frame
     labelled = table.column(contract.label.column).is_valid()
     codes = label_codes(PrivateTable(table.filter(labelled)), contract)
     frame[RARER_LABEL] = 0
-    frame.loc[labelled.to_numpy(), RARER_LABEL] = (codes == int(2 * np.count_nonzero(codes) < len(codes))).astype(int)
+    rarest = np.bincount(codes, minlength=contract.target.count)[::-1].argmin()  # of two equally rare ones the later
+    frame.loc[labelled.to_numpy(), RARER_LABEL] = (codes == contract.target.count - 1 - rarest).astype(int)
     return frame
 
 

@@ -30,9 +30,8 @@ def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> li
     prompts = method.prompts(released, split.queries, contract, unit, draws)
     said = {cell: method.answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts.items()}
     metrics = method.answers.metrics_of(said, method.answers.truth_of(split.queries, contract), contract)
-    if unit.baselines and method.baselines_read != "none":
-        train = split.train if method.baselines_read == "private" else None
-        metrics |= method.baselines(released, train, split.test, contract, unit, draws)
+    if method.fits_baselines(contract, unit):
+        metrics |= method.fitted(released, lambda: split.train, split.test, contract, unit, draws)
     return results(unit, metrics, method.costs(contract, unit))
 
 

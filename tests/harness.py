@@ -131,7 +131,7 @@ class Place:
 def new_place(root: Path) -> Place:
     """An installation of its own: shipped contracts and pipelines, a model `fake`, and what tests run.
 
-    Pipeline `private` is for tables that are no benchmark: central baselines would read them twice.
+    Pipeline `private` is `demo` without baselines and schedule.
     """
     place = Place(root)
     for folder in (place.home, root / "data", root / "prefect", root / "dask", root / "tmp"):

@@ -24,6 +24,7 @@ from dpicl.engine import settings
 from dpicl.engine.pipelines import Pipeline, Pipelines
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS
+from dpicl.methods.heads import FIELDS, head_of
 from dpicl.yaml_file import read_yaml
 from flows import environment
 
@@ -31,8 +32,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
 NOTHING = "–"
 _WRITTEN = "\n\nWritten by `make reference` from {source}; change it there.\n\n"
-_FIELDS = ("Trust", "Unit", "Neighbours", "Guarantee", "Paper", "Not covered")
-_HEAD = (*_FIELDS[:5], "Symbols", "Not covered")
+_FIELDS = tuple(name for name in FIELDS if name != "Symbols")
 _GRID = ("title", "methods", "datasets", "epsilons", "shots", "seeds")
 Schema = Mapping[str, Any]
 
@@ -190,22 +190,6 @@ def pipelines_page() -> str:
 # Mechanisms and methods.
 
 
-def head_of(path: Path) -> tuple[str, dict[str, str]]:
-    """A module's first sentence, and the fields of its head that stand before its equations."""
-    text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-    found, field = dict[str, list[str]](), ""
-    for line in text.splitlines():
-        start = re.match(rf"({'|'.join(_HEAD)})\s+(\S.*)", line)
-        if start:
-            field = start[1]
-            found[field] = [start[2]]
-        elif line.startswith(" ") and field:
-            found[field].append(line)
-        else:
-            field = ""
-    return _prose(text.partition("\n\n")[0]), {name: " ".join(" ".join(lines).split()) for name, lines in found.items()}
-
-
 def mechanisms_page() -> str:
     """What every mechanism and method states of itself."""
     page = "# What mechanisms and methods state" + _WRITTEN.format(source="the heads of the modules")
@@ -218,7 +202,7 @@ def mechanisms_page() -> str:
     for title, paths in parts.items():
         page += f"## {title}\n\n"
         for path in paths:
-            sentence, fields = head_of(path)
+            sentence, fields = head_of(ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "")
             page += f"### {path.stem}\n\n{sentence} `{path.relative_to(ROOT)}`\n\n"
             page += "".join(f"- **{name}.** {fields[name]}\n" for name in _FIELDS) + "\n"
     return page

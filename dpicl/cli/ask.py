@@ -14,6 +14,7 @@ import numpy as np
 from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import errors, say
 from dpicl.contract.load import contract_digest
+from dpicl.contract.target import Target
 from dpicl.engine.corpus import public_corpus
 from dpicl.engine.ensemble_release import EnsembleRequest
 from dpicl.engine.query_session import QuerySession, model_named
@@ -23,11 +24,12 @@ from dpicl.errors import DataError, ParameterError
 from dpicl.files.bounded import read_bytes
 from dpicl.lm.egress import prompts_of, score_prompts
 from dpicl.lm.models import open_scorer
-from dpicl.lm.requests import CONTINUATIONS, Tallying, prompt
+from dpicl.lm.requests import Tallying, prompt
+from dpicl.methods import tabular_answers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.pipeline import Cell
-from dpicl.tabular.prompts.serialize import ANSWERS, central_queries, local_queries
+from dpicl.tabular.prompts.serialize import central_queries, local_queries
 from dpicl.tabular.reading.encode import encode_queries
 from dpicl.tabular.reading.queries import read_unlabelled
 from dpicl.text.parse import plain_text
@@ -121,18 +123,26 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings) -> No
     if spec.trust != "local":
         say(f"the queried rows are sent to {spec.name} as they are: queries are not protected", to=errors)
     scorer = open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
+    choices = tabular_answers.continuations_of(contract)
     for start in range(0, len(prompts), ROWS_AT_ONCE):
         batch = prompts[start : start + ROWS_AT_ONCE]
-        say(*map(json.dumps, answers_of(score_prompts(scorer, prompts_of(batch, contract, shown.cell), CONTINUATIONS))))
+        scores = score_prompts(scorer, prompts_of(batch, contract, shown.cell), choices)
+        say(*map(json.dumps, answers_of(scores, contract.target)))
         if isinstance(scorer, Tallying):
-            say(json.dumps(scorer.tally(batch, CONTINUATIONS)), to=errors)
+            say(json.dumps(scorer.tally(batch, choices)), to=errors)
 
 
-def answers_of(scores: np.ndarray) -> list[dict[str, Any]]:
-    """The likelier answer and the share of Yes; a tie, as for a prompt that a server declined, has no answer.
+def answers_of(scores: np.ndarray, target: Target) -> list[dict[str, Any]]:
+    """The likeliest answer and its share, of No and Yes that of Yes; a tie, as for a prompt that a server declined, has no answer.
 
     Args:
-        scores: log-probabilities of No and Yes, shape (rows, 2).
+        scores: log-probabilities of all answers, shape (rows, answers).
     """
-    shares = 1 / (1 + np.exp(scores[:, 0] - scores[:, 1]))
-    return [{"answer": None if share == 0.5 else ANSWERS[int(share > 0.5)], "yes": round(float(share), 4)} for share in shares]
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares = odds / odds.sum(axis=1, keepdims=True)
+    shown = []
+    for row in shares:
+        best = np.flatnonzero(row == row.max())
+        share = {"yes": round(float(row[1]), 4)} if target.kind == "binary" else {"share": round(float(row.max()), 4)}
+        shown.append({"answer": target.answers[best[0]] if len(best) == 1 else None, **share})
+    return shown

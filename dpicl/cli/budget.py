@@ -1,20 +1,17 @@
-"""`dpicl budget`, `forecast` and `run --dry-run`: what accounts have spent, and what a run or a schedule will cost."""
+"""`dpicl budget` and `forecast`: what accounts have spent, and what a schedule will cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 from rich.console import Console
 
 from dpicl.accounting.ledger import Account
 from dpicl.cli.terminal import console, new_table, say
-from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.forecast import forecast
 from dpicl.engine.pipelines import load_pipelines
-from dpicl.engine.plan import check_units, draft_plan
-from dpicl.engine.quote import accounts_of, differing_caps, payer, quote_plan
+from dpicl.engine.quote import differing_caps, payer
 from dpicl.engine.receipts import write_cap
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
@@ -23,25 +20,6 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 
 LONGEST = 12
 """Characters of a parameter that are shown: a model's fingerprint is longer."""
-
-
-def print_quotes(pipeline: str, changes: dict[str, Any], *, period: str | None = None) -> None:
-    """What a run would be charged, per account, before any private byte is read."""
-    settings = Settings.from_environment()
-    plan = draft_plan(pipeline, changes, settings, period=period)
-    check_units(plan, settings)
-    table = new_table("account", "releases", "charged before", "would cost", "spent", "cap", "left after")
-    for line in quote_plan(plan, settings):
-        quote, refused = line.quote, "" if line.quote.allowed else " (refused)"
-        left = "-" if quote.left is None else _number(quote.left)
-        counts = str(line.releases), str(line.charged_before)
-        table.add_row(line.account, *counts, *map(_number, (quote.cost.epsilon, quote.before.epsilon, quote.cap)), left + refused)
-    console.print(table)
-    say("epsilon in nats; a release is charged once per period, even if the rows change")
-    say("no model was opened; a run queries it with public prompts before anything is charged")
-    if unread := known_when_read(map(settings.declared, plan.pipeline.datasets)):
-        say(f"{', '.join(unread)}: whether the rows are published is checked when they are read; a run refuses others")
-    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings), settings)
 
 
 def warn_of_caps(accounts: Iterable[Account], settings: Settings, to: Console = console) -> None:
@@ -59,7 +37,7 @@ def print_forecasts() -> None:
         try:
             for line in forecast(name, pipeline, settings):
                 until = "end of horizon" if line.is_enough else f"{line.lasts_until:%Y-%m-%d}" if line.lasts_until else "no run"
-                table.add_row(name, line.account, _number(line.left), _number(line.cost), str(line.affordable), str(line.due), until)
+                table.add_row(name, line.account, number(line.left), number(line.cost), str(line.affordable), str(line.due), until)
         except DpiclError as error:  # after the pipelines that can be forecast
             refused.append(error)
     console.print(table)
@@ -76,9 +54,9 @@ def print_accounts() -> None:
         records, place = ledger.verify(), ledger.place
         for account in ledger.accounts():
             spent, cap = ledger.spent(account.name).epsilon, account.epsilon_cap
-            left = "-" if cap is None else _number(cap - spent)
+            left = "-" if cap is None else number(cap - spent)
             protects, entries = f"one {account.unit}, {account.neighbours}", str(len(ledger.entries(account.name)))
-            table.add_row(account.name, protects, _number(spent), f"{account.delta_cap:g}", _number(cap), left, entries)
+            table.add_row(account.name, protects, number(spent), f"{account.delta_cap:g}", number(cap), left, entries)
     console.print(table)
     say(f"{records} records, chain intact; epsilon in nats")
     warn_of_caps(_declared_accounts(settings), settings)
@@ -93,7 +71,7 @@ def print_account(name: str) -> None:
         for reading in ledger.odometer(name):
             release = reading.entry.release
             shown = ", ".join(f"{key}={str(value)[:LONGEST]}" for key, value in release.parameters.items() if value is not None)
-            cost, total = _number(release.guarantee.epsilon), _number(reading.total.epsilon)
+            cost, total = number(release.guarantee.epsilon), number(reading.total.epsilon)
             table.add_row(reading.entry.reserved_utc[:19], release.mechanism, shown, cost, total, reading.entry.state)
     console.print(table)
     warn_of_caps((account for account in _declared_accounts(settings) if account.name == name), settings)
@@ -126,10 +104,11 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
         ledger.set_cap(name, epsilon, before.delta_cap if delta is None and before else delta or 0.0)
         write_cap(ledger, name, settings)
         spent = ledger.spent(name).epsilon
-    left = "nothing left to spend" if spent >= epsilon else f"left {_number(epsilon - spent)}"
-    was = "" if before is None or before.epsilon_cap is None else f" (was {_number(before.epsilon_cap)})"
-    say(f"{name}: cap {_number(epsilon)}{was}, spent {_number(spent)}, {left}")
+    left = "nothing left to spend" if spent >= epsilon else f"left {number(epsilon - spent)}"
+    was = "" if before is None or before.epsilon_cap is None else f" (was {number(before.epsilon_cap)})"
+    say(f"{name}: cap {number(epsilon)}{was}, spent {number(spent)}, {left}")
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """Of a table: four figures, or that there is none."""
     return "none" if value is None else f"{value:.4g}"

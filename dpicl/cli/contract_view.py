@@ -34,14 +34,16 @@ def print_contract(contract: Contract | TextContract) -> None:
     if isinstance(contract, TextContract):
         _print_texts(contract)
         return
-    say(f"question   {contract.label.question}")
+    say(f"question   {contract.target.question or 'none: nothing is predicted'}")
     table = new_table("column", "type", "public bounds or categories")
     for name, column in contract.columns.items():
         values = ", ".join(column.categories) if isinstance(column, CategoryColumn) else f"{column.bounds[0]:g} to {column.bounds[1]:g}"
         table.add_row(name, column.type, values)
     console.print(table)
-    say(f"local      {', '.join(f'{attribute.name} ({attribute.part_count})' for attribute in contract.local)}, label (2)")
-    for shots, keys in sorted(contract.groups.items()):
+    say(
+        f"local      {', '.join(f'{attribute.name} ({attribute.part_count})' for attribute in contract.attributes)}, label ({contract.target.count})"
+    )
+    for shots, keys in sorted(contract.group_keys.items()):
         say(f"{shots} shots    " + " x ".join(key if key == "label" else key.column for key in keys))
 
 

@@ -46,7 +46,9 @@ def run(
     run_id: Annotated[str | None, typer.Option(help="Name of the run's folder. Default: made from the current time.")] = None,
     resume: Annotated[str | None, typer.Option(help="Resume this run; only missing stages are done.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes on this machine. Default: one per core.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the run would be charged, and run nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check what a run checks before it reads a row, print what it would be charged, and stop.")
+    ] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
     executor: Annotated[
         str | None,
@@ -56,9 +58,10 @@ def run(
     ] = None,
 ) -> None:
     """Run a pipeline and write its report."""
+    from dpicl.cli.dry_run import print_dry_run
     from dpicl.engine.run_folder import read_plan, run_folder
 
-    options = {
+    many = {
         "datasets": datasets,
         "methods": methods,
         "epsilons": epsilons,
@@ -66,7 +69,7 @@ def run(
         "seeds": seeds,
         "sampling_rates": sampling_rates,
     }
-    changes: dict[str, Any] = {name: split_values(text) for name, text in options.items() if text is not None}
+    changes: dict[str, Any] = {name: split_values(text) for name, text in many.items() if text is not None}
     single = {"queries": queries, "model": model, "generator": generator, "writer": writer}
     changes |= {name: value for name, value in single.items() if value is not None}
     if resume is not None:
@@ -75,13 +78,11 @@ def run(
         pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
     if pipeline is None:
         raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
-    if dry_run:
-        from dpicl.cli.budget import print_quotes
-
-        print_quotes(pipeline, changes, period=period)
-        return
     execute = _executor(executor)
     with Settings.from_environment().entered():
+        if dry_run:
+            print_dry_run(pipeline, changes, run_id, resume=resume is not None, period=period)
+            return
         folder = _run(pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period)
     say(f"report: {folder / 'report.html'}")
 

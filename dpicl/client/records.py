@@ -6,7 +6,8 @@ Neighbours  REPLACE_ONE: any record by any other, with missing values and values
 Guarantee   none spent: a record is mapped, on its own, to one that the contract allows, and that one is randomised. No record is
             refused or left out for its values, since a missing report would reveal them.
 
-    (1)  x -> s(column)   a missing or disallowed value; s is the first category, or the lower bound: public
+    (1)  x -> s(column)   a missing or disallowed value; s is missing where the column is nullable, else the first
+                          category, or the lower bound: public
     (2)  x -> x           any other
 
 Not covered input that is no CSV, and ids: who answers is no secret.
@@ -20,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.contract.models import CategoryColumn, Column, Contract
+from dpicl.contract.models import Column, Contract
 from dpicl.errors import DataError
 from dpicl.files.csv_text import read_csv
-from dpicl.tabular.reading.parse import check_columns, typed_column, typed_table
+from dpicl.tabular.reading.parse import any_value, check_columns, typed_column, typed_table
 from dpicl.types import PrivateTable
 
 STANDARD_INPUT = "standard input"
@@ -70,8 +71,8 @@ class Records:
 
 
 def stand_in(column: Column) -> str:
-    """What a missing value is answered with; equation (1)."""
-    return column.categories[0] if isinstance(column, CategoryColumn) else str(column.bounds[0])
+    """What a missing or disallowed value is answered with; equation (1)."""
+    return "" if column.nullable else any_value(column)
 
 
 def _is_allowed(texts: pa.Array, column: Column) -> np.ndarray:

@@ -17,7 +17,9 @@ from pydantic import (
     model_validator,
 )
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
+_NAME = r"""[^\s{}\[\]!:,;"'\\/.\x00-\x1f-]"""
+Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}([^{{}}\[\]!:\"\\\x00-\x1f]{{0,62}}[^\s{{}}\[\]!:\"\\\x00-\x1f])?$")]
+"""Of a column, attribute or word: 1 to 64 characters of any script; none that a template or a mapping would take for its own."""
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 

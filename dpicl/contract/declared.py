@@ -16,7 +16,7 @@ class Budget(Frozen):
     """The account's cap, or the statement that the data are a public benchmark."""
 
     benchmark: bool = False
-    """True for public data: no cap, seeded noise; `inf` and central baselines are allowed."""
+    """True for public data: no cap, seeded noise; `inf` is allowed, and central baselines are fitted."""
     epsilon: Annotated[float, Field(gt=0)] | None = None
     """Cap on the total epsilon of all releases of the account, in nats; a cap set later by `dpicl budget` replaces it."""
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -81,11 +81,11 @@ class Declared(Frozen):
 
     later: ClassVar[tuple[str, ...]] = ("draft", "account", "releases", "ledger")
 
-    version: Literal[1]
-    """Version of the contract format."""
+    version: Literal[1, 2] = 2
+    """Version of the contract format. In version 2, caps and `population` are no part of what names a release."""
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
     """The file name without `.yaml`; also the name of the account, if the rows have none yet."""
-    description: Text
+    description: Text = "Private records."
     """One sentence for reports: what is predicted for which rows."""
     source: Origin
     """Where the rows are, who published them, and under which licence."""

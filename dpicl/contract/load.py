@@ -53,4 +53,7 @@ def _parsed(content: bytes, file: str) -> Contract | TextContract:
 
 def contract_digest(contract: Declared) -> str:
     """SHA-256 of the contract's content, whatever the order and spelling of its YAML; who pays, where and when is no part of it."""
-    return hashlib.sha256(contract.model_dump_json(exclude={"account", "releases", "ledger"}).encode()).hexdigest()
+    excluded: Any = {"account": True, "releases": True, "ledger": True}
+    if contract.version > 1:
+        excluded |= {"population": True, "privacy": {"budget": {"epsilon", "delta"}}}
+    return hashlib.sha256(contract.model_dump_json(exclude=excluded).encode()).hexdigest()

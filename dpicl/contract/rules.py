@@ -9,6 +9,7 @@ from math import ceil, prod
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import (
+    MISSING,
     Attribute,
     CategoryColumn,
     Column,
@@ -34,16 +35,12 @@ def check_references(contract: Contract, file: str) -> None:
     Raises:
         DeclarationError: names file, key and expected shape.
     """
-    rules: dict[str, Label | GroupKey | Attribute] = {"label": contract.label}
-    for k, keys in contract.groups.items():
-        rules |= {f"groups.{k}.{index}": group for index, group in enumerate(keys) if isinstance(group, GroupKey)}
-    for key, rule in (rules | {f"local.{attribute.name}": attribute for attribute in contract.local}).items():
-        _check_rule(rule, _column(contract, rule.column, f"{key}.column", file), key, file)
+    _check_rules(contract, file)
     for name, column in contract.columns.items():
         if not isinstance(column, CategoryColumn) and column.bins is not None:
             _check_cuts(column.bins, column, f"columns.{name}.bins", file)
-            if name not in contract.features:
-                raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features only")
+            if name not in contract.features and (name != contract.label_column or contract.target.kind != "number"):
+                raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features, or of a number to predict")
     _check_held_out(contract, file)
     person = contract.privacy.person
     if person and person.id_column in (*contract.columns, *contract.source.ignore):
@@ -51,12 +48,42 @@ def check_references(contract: Contract, file: str) -> None:
         raise DeclarationError(file, "privacy.person.id_column", "is also declared or ignored", expected)
     if contract.source.content_sha256 is not None:
         check_public_digest(contract, "source.content_sha256", file)
+    if contract.source.frame and contract.account is None:
+        raise DeclarationError(file, "account", "is missing", "the name of the account that pays for rows of a program")
+    if not contract.features:
+        raise DeclarationError(file, "columns", "has no column beside the label", "at least one column to describe a row by")
     _check_groups(contract, file)
     _check_attributes(contract, file)
     _check_templates(contract, file)
     for index, check in enumerate(contract.checks):
         if check.column is not None:
             _column(contract, check.column, f"checks.{index}.column", file)
+
+
+def _check_rules(contract: Contract, file: str) -> None:
+    rules: dict[str, Label | GroupKey | Attribute] = {}
+    if contract.label is not None:
+        _check_label(contract, contract.label, file)
+        if contract.label.has_rule:
+            rules["label"] = contract.label
+    for k, keys in contract.group_keys.items():
+        rules |= {f"groups.{k}.{index}": group for index, group in enumerate(keys) if isinstance(group, GroupKey)}
+    for key, rule in (rules | {f"local.{attribute.name}": attribute for attribute in contract.attributes}).items():
+        _check_rule(rule, _column(contract, rule.column, f"{key}.column", file), key, file)
+
+
+def _check_label(contract: Contract, label: Label, file: str) -> None:
+    column, target = _column(contract, label.column, "label.column", file), contract.target
+    if label.answers and not label.has_rule and not isinstance(column, CategoryColumn):
+        raise DeclarationError(file, "label.answers", "word a number", "`cuts` with an answer for each part, or no answers")
+    if label.answers and isinstance(column, CategoryColumn) and not label.has_rule and target.count != len(column.categories):
+        raise DeclarationError(file, "label.answers", f"has {target.count} answers", f"{len(column.categories)}: one per category")
+    if target.count < 2 or len(set(target.answers)) != target.count:
+        raise DeclarationError(
+            file, "label", "has one answer, or one that stands twice", "a column with two values or more, worded differently"
+        )
+    if target.count > MAX_LEVELS:
+        raise DeclarationError(file, "label", f"has {target.count} classes", f"at most {MAX_LEVELS}")
 
 
 def _column(contract: Contract, name: str, key: str, file: str) -> Column:
@@ -67,10 +94,15 @@ def _column(contract: Contract, name: str, key: str, file: str) -> Column:
 
 def _check_rule(rule: Rule | Word, column: Column, key: str, file: str) -> None:
     if isinstance(column, CategoryColumn):
+        if rule.missing:
+            raise DeclarationError(file, f"{key}.missing", "is of categories", f"a part with {MISSING!r}")
         if rule.cuts:
             raise DeclarationError(file, f"{key}.cuts", "cuts a category column", "`parts` with lists of categories")
         resolve_parts(rule.parts, column.categories, key, file)
         return
+    if rule.missing != column.nullable:
+        expected = "`missing: true`, and a part more, the last" if column.nullable else "no `missing`: the column is not nullable"
+        raise DeclarationError(file, f"{key}.missing", "does not fit the column", expected)
     if rule.parts:
         raise DeclarationError(file, f"{key}.parts", "lists categories of a numeric column", "`cuts` with numbers")
     _check_cuts(rule.cuts, column, f"{key}.cuts", file)
@@ -133,35 +165,41 @@ def check_public_digest(contract: Declared, key: str, file: str) -> None:
 
 
 def _check_groups(contract: Contract, file: str) -> None:
-    for k, keys in contract.groups.items():
-        sizes = [2 if key == "label" else key.part_count for key in keys]
+    for k, keys in contract.group_keys.items():
+        if contract.target.kind == "none" and "label" in keys:
+            raise DeclarationError(file, f"groups.{k}", "groups by a label that is not declared", "keys with columns")
+        if any(isinstance(key, GroupKey) and key.missing for key in keys):
+            raise DeclarationError(
+                file, f"groups.{k}", "groups by a number that may be missing", "columns that are not nullable, or of categories"
+            )
+        sizes = [contract.target.count if key == "label" else key.part_count for key in keys]
         if prod(sizes) != k:
             product = " x ".join(map(str, sizes)) or "none"
             raise DeclarationError(file, f"groups.{k}", f"the keys make {product} = {prod(sizes)} groups", f"{k} groups")
-        columns = [contract.label.column if key == "label" else key.column for key in keys]
+        columns = [contract.label_column if key == "label" else key.column for key in keys]
         if len(set(columns)) != len(columns):
             raise DeclarationError(file, f"groups.{k}", "two keys use one column", "distinct columns")
-        if "label" not in keys and contract.label.column in columns:
+        if "label" not in keys and contract.label_column in columns:
             raise DeclarationError(file, f"groups.{k}", "splits the label's column by another rule", "the key `label`")
 
 
 def _check_attributes(contract: Contract, file: str) -> None:
-    names = [attribute.name for attribute in contract.local]
+    names = [attribute.name for attribute in contract.attributes]
     if len(set(names)) != len(names) or LABEL in names:
         raise DeclarationError(file, "local", "an attribute name is repeated", f"distinct names other than {LABEL!r}")
-    for attribute in contract.local:
+    for attribute in contract.attributes:
         if attribute.part_count > MAX_LEVELS:
             raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")
-        if attribute.column in (contract.label.column, contract.split_column):
+        if attribute.column in (contract.label_column, contract.split_column):
             raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
 
 
 def _check_templates(contract: Contract, file: str) -> None:
-    attributes = {attribute.name: attribute for attribute in contract.local}
-    _check_template(contract.prompts.local, attributes, "prompts.local", file)
-    for name, word in contract.prompts.local.words.items():
+    attributes = {attribute.name: attribute for attribute in contract.attributes}
+    _check_template(contract.templates.local, attributes, "prompts.local", file)
+    for name, word in contract.templates.local.words.items():
         expected = attributes[word.field].part_count
-        if word.cuts or word.parts or len(word.texts) != expected:
+        if word.cuts or word.missing or word.parts or len(word.texts) != expected:
             raise DeclarationError(
                 file,
                 f"prompts.local.words.{name}",
@@ -169,12 +207,12 @@ def _check_templates(contract: Contract, file: str) -> None:
                 f"{expected} texts and no rule: attribute {word.field!r} has {expected} parts",
             )
     columns = {name: contract.columns[name] for name in contract.features}
-    _check_template(contract.prompts.central, columns, "prompts.central", file)
-    for name, word in contract.prompts.central.words.items():
+    _check_template(contract.templates.central, columns, "prompts.central", file)
+    for name, word in contract.templates.central.words.items():
         if not (word.cuts or word.parts):
             raise DeclarationError(file, f"prompts.central.words.{name}", "has no rule", "either `cuts` or `parts`")
         _check_rule(word, columns[word.field], f"prompts.central.words.{name}", file)
-        if len(word.texts) != max(len(word.cuts) + 1 if word.cuts else 0, len(word.parts)):
+        if len(word.texts) != max(len(word.cuts) + 1 + word.missing if word.cuts else 0, len(word.parts)):
             raise DeclarationError(file, f"prompts.central.words.{name}.texts", f"has {len(word.texts)} texts", "one text per part")
 
 

@@ -52,11 +52,11 @@ class Remote(Frozen):
 class Origin(Frozen):
     """Who published a data set, and under which licence."""
 
-    title: Text
+    title: Text = "Private records"
     """The title under which it was published."""
-    licence: Text
+    licence: Text = "not published"
     """The licence under which it may be used."""
-    citation: Text
+    citation: Text = "none"
     """What to cite; `none` if it was not published."""
 
 
@@ -72,7 +72,7 @@ class Query(Frozen):
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from")
+    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from", "frame")
     earlier: ClassVar[dict[str, str]] = {"moved_from": "formerly"}
 
     bundled: Literal["breast_cancer"] | None = None
@@ -85,6 +85,8 @@ class Source(Origin):
     """The earlier value of `file` or `folder`, if the same rows were moved after releases had been charged: no release is charged again."""
     query: Query | None = None
     """Rows from a database."""
+    frame: bool = False
+    """Rows are given by the program that makes the release, under the account that the contract names."""
     openml: Remote | None = None
     """Rows on OpenML, for `dpicl data fetch`."""
     uci: Remote | None = None
@@ -98,11 +100,11 @@ class Source(Origin):
 
     @model_validator(mode="after")
     def _some_way(self) -> Source:
-        if not (self.bundled or self.file or self.folder or self.query or self.openml or self.uci):
+        if not (self.bundled or self.file or self.folder or self.query or self.openml or self.uci or self.frame):
             raise ValueError("no way to get the rows; expected one of bundled, file, folder, query, openml, uci")
         others = [way for way in (self.bundled, self.file, self.folder, self.query, self.openml, self.uci) if way is not None]
-        if (self.folder or self.query) and len(others) > 1:
-            raise ValueError("more than one place for the rows; expected `folder` or `query` alone")
+        if len(others) > 1 - self.frame and (self.folder or self.query or self.frame):
+            raise ValueError("more than one place for the rows; expected `folder`, `query` or `frame` alone")
         if self.moved_from and not (self.file or self.folder):
             raise ValueError("`moved_from` is given alone; expected it with the `file` or `folder` that the rows were moved to")
         return self

@@ -86,6 +86,7 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
         return (_database(source.query, contract.name),)
     places = [place for place in (source.file, source.folder, source.moved_from) if place is not None]
     addresses = [place.rstrip("/") if place.startswith(SCHEME) else _path(place, settings) for place in places]
+    addresses += [f"frame:{contract.account}"] if source.frame else []
     addresses += [f"bundled:{source.bundled}"] if source.bundled else []
     addresses += [f"{kind}:{remote.id}" for kind, remote in (("openml", source.openml), ("uci", source.uci)) if remote is not None]
     return tuple(addresses)

@@ -101,7 +101,14 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         ],
         "evaluation": {name: contract.evaluation for name, contract in charged.items()},
         "evaluation_noise": _evaluation_noise(units, contracts),
+        "left_out": left_out(plan, contracts),
     }
+
+
+def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
+    """Sentences on baselines that the pipeline names and nobody pays for."""
+    asked = ((METHODS[unit.method], contracts[unit.dataset]) for unit in plan.units.values() if unit.baselines)
+    return list(dict.fromkeys(sentence for method, contract in asked if (sentence := method.without_baselines(contract))))
 
 
 def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:

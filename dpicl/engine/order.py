@@ -18,7 +18,7 @@ from dpicl.engine.stages.consult import consult
 from dpicl.engine.stages.count import count
 from dpicl.engine.stages.draw import derive_stage, draw_stage, prepare_stage
 from dpicl.engine.stages.evaluate import evaluate
-from dpicl.engine.stages.fit_baselines import fit_baselines, has_baselines
+from dpicl.engine.stages.fit_baselines import fit_baselines
 from dpicl.engine.stages.generate import generate
 from dpicl.engine.stages.ingest import ingest
 from dpicl.engine.stages.prepare import prepare_batches
@@ -76,20 +76,27 @@ def rows_ready(run: str, dataset: str) -> Iterator[Group]:
     yield [Step(split, (run, dataset))]
 
 
-def released(run: str, unit_key: str) -> Iterator[Group]:
-    """Charge a unit, draw, publish, and derive rows."""
+def published(run: str, unit_key: str) -> Iterator[Group]:
+    """Charge a unit, draw and publish."""
     unit = read_plan(Path(run)).units[unit_key]
     yield [Step(charge, (run, unit_key))]
     if parts := parts_of(run, unit.dataset):
         yield [Step(count, (run, unit_key, part, parts)) for part in range(parts)]
-    for stage in (*drawing_stages(unit.method), release, *deriving_stages(unit.method)):
+    for stage in (*drawing_stages(unit.method), release):
         yield [Step(stage, (run, (unit_key,) if stage.together else unit_key))]
+
+
+def released(run: str, unit_key: str) -> Iterator[Group]:
+    """Charge a unit, draw, publish, and derive rows."""
+    yield from published(run, unit_key)
+    for stage in deriving_stages(read_plan(Path(run)).units[unit_key].method):
+        yield [Step(stage, (run, unit_key))]
 
 
 def answered(run: str, unit_key: str) -> Iterator[Group]:
     """From a unit's releases to its results."""
     yield [Step(serialize, (run, unit_key))]
     folder = open_unit(run, unit_key)
-    fits = [Step(fit_baselines, (run, unit_key))] if has_baselines(folder.unit, folder.declared) else []
+    fits = [Step(fit_baselines, (run, unit_key))] if folder.method.fits_baselines(folder.declared, folder.unit) else []
     yield [*fits, *(Step(score, (run, unit_key, part)) for part in parts_to_score(run, unit_key))]
     yield [Step(evaluate, (run, unit_key))]

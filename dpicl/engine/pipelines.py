@@ -90,7 +90,9 @@ class Pipeline(Frozen):
     generator: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     """The model that reads private texts, which must be trusted with them; `model` if left out."""
     baselines: bool = True
-    """Whether baseline classifiers are fitted too. Some read private rows: turn them off for a table that is no benchmark."""
+    """Whether baseline classifiers are fitted too. Those that would read private rows, which no account pays for, are left out of data sets
+    that are no benchmark or protect persons; asked for there by `true` they are refused.
+    """
     options: Options = Options()
     """Options of the methods."""
     schedule: Schedule | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from pydantic import ValidationError
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, period_at, read_period
 from dpicl.engine.names import costs_of
-from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
+from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import check_budget
-from dpicl.engine.run_folder import Plan, check_versions, read_plan, run_folder, write_plan
+from dpicl.engine.run_folder import Plan, check_stored, check_versions, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
@@ -22,7 +23,7 @@ from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Unit
-from dpicl.tabular.reading.queries import find_queries
+from dpicl.tabular.reading.queries import load_queries
 from dpicl.tabular.reading.source import find_rows
 from dpicl.text.read import find_texts
 
@@ -36,7 +37,29 @@ def make_plan(
     period: str | None = None,
     when: datetime | None = None,
 ) -> Path:
-    """Check everything that can be checked before any private byte is read, and write the plan.
+    """Check everything that can be checked before any private byte is read, and write the plan; returns the run's folder.
+
+    The arguments are those of `plan_for`.
+
+    Raises:
+        DpiclError: a name, value or file breaks a rule; nothing was written.
+    """
+    settings = Settings.current()
+    plan = plan_for(pipeline_name, changes, settings, run_id, resume=resume, period=period, when=when)
+    return run_folder(settings, plan.run_id) if resume else begin(plan, settings)
+
+
+def plan_for(
+    pipeline_name: str,
+    changes: Mapping[Any, Any],
+    settings: Settings,
+    run_id: str | None = None,
+    *,
+    resume: bool = False,
+    period: str | None = None,
+    when: datetime | None = None,
+) -> Plan:
+    """The plan of a run that goes on or begins now; one that begins is not checked yet, see `check_plan`.
 
     Args:
         changes: fields of the pipeline that replace the file's.
@@ -45,29 +68,42 @@ def make_plan(
         period: of all releases, in place of what contracts and the time say.
         when: the time that a public schedule is due; now if None.
 
-    Returns:
-        The run's folder.
-
     Raises:
-        DpiclError: a name, value or file breaks a rule; nothing was written.
+        DpiclError: a name or value breaks a rule.
     """
-    settings = Settings.current()
     _ = settings.power_watts  # refused before anything is done, if it is no number
     if resume and run_id is not None:
         folder = run_folder(settings, run_id)
-        check_versions(folder, read_plan(folder))
-        return folder
+        plan = read_plan(folder)
+        check_versions(folder, plan)
+        return plan
     name = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    plan = draft_plan(pipeline_name, changes, settings, name, period=period, when=when)
-    return begin(plan, settings)
+    return draft_plan(pipeline_name, changes, settings, name, period=period, when=when)
 
 
 def begin(plan: Plan, settings: Settings) -> Path:
-    """Check a plan against contracts, models, budgets and the sources of rows, of which none is read; write it; returns the run's folder.
+    """Check a plan as `check_plan` and `check_caps` do, and write it; returns the run's folder.
 
     Raises:
         DpiclError: a name or value breaks a rule; nothing was written.
     """
+    check_plan(plan, settings)
+    check_caps(plan, settings)
+    folder = run_folder(settings, plan.run_id)
+    settings.make_runs()
+    write_plan(folder, plan)
+    return folder
+
+
+def check_plan(plan: Plan, settings: Settings) -> None:
+    """What a run refuses before it reads a row, and a dry run and a quote with it: contracts, methods, models, sources, public queries.
+
+    Whether the account can pay is left to `check_caps`, and whether the model answers to the stage `probe`.
+
+    Raises:
+        DpiclError: a name, value or file breaks a rule.
+    """
+    check_stored(run_folder(settings, plan.run_id), plan)
     check_units(plan, settings)
     for name in dict.fromkeys(unit.dataset for unit in plan.units.values()):
         contract = settings.declared(name)
@@ -75,14 +111,18 @@ def begin(plan: Plan, settings: Settings) -> Path:
             find_texts(contract, data_folder=settings.data)
         elif isinstance(contract, Contract):
             find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
-            find_queries(contract, data_folder=settings.data)
+            load_queries(contract, data_folder=settings.data)
+
+
+def check_caps(plan: Plan, settings: Settings) -> None:
+    """Refuse a plan whose new releases would pass a cap.
+
+    Raises:
+        BudgetError: with the cost, what is spent, the cap and what is left.
+    """
     capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
     if capped:
         check_budget(plan, [unit for unit in plan.units.values() if unit.dataset in capped], settings)
-    folder = run_folder(settings, plan.run_id)
-    settings.make_runs()
-    write_plan(folder, plan)
-    return folder
 
 
 def draft_plan(
@@ -103,8 +143,10 @@ def draft_plan(
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
     models = registry(pipelines, settings.pipelines.name)
     writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
-    is_default = "model" not in {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
-    if is_default and any(METHODS[method].model_reads_rows for method in pipeline.methods):
+    stated = {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
+    if "baselines" in stated and pipeline.baselines:
+        _check_paid(pipeline, settings)
+    if "model" not in stated and any(METHODS[method].model_reads_rows for method in pipeline.methods):
         for name in pipeline.datasets:
             check_named(settings.declared(name), "--model")
     periods = periods_of(pipeline.datasets, settings, period, when)
@@ -157,6 +199,20 @@ def check_named(contract: Declared, option: str) -> None:
             f"{contract.name}: no model is named, and the default one has random weights, on which budget would be spent for nothing; "
             f"expected {option} NAME (`tiny` too, if it is meant)"
         )
+
+
+def _check_paid(pipeline: Pipeline, settings: Settings) -> None:
+    """Baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them.
+
+    Raises:
+        PrivacyError: names the method and what to write.
+    """
+    for name, method in product(pipeline.datasets, pipeline.methods):
+        if METHODS[method].without_baselines(settings.declared(name)):
+            raise PrivacyError(
+                f"{name}: `baselines: true` asks for classifiers of {METHODS[method].title} that read the rows again, charged to no account; "
+                "expected no such key, which leaves them out here, or `baselines: false`"
+            )
 
 
 def check_units(plan: Plan, settings: Settings) -> None:

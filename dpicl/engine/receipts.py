@@ -6,6 +6,7 @@ then. A ledger that is shorter than the newest receipt is not the one that these
 
     released/<account>/<release_id>           the artefact
     released/<account>/<release_id>.receipt   its records
+    released/<account>/<release_id>.certificate   what was promised, signed; public
     released/<account>/cap.json               the record of the last cap that was set by a command
     released/adopted.json                     the first record of a ledger that was made anew
     released/newest.json                      the end of the chain when the last of them was written
@@ -24,7 +25,7 @@ from dpicl.engine.files import PRIVATE_MODE, write_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerRefusedError
 
-SUFFIX, DRAFT, _NEWEST, _CAP = ".receipt", ".draft", "newest.json", "cap.json"
+SUFFIX, CERTIFICATE, DRAFT, _NEWEST, _CAP = ".receipt", ".certificate", ".draft", "newest.json", "cap.json"
 _ADOPTED = "adopted.json"
 
 
@@ -111,7 +112,8 @@ def artefacts(settings: Settings) -> Iterator[Path]:
     folder = released_folder(settings)
     for account in sorted(folder.iterdir()) if folder.is_dir() else ():
         if account.is_dir():
-            yield from (path for path in sorted(account.iterdir()) if path.suffix != SUFFIX and path.name != _CAP and path.name[0] != ".")
+            files = (path for path in sorted(account.iterdir()) if path.suffix not in (SUFFIX, CERTIFICATE))
+            yield from (path for path in files if path.name != _CAP and path.name[0] != ".")
 
 
 def check_not_lost(settings: Settings) -> None:

@@ -101,6 +101,17 @@ def write_plan(folder: Path, plan: Plan) -> None:
         write_json(folder / PLAN, plan.as_json())
     except OSError as error:
         raise RunError(f"run {plan.run_id}: its folder cannot be written ({error.strerror})") from None
+    check_stored(folder, plan)
+
+
+def check_stored(folder: Path, plan: Plan) -> None:
+    """Whether a run's folder holds this plan, if it holds any.
+
+    Raises:
+        RunError: it holds another one.
+    """
+    if not (folder / PLAN).exists():
+        return
     stored = _stored(folder)
     if {**stored, "versions": _versions(stored)} != plan.as_json():
         raise RunError(f"run {plan.run_id}: its plan differs from this command's; resume with the same options or start a new run")

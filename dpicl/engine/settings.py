@@ -20,9 +20,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+
+import pyarrow as pa
 
 import dpicl
 from dpicl.contract import Contract, TextContract, load_contract
@@ -46,6 +48,14 @@ def _resource(variable: str, name: str) -> Path:
 
 
 @dataclass(frozen=True)
+class Given:
+    """A contract that the program which makes a release states, and private rows that it holds; None where the contract says where they are."""
+
+    contract: Contract
+    rows: pa.Table | None = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Settings:
     """One installation: its folders, its ledger, and what a run goes by."""
 
@@ -58,6 +68,8 @@ class Settings:
     """The address of the ledger's database; None for a file in `home`."""
     power: str = "100"
     logs: str = LOG_FORMATS[0]
+    given: Given | None = None
+    """Rows of this process, in place of a file of a contract."""
 
     @staticmethod
     def current() -> Settings:
@@ -199,13 +211,15 @@ class Settings:
             DeclarationError: the file breaks a rule, or a table and a set of texts have one name.
         """
         tables, texts = self.contract_names(), self.text_names()
-        if name not in texts:
+        if name not in texts or (self.given and name == self.given.contract.name):
             return self._load(name, self.contracts, tables + texts, Contract)
         if name in tables:
             raise DeclarationError(f"{TEXTS}/{name}.yaml", "name", "is also the name of a table", "a name of its own")
         return self.texts(name)
 
     def _load(self, name: str, folder: Path, known: list[str], kind: type[Kind]) -> Kind:
+        if self.given is not None and name == self.given.contract.name and isinstance(self.given.contract, kind):
+            return self.given.contract
         if name not in known:
             raise ParameterError("dataset", repr(name[:60]), "one of " + ", ".join(known))
         contract = load_contract(folder / f"{name}.yaml")

@@ -51,7 +51,9 @@ class Method(ABC):
     answers_queries: ClassVar[bool]
     """Whether a release answers one set of queries only, which is then part of its name."""
     baselines_read: ClassVar[Reads]
-    """What its baselines are fitted on: there are none; what is released already; or private rows again, which is charged to no account."""
+    """What its baselines are fitted on: there are none; what is released already; or private rows again, which is charged to no account,
+    so that they are fitted on benchmarks only.
+    """
     options: ClassVar[type[Frozen]]
     """Its choices, as pipelines.yaml writes them; all of them have defaults."""
     draw_version: ClassVar[int]
@@ -129,27 +131,33 @@ class Method(ABC):
         """Refuse what cannot be guaranteed, before any private row is read.
 
         Raises:
-            PrivacyError: the contract is a draft; no noise, or baselines that read private rows, on a table that is not a benchmark; such
-                baselines where persons are protected; or what the method itself refuses.
+            PrivacyError: the contract is a draft; no noise on a table that is not a benchmark; or what the method itself refuses.
         """
         if contract.draft:
             raise PrivacyError(
                 f"{contract.name}: is a draft, and its lines marked LOOKED hold what rows say; write what is publicly known there, then "
                 "take `draft: true` out"
             )
-        reads_again = self.baselines_read == "private" and unit.baselines
-        if contract.privacy.person and reads_again:
-            raise PrivacyError(f"{contract.name}: central baselines protect rows, not persons; run with baselines off")
-        if not contract.privacy.budget.benchmark:
-            if any(math.isinf(epsilon) for epsilon in unit.epsilons):
-                raise PrivacyError(
-                    f"{contract.name}: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it"
-                )
-            if reads_again:
-                raise PrivacyError(
-                    f"{contract.name}: central baselines read the rows again and are charged to no budget; run with baselines off"
-                )
+        if not contract.privacy.budget.benchmark and any(math.isinf(epsilon) for epsilon in unit.epsilons):
+            raise PrivacyError(
+                f"{contract.name}: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it"
+            )
         self.refuse(contract, unit)
+
+    def without_baselines(self, contract: Declared) -> str | None:
+        """Why this method's baselines are never fitted on a data set, as a sentence: nobody pays for what they would read; else None."""
+        if self.baselines_read != "private":
+            return None
+        if not contract.privacy.budget.benchmark:
+            return f"Baselines of {self.title} on {contract.name} are left out: they would read the rows again, charged to no account."
+        if contract.privacy.person:
+            return f"Baselines of {self.title} on {contract.name} are left out: they protect rows, and the contract protects persons."
+        return None
+
+    def fits_baselines(self, contract: Declared, unit: Unit) -> bool:
+        """Whether there are baselines to fit, which read nothing unpaid, and public rows to test them on."""
+        meant = unit.baselines and self.baselines_read != "none"
+        return meant and contract.evaluation == "public" and self.without_baselines(contract) is None
 
     def check_free(self, contract: Declared, unit: Unit) -> None:
         """Refuse what would have to be charged.

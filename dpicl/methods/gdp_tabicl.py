@@ -41,7 +41,7 @@ from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
 from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_answers import with_content_free
-from dpicl.methods.tabular_method import Arrays, NumberNoise, Released, TabularMethod
+from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.central import aggregate
@@ -153,11 +153,6 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> ReleasedGroups:
         """See `TabularMethod`."""
         return ReleasedGroups(tuple(ReleasedGroup(tuple(one["key"]), one["values"], one["label"]) for one in json.loads(content)))
-
-    def number_noise(self, drawn: ReleasedGroups, contract: Contract, unit: Unit, cell: Cell) -> list[NumberNoise]:
-        """Of every average of numbers."""
-        groups, epsilon = partition(contract, shots_of(cell)), nominal_epsilon(contract, unit, cell)
-        return [NumberNoise(*one) for one in aggregate.deviations(drawn, groups, contract, epsilon=epsilon, options=options_of(unit))]
 
     def examples(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """The same for all queries."""

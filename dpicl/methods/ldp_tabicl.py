@@ -45,12 +45,13 @@ from dpicl.methods.ldp_collection import (
 from dpicl.methods.options import LdpOptions
 from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
-from dpicl.methods.tabular_method import Arrays, Modelled, Released, TabularMethod
+from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream
+from dpicl.randomness import Draws
 from dpicl.tabular.local.estimate import estimated_rows
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
-from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
+from dpicl.tabular.reading.encode import encode_queries
+from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
 CITATIONS = ("carey2024dptabicl",)
@@ -143,18 +144,15 @@ class LdpTabicl(TabularMethod[Collected]):
         stored = np.load(io.BytesIO(content), allow_pickle=False)
         return read_collected(stored, contract, release_cells(unit)[cell], epsilon_of(cell))
 
-    def derive(self, drawn: Mapping[Cell, Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
+    def rows(self, drawn: Collected, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
         """Step 2."""
-        chosen, rows = release_cells(unit), {}
-        for cell, collected in drawn.items():
-            variant = chosen[cell]
-            chance = draws.public("rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}")
-            rows[cell] = self.modelled(collected, contract, unit, cell, chance).rows
-        return rows
+        variant = release_cells(unit)[cell]
+        chance = draws.public("rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}")
+        return estimated_rows(drawn, variant.estimator, chance, count)
 
-    def encoding(self, contract: Contract, unit: Unit, cell: Cell) -> LocalEncoding:
+    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
         """See `TabularMethod`."""
-        return encoding_of(contract, release_cells(unit)[cell])
+        return local_form(contract, release_cells(unit)[cell].encoding)
 
     def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
         """See `TabularMethod`."""
@@ -164,14 +162,10 @@ class LdpTabicl(TabularMethod[Collected]):
         """See `TabularMethod`."""
         return drawn.clients
 
-    def modelled(self, drawn: Collected, contract: Contract, unit: Unit, cell: Cell, chance: Stream) -> Modelled:
-        """Step 2 of one collection."""
-        return Modelled(estimated_rows(drawn, release_cells(unit)[cell].estimator, chance))
-
     def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Collected:
         """Step 1 of made-up clients."""
-        clients = PrivateCodes(np.resize(truth.codes, (row_count, truth.codes.shape[1])))
-        return collect_codes(clients, self.encoding(contract, unit, cell), release_cells(unit)[cell], epsilon_of(cell), draws)
+        clients, chosen = PrivateCodes(np.resize(truth.codes, (row_count, truth.codes.shape[1]))), release_cells(unit)[cell]
+        return collect_codes(clients, encoding_of(contract, chosen), chosen, epsilon_of(cell), draws)
 
     def examples(self, released: Released[Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""

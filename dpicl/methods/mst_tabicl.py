@@ -38,16 +38,16 @@ from dpicl.methods.common import Cost, epsilon_of, for_unit
 from dpicl.methods.options import MstOptions
 from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
-from dpicl.methods.tabular_method import Arrays, Modelled, Released, TabularMethod
+from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream
+from dpicl.randomness import Draws
 from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
 from dpicl.tabular.central.graphical_model import graphical_model, row_count
 from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, guarantee, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.tabular.reading.encode import LocalEncoding
+from dpicl.tabular.values import RowForm, central_form
 from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
@@ -131,13 +131,17 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         """See `TabularMethod`."""
         return [NoisyMarginal(tuple(one["columns"]), np.array(one["counts"]), one["scale"]) for one in json.loads(content)]
 
-    def derive(self, drawn: Mapping[Cell, list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
-        """Step 2 for every epsilon, and rows to draw from."""
-        return {cell: self.modelled(one, contract, unit, cell, draws.public("rows", cell.key)).rows for cell, one in drawn.items()}
+    def rows(
+        self, drawn: list[NoisyMarginal], contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None
+    ) -> ReleasedRows:
+        """Step 2, and rows to draw from."""
+        chance = draws.public("rows", cell.key).generator()
+        codes = graphical_model(row_encoding(contract).sizes, drawn).rows(count or LEAST_ROWS, chance)
+        return ReleasedRows(codes.astype(np.uint8))
 
-    def encoding(self, contract: Contract, unit: Unit, cell: Cell) -> LocalEncoding:
+    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
         """See `TabularMethod`."""
-        return row_encoding(contract)
+        return central_form(contract)
 
     def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
         """See `TabularMethod`."""
@@ -147,10 +151,9 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         """See `TabularMethod`."""
         return row_count(drawn)
 
-    def modelled(self, drawn: list[NoisyMarginal], contract: Contract, unit: Unit, cell: Cell, chance: Stream) -> Modelled:
-        """Step 2 for one epsilon, and rows to draw from."""
-        model = graphical_model(row_encoding(contract).sizes, drawn)
-        return Modelled(ReleasedRows(model.rows(LEAST_ROWS, chance.generator()).astype(np.uint8)), model.counted)
+    def counted(self, drawn: list[NoisyMarginal], contract: Contract) -> Mapping[tuple[int, ...], np.ndarray]:
+        """See `TabularMethod`."""
+        return graphical_model(row_encoding(contract).sizes, drawn).counted
 
     def replicate(
         self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws

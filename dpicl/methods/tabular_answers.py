@@ -15,11 +15,10 @@ import numpy as np
 from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, answers, majority, measure_scores
 from dpicl.lm.egress import prompts_of, score_prompts
-from dpicl.lm.requests import CONTINUATIONS, Progress, Scorer
+from dpicl.lm.requests import Progress, Scorer
 from dpicl.lm.spec import Wanted
 from dpicl.methods.common import MAJORITY
 from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.prompts.serialize import CUE
 from dpicl.tabular.reading.encode import label_codes
 from dpicl.types import QueryTable
 
@@ -28,12 +27,12 @@ Prompts = Mapping[Cell, list[str]]
 
 
 def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
-    """Summed log-probabilities of No and Yes after every prompt: shape (prompts, 2).
+    """Summed log-probabilities of every answer after every prompt: shape (prompts, answers).
 
     Raises:
         PrivacyError: the prompts hold private rows and the model is not local.
     """
-    return score_prompts(model, prompts_of(texts, contract, cell), CONTINUATIONS, progress=progress)
+    return score_prompts(model, prompts_of(texts, contract, cell), continuations_of(contract), progress=progress)
 
 
 def with_content_free(prompts: Prompts, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
@@ -41,7 +40,7 @@ def with_content_free(prompts: Prompts, contract: Contract, unit: Unit) -> dict[
 
     Zhao et al. 2021 (arXiv 2102.09690): what the model answers then is its bias.
     """
-    nothing = f"{CONTENT_FREE} {contract.label.question} {CUE}"
+    nothing = f"{CONTENT_FREE} {contract.target.question} {contract.target.cue}"
     free = {
         replace(cell, system="content-free"): texts for cell, texts in prompts.items() if cell.system == "icl" and unit.options.calibrate
     }
@@ -55,16 +54,16 @@ def wanted_of(contract: Contract) -> Wanted:
 
 def continuations_of(contract: Contract) -> tuple[str, ...]:
     """What is scored after every prompt."""
-    return CONTINUATIONS
+    return tuple(f" {answer}" for answer in contract.target.answers)
 
 
 def public_prompts(contract: Contract) -> list[str]:
     """Prompts of several lengths that hold nothing of anybody's."""
-    return [f"{' '.join([CONTENT_FREE] * count)} {contract.label.question} {CUE}" for count in (1, 5, 20)]
+    return [f"{' '.join([CONTENT_FREE] * count)} {contract.target.question} {contract.target.cue}" for count in (1, 5, 20)]
 
 
 def answers_of(scores: np.ndarray, contract: Contract) -> np.ndarray:
-    """1 where Yes is at least as likely as No: shape (prompts,)."""
+    """The code of the likeliest answer, of two equally likely ones the second: shape (prompts,)."""
     return answers(scores)
 
 
@@ -79,7 +78,7 @@ def metrics_of(scores: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: C
 
 
 def answered(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
-    """The answers that are measured, by cell: 1 where Yes is at least as likely as No, shape (prompts,)."""
+    """The answers that are measured, by cell, as codes: shape (prompts,)."""
     return {cell: answers(table) for cell, table in _calibrated(scores).items()}
 
 

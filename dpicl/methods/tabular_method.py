@@ -6,19 +6,20 @@ Guarantee   none spent: this is about programs, not about rows.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics
 from dpicl.methods import tabular_answers
 from dpicl.methods.base import Data, Method
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream
-from dpicl.tabular.reading.encode import LocalEncoding
+from dpicl.randomness import Draws
+from dpicl.tabular.values import RowForm
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
 Arrays = Mapping[str, np.ndarray]
@@ -34,27 +35,6 @@ class Released(Generic[Drawn]):
     rows: Mapping[Cell, ReleasedRows] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Modelled:
-    """Rows of a release's model; and the model's own shares of what was counted, by positions of columns, the label last."""
-
-    rows: ReleasedRows
-    shares: Mapping[tuple[int, ...], np.ndarray] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class NumberNoise:
-    """Noise of one released average.
-
-    Attributes:
-        deviation: standard deviation of the noise in the average of one row, in widths of the column; over n rows it is n times smaller.
-    """
-
-    group: str
-    column: str
-    deviation: float
-
-
 class TabularMethod(Method, Generic[Drawn], abstract=True):
     """A method on the rows of a table: no model sees them."""
 
@@ -66,7 +46,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     draw_stage: ClassVar[str]
     """What the stage is called that draws: the task's name on the orchestrator's pages."""
     derive_stage: ClassVar[str | None] = None
-    """What the stage is called in which `derive` makes rows; None of methods whose draws demonstrate as they are."""
+    """What the stage is called in which `derive` makes rows; None of methods whose draws demonstrate as they are, and have no `rows`."""
 
     def prepare(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
         """Private marks of rows, shape (rows,), that `draw` gets again; charged before."""
@@ -102,7 +82,8 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """See `Method`."""
         return (
             ("prepare", cls.prepare_stage is not None, "prepare_stage"),
-            ("derive", cls.derive_stage is not None, "derive_stage"),
+            ("rows", cls.derive_stage is not None, "derive_stage"),
+            ("form", cls.derive_stage is not None, "derive_stage"),
             ("baselines", cls.baselines_read != "none", "baselines_read"),
             ("count", cls.merge is not TabularMethod.merge, "merge"),
         )
@@ -120,25 +101,25 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Drawn:
         """A release from its published bytes."""
 
-    def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
-        """Rows like the population's, from releases."""
+    def rows(self, drawn: Drawn, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
+        """Rows like the population's, from one release: so many, or as many as `derive` makes; the same again for the same number."""
         raise NotImplementedError
 
-    def encoding(self, contract: Contract, unit: Unit, cell: Cell) -> LocalEncoding:
-        """What the codes of derived rows stand for, the label last."""
+    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
+        """What the codes of these rows stand for."""
         raise NotImplementedError
 
     def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
-        """Rows of a table as derived rows are once they are decoded: shape (rows, columns), the label last."""
+        """A table's rows as released ones are once these are decoded: shape (rows, columns), the label last."""
         raise NotImplementedError
 
     def row_count(self, drawn: Drawn) -> float:
         """How many rows there are, as far as a release says."""
         raise NotImplementedError
 
-    def modelled(self, drawn: Drawn, contract: Contract, unit: Unit, cell: Cell, chance: Stream) -> Modelled:
-        """What `derive` makes of one release."""
-        raise NotImplementedError
+    def counted(self, drawn: Drawn, contract: Contract) -> Mapping[tuple[int, ...], np.ndarray]:
+        """Shares of cells in the model that rows are drawn from, by the columns that were counted together; none where it has none."""
+        return {}
 
     def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Drawn:
         """A release of this cell of made-up rows.
@@ -149,9 +130,9 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """
         raise NotImplementedError
 
-    def number_noise(self, drawn: Drawn, contract: Contract, unit: Unit, cell: Cell) -> list[NumberNoise]:
-        """How noisy released averages are; none where none are released."""
-        return []
+    def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
+        """Rows of every release."""
+        return {cell: self.rows(one, contract, unit, cell, draws) for cell, one in drawn.items()}
 
     @abstractmethod
     def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
@@ -166,8 +147,30 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def baselines(
         self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
-        """Classifiers beside the model; `train` is given where `baselines_read` is `private`."""
+        """Classifiers beside the model; `train` is given where `baselines_read` is `private`. Called by `fitted` alone."""
         raise NotImplementedError
+
+    def fitted(
+        self,
+        released: Released[Drawn],
+        rows: Callable[[], PrivateTable],
+        test: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+    ) -> dict[Cell, Metrics]:
+        """Baselines, where they are fitted: the only way in which rows reach them.
+
+        Args:
+            rows: reads the rows; called only for baselines that need them, and never of a table that has a budget or protects persons.
+
+        Raises:
+            PrivacyError: they are not fitted here.
+        """
+        if not self.fits_baselines(contract, unit):
+            raise PrivacyError(self.without_baselines(contract) or f"{contract.name}: there are no baselines of {self.title} to fit")
+        train = rows() if self.baselines_read == "private" else None
+        return self.baselines(released, train, test, contract, unit, draws)
 
     def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
         """What was released, as a table for people; its keys are columns."""

@@ -15,7 +15,8 @@ Symbols     k columns with the label; p what the classifier scores on released r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 from scipy import special, stats
 
 from dpicl.contract.models import Contract
-from dpicl.methods.tabular_method import NumberNoise, TabularMethod
+from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.quality.benchmark import Actual, actual
 from dpicl.quality.measures import MEASURES, fitted, marginal, sampling_variation, scores, total_variation
@@ -71,7 +72,7 @@ class Quality:
         effective_rows: so many rows without noise would have marginals as exact as these.
         columns, with_label, pairs: errors of single columns, of each with the label, and of pairs that were counted.
         scores: of a classifier of the label.
-        noise: of averages of groups.
+        noise: of averages of groups, by column, in widths of its bounds; where the contract states how many rows there are.
         actual: the true values, on benchmarks only.
     """
 
@@ -84,7 +85,7 @@ class Quality:
     with_label: tuple[Marginal, ...] = ()
     pairs: tuple[Marginal, ...] = ()
     scores: tuple[Score, ...] = ()
-    noise: tuple[NumberNoise, ...] = ()
+    noise: Mapping[str, float] = field(default_factory=dict)
     actual: Actual | None = None
 
 
@@ -110,32 +111,32 @@ def quality_of(
     Raises:
         PrivacyError: rows are given of a table that is no benchmark.
     """
-    quality = Quality(contract.name, method.title, cell.epsilon or 0.0, noise=tuple(method.number_noise(drawn, contract, unit, cell)))
+    quality = Quality(contract.name, method.title, cell.epsilon or 0.0)
     if method.derive_stage is None or type(method).replicate is TabularMethod.replicate:
-        return quality
+        return replace(quality, noise=method.column_errors(contract, unit, cell, contract.population) if contract.population else {})
     release = Release(method, contract, unit, cell, drawn)
     modelled = release.modelled(drawn, Draws(seed, contract.name, simulated=True))
-    bins, sizes, names = release.decoded(modelled.rows.codes), release.sizes, method.encoding(contract, unit, cell).names
+    sizes, names = release.sizes, release.encoding.names
     label = len(sizes) - 1
     singles = [(column,) for column in range(label + (sizes[-1] > 1))]
     with_label = [(column, label) for column in range(label) if sizes[-1] > 1]
-    pairs: list[Columns] = [columns for columns in modelled.shares if len(columns) == 3]
-    if not modelled.shares:
+    pairs: list[Columns] = [columns for columns in modelled.counted if len(columns) == 3]
+    if not modelled.counted:
         pairs += list(combinations(range(label), 2))[:_MOST_PAIRS]
     chosen: list[Columns] = [*singles, *with_label, *pairs]
-    again = Replicates(release, modelled, seed)
+    again = Replicates(release, modelled.bins, seed)
     real = None if test is None else method.bins(test.train, contract, unit, cell)
     expected = again.errors(chosen, count)
     found = [
         Marginal(
             tuple(names[column] for column in columns if sizes[column] > 1),
             float(error),
-            None if real is None else total_variation(shares_of(modelled, bins, columns, sizes), marginal(real, columns, sizes)),
+            None if real is None else total_variation(shares_of(modelled, columns, sizes), marginal(real, columns, sizes)),
         )
         for columns, error in zip(chosen, expected, strict=True)
     ]
     joint = with_label or singles
-    sampling = np.mean([sampling_variation(shares_of(modelled, bins, columns, sizes)) for columns in joint])
+    sampling = np.mean([sampling_variation(shares_of(modelled, columns, sizes)) for columns in joint])
     noisy = np.mean([error for columns, error in zip(chosen, expected, strict=True) if columns in joint])
     ends = len(singles), len(singles) + len(with_label)
     return replace(
@@ -146,7 +147,7 @@ def quality_of(
         with_label=tuple(found[ends[0] : ends[1]]),
         pairs=tuple(found[ends[1] :]),
         scores=_scores(again, count, None if test is None else method.bins(test.test, contract, unit, cell)),
-        actual=None if test is None else actual(release, bins, test),
+        actual=None if test is None else actual(release, modelled.bins, test),
     )
 
 

@@ -17,17 +17,18 @@ Not covered dependence between columns that nothing counted: Z has none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.methods.tabular_method import Modelled, TabularMethod
+from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.quality.measures import fitted, marginal, scores, total_variation
 from dpicl.randomness import Draws
+from dpicl.tabular.reading.encode import LocalEncoding
 from dpicl.types import PrivateCodes
 
 CITATIONS = ("efron1979bootstrap", "beaumont2002approximate")
@@ -35,6 +36,14 @@ REPLICATES = 60
 _MOST_ROWS = 1 << 17
 """More clients are not simulated: what a larger collection gains on so many, nobody sees."""
 Columns = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """Bins of rows that are derived from a release, and the model's own shares of what it counted."""
+
+    bins: np.ndarray
+    counted: Mapping[Columns, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -48,17 +57,24 @@ class Release:
     drawn: Any
 
     @property
+    def place(self) -> tuple[Contract, Unit, Cell]:
+        """What most functions of a method take."""
+        return self.contract, self.unit, self.cell
+
+    @property
+    def encoding(self) -> LocalEncoding:
+        """Of rows, the label last."""
+        return self.method.form(*self.place).encoding
+
+    @property
     def sizes(self) -> tuple[int, ...]:
-        """Of all columns of bins, the label last."""
-        return self.method.encoding(self.contract, self.unit, self.cell).bin_counts
+        """Bins of all columns, the label last."""
+        return self.encoding.bin_counts
 
     def modelled(self, drawn: Any, draws: Draws) -> Modelled:
-        """Rows and shares of this release, or of a replicate."""
-        return self.method.modelled(drawn, self.contract, self.unit, self.cell, draws.public("quality", self.cell.key))
-
-    def decoded(self, codes: np.ndarray) -> np.ndarray:
-        """Codes of rows as bins."""
-        return self.method.encoding(self.contract, self.unit, self.cell).decode(codes)
+        """Of this release, or of a replicate."""
+        rows = self.method.rows(drawn, *self.place, draws)
+        return Modelled(self.encoding.decode(rows.codes), self.method.counted(drawn, self.contract))
 
 
 def classifier() -> Any:
@@ -68,32 +84,30 @@ def classifier() -> Any:
     return LogisticRegression(solver="newton-cholesky", max_iter=100)
 
 
-def shares_of(modelled: Modelled, bins: np.ndarray, columns: Columns, sizes: Sequence[int]) -> np.ndarray:
+def shares_of(modelled: Modelled, columns: Columns, sizes: Sequence[int]) -> np.ndarray:
     """The model's own shares where it has them, those of its rows otherwise."""
-    if columns in modelled.shares:
-        return modelled.shares[columns]
+    if columns in modelled.counted:
+        return modelled.counted[columns]
     if len(columns) == 1:  # counted with the label
-        above = next((wider for wider in modelled.shares if len(wider) == 2 and columns[0] in wider), None)
+        above = next((wider for wider in modelled.counted if len(wider) == 2 and columns[0] in wider), None)
         if above is not None:
-            return modelled.shares[above].sum(axis=1 - above.index(columns[0]))
-    return marginal(bins, columns, sizes)
+            return modelled.counted[above].sum(axis=1 - above.index(columns[0]))
+    return marginal(modelled.bins, columns, sizes)
 
 
 class Replicates:
     """Releases of made-up rows; the same seed gives the same ones."""
 
-    def __init__(self, release: Release, modelled: Modelled, seed: int) -> None:
-        self.release, self.seed = release, seed
-        self.bins, self.sizes = release.decoded(modelled.rows.codes), release.sizes
-        self.place = release.contract, release.unit, release.cell
+    def __init__(self, release: Release, bins: np.ndarray, seed: int) -> None:
+        self.release, self.bins, self.sizes, self.seed = release, bins, release.sizes, seed
         self.rows = max(1, round(release.method.row_count(release.drawn)))
 
     def _released(self, population: np.ndarray, draws: Draws) -> tuple[np.ndarray, Modelled]:
         """Rows that stand for all rows, and what a release of them is made into."""
         chance = draws.public("quality-rows", self.release.cell.key).generator()
         table = population[chance.permutation(len(population))[: min(self.rows, len(population))]]
-        truth = PrivateCodes(self.release.method.encoding(*self.place).encode(table))
-        drawn = self.release.method.replicate(truth, min(self.rows, max(_MOST_ROWS, len(table))), *self.place, draws)
+        truth = PrivateCodes(self.release.encoding.encode(table))
+        drawn = self.release.method.replicate(truth, min(self.rows, max(_MOST_ROWS, len(table))), *self.release.place, draws)
         return table, self.release.modelled(drawn, draws)
 
     def _draws(self, number: int, count: int, which: str) -> Draws:
@@ -105,11 +119,9 @@ class Replicates:
         counted = np.ones((count, len(marginals)), dtype=bool)
         for number in range(count):
             table, modelled = self._released(self.bins, self._draws(number, count, "errors"))
-            bins = self.release.decoded(modelled.rows.codes)
             for place, columns in enumerate(marginals):
-                shares = shares_of(modelled, bins, columns, self.sizes)
-                errors[number, place] = total_variation(shares, marginal(table, columns, self.sizes))
-                counted[number, place] = not modelled.shares or len(columns) < 3 or columns in modelled.shares
+                errors[number, place] = total_variation(shares_of(modelled, columns, self.sizes), marginal(table, columns, self.sizes))
+                counted[number, place] = not modelled.counted or len(columns) < 3 or columns in modelled.counted
         counted |= ~counted.any(axis=0)
         return np.asarray((errors * counted).sum(axis=0) / counted.sum(axis=0))
 
@@ -121,7 +133,7 @@ class Replicates:
             chance, made_up = draws.public("quality-signal", self.release.cell.key).generator(), self.bins.copy()
             shuffled = np.flatnonzero(chance.random(len(made_up)) >= (number + 1) / count)
             made_up[shuffled, -1] = made_up[chance.permutation(shuffled), -1]
-            bins = self.release.decoded(self._released(made_up, draws)[1].rows.codes)
+            bins = self._released(made_up, draws)[1].bins
             model = fitted(classifier(), bins, self.sizes)
             promised.append(scores(model, bins, self.sizes))
             kept.append(scores(model, made_up, self.sizes))

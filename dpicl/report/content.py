@@ -59,7 +59,7 @@ def _opening(run: Run) -> Iterator[Block]:
     if not len(results):
         nothing = "No model was queried in this run: it states what privacy costs, not what accuracy it leaves."
     yield from headlines(results) or [Text(nothing)]
-    yield from map(Text, sentences.measured(manifest))
+    yield from map(Text, (*sentences.measured(manifest), *manifest.left_out))
 
 
 def _datasets(run: Run) -> list[str]:

@@ -131,6 +131,8 @@ class Manifest(_Part):
     evaluation: dict[str, str] = {}
     """By data set that is no benchmark: what answers were measured on."""
     evaluation_noise: list[EvaluationNoise] = []
+    left_out: list[str] = []
+    """Sentences on baselines that nobody pays for."""
     budget: list[str] = []
     command: str | None = None
 

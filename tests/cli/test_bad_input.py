@@ -69,7 +69,6 @@ OPTIONS = {
     "resuming with options": (("--resume", "x", "--epsilons", "1"), "expected no pipeline and no other option"),
     "resuming with a run id": (("--resume", "x", "--run-id", "y"), "expected no pipeline and no other option"),
     "no noise on private rows": (("demo", "--datasets", "secret", "--epsilons", "inf"), "benchmark: true"),
-    "central baselines on private rows": (("demo", "--datasets", "secret", "--epsilons", "1", "--methods", "gdp_tabicl"), "baselines"),
 }
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.reference import GENERATED, NOTHING, PAGES, head_of
+from dpicl.mechanisms import noisy_mean
+from dpicl.methods.heads import head_of
+from tools.reference import GENERATED, NOTHING, PAGES
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +51,7 @@ def test_every_key_of_a_shipped_contract_is_on_its_page() -> None:
 
 
 def test_a_head_is_read_with_its_later_lines_and_without_equations() -> None:
-    sentence, fields = head_of(ROOT / "dpicl" / "mechanisms" / "noisy_mean.py")
+    sentence, fields = head_of(noisy_mean.__doc__ or "")
     assert sentence == "The mean of a bounded column from a noisy sum and a noisy count."
     assert fields["Guarantee"] == "epsilon-DP, delta = 0: half for the count, half for the sum."
     assert fields["Paper"].endswith("its sensitivity is max(|low|, |high|).") and "(1)" not in fields["Paper"]

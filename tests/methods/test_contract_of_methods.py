@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpicl.contract.declared import Privacy
 from dpicl.engine.execute import call_all
-from dpicl.engine.order import released, rows_ready
+from dpicl.engine.order import answered, released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import read_plan
@@ -28,8 +29,10 @@ from dpicl.methods import METHODS, on_texts, tabular
 from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.few_shot_generation import FewShotGeneration
+from dpicl.methods.tabular_method import Released
 from dpicl.methods.text_method import TextMethod
 from dpicl.randomness import Draws
+from dpicl.report.stages import report_steps
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 from tests.direct import release
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
@@ -56,14 +59,25 @@ def test_no_noise_is_refused_on_private_data(name: str) -> None:
         METHODS[name].check(contract_for(name, private=True), unit_for(name, epsilons=(1.0, math.inf)))
 
 
-@every_method
-def test_what_reads_rows_beside_the_draw_is_refused_on_private_data(name: str) -> None:
-    method, contract, unit = METHODS[name], contract_for(name, private=True), unit_for(name, baselines=True)
-    if method.baselines_read == "private":
-        with pytest.raises(PrivacyError, match="baselines read the rows again and are charged to no budget"):
-            method.check(contract, unit)
-    else:
-        method.check(contract, unit)
+@every_tabular_method
+def test_baselines_that_nobody_pays_for_are_left_out(name: str) -> None:
+    """Whoever calls: a method's baselines come by rows through `fitted` only, which reads none of a table with a budget or of persons."""
+    method, unit = tabular(name), unit_for(name, baselines=True)
+    benchmark, private = contract_for(name), contract_for(name, private=True)
+    persons = Privacy.model_validate({"unit": "person", "person": {"id_column": "age", "max_rows": 1}, "budget": {"benchmark": True}})
+    for contract in (private, benchmark.model_copy(update={"privacy": persons})):
+        method.check(contract, unit)  # the rest of the unit runs
+        if method.baselines_read == "private":
+            assert "are left out" in str(method.without_baselines(contract)) and not method.fits_baselines(contract, unit)
+            with pytest.raises(PrivacyError, match="are left out: they"):
+                method.fitted(Released({}), _unreadable, QueryTable(rows_for(8).data), contract, unit, draws_for(benchmark, 0))
+        else:
+            assert method.without_baselines(contract) is None
+    assert method.without_baselines(benchmark) is None and method.fits_baselines(benchmark, unit) == (method.baselines_read != "none")
+
+
+def _unreadable() -> PrivateTable:
+    raise AssertionError("rows were read for baselines")
 
 
 class Untouchable:
@@ -166,6 +180,43 @@ def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(name: str,
         monkeypatch.setattr(PrivateTable, "__getattribute__", spying)
         call_all(chain(rows_ready(run, dataset), released(run, key)))
     assert reached and min(reached) >= 1
+
+
+def _reads_after_the_release(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often a run with baselines on takes a private table's rows, once the releases that are paid for stand."""
+    reached, plain = [], PrivateTable.__getattribute__
+
+    def spying(table: PrivateTable, attribute: str) -> Any:
+        reached.append(attribute)
+        return plain(table, attribute)
+
+    with place.entered():
+        grid = {"methods": [name], "datasets": ["shop"], "epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"}
+        run = str(make_plan("demo", grid, "spied"))
+        (key,) = read_plan(Path(run)).units
+        assert read_plan(Path(run)).units[key].baselines
+        call_all(chain(rows_ready(run, "shop"), released(run, key)))
+        with monkeypatch.context() as patched:
+            patched.setattr(PrivateTable, "__getattribute__", spying)
+            call_all(answered(run, key))
+        call_all([report_steps(Path(run))])
+    return sum(attribute != "__class__" for attribute in reached)
+
+
+@every_tabular_method
+def test_a_run_reads_no_row_of_a_private_table_for_baselines(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _reads_after_the_release(name, place, monkeypatch) == 0
+    left_out = [f"Baselines of {METHODS[name].title} on shop are left out: they would read the rows again, charged to no account."]
+    expected = left_out if METHODS[name].baselines_read == "private" else []
+    assert json.loads((place.run("spied") / "manifest.json").read_text())["left_out"] == expected
+    assert all(sentence in (place.run("spied") / "report.md").read_text() for sentence in expected)
+
+
+def test_reading_rows_for_baselines_would_be_seen(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant that leaves nothing out."""
+    (name,) = (name for name in TABULAR if METHODS[name].baselines_read == "private")
+    monkeypatch.setattr(type(METHODS[name]), "without_baselines", lambda *_: None)
+    assert _reads_after_the_release(name, place, monkeypatch) > 0
 
 
 def _in_a_method() -> bool:

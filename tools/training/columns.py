@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl.tabular.prompts.serialize import format_number
+from dpicl.contract.derive import format_number
 from tools.training.words import word, words
 
 _THRESHOLDS = (

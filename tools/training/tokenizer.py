@@ -10,16 +10,16 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from dpicl.contract.target import YES_OR_NO
 from dpicl.errors import ModelError
 from dpicl.randomness import stream
-from dpicl.tabular.prompts.serialize import CUE
 from tools.training.curriculum import LEVELS
 from tools.training.numbers import NUMBERS, number_normalizer
 from tools.training.presets import Preset
 from tools.training.tasks import make_task
 from tools.training.token_ids import END, START
 
-PHRASES = (f" {CUE}", " less than", " or more", " more than", " or less", " at most", " at least", " is described as follows:")
+PHRASES = (f" {YES_OR_NO}", " less than", " or more", " more than", " or less", " at most", " at least", " is described as follows:")
 """One token each: what thresholds and every prompt of ours repeat."""
 ANSWERS = (" Yes", " No", " yes", " no", " True", " False", " true", " false", " A", " B", " low", " high")
 TOKENIZER_FILE = "tokenizer.json"

@@ -119,7 +119,7 @@ def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
 
 def _take_adopted(key: bytes, record: Mapping[str, Any], newest: Newest) -> int:
     """What the first record of an earlier rebuilt ledger says; gives its number, 0 where there was none or it is no true record."""
-    content = _true_content(key, record)
+    content = chain.true_content(key, record)
     if content is None or record["kind"] != "adopted":
         return 0
     spent = {row["account"]: row["spent"] for row in content["totals"]}
@@ -133,7 +133,7 @@ def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], newest: Newest
     """Caps that were decided since an account's newest receipt; gives the last record's number."""
     last = 0
     for name, record in caps.items():
-        decided = _true_content(key, record)
+        decided = chain.true_content(key, record)
         if decided is None or record["kind"] != "cap" or decided["account"] != name or name not in newest:
             unproved.add(name)  # of one that nothing was charged to, nothing else is known
             continue
@@ -158,17 +158,6 @@ def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> None
     chain.append(connection, key, Head(first - 1), "adopted", {**made.state, "entries": made.entries, "adopted_utc": now()})
 
 
-def _true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a record says, if the key tells that it is a true one."""
-    try:
-        before = Head(int(record["sequence"]) - 1, record["before"])
-        is_true = chain.link(key, before, record["kind"], record["content"]).hash == record["hash"]
-        content = json.loads(record["content"])
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    return content if is_true and isinstance(content, dict) else None
-
-
 def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, Any]] | None:
     """Number and content of the record that charged a release, and how it was published, if its receipt is of this release and true.
 
@@ -177,7 +166,7 @@ def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, A
     charged = None
     published: dict[str, Any] = {"artefact_sha256": one.artefact_sha256, "published_utc": now()} if one.artefact_sha256 else {}
     for record in one.receipt:
-        content = _true_content(key, record)
+        content = chain.true_content(key, record)
         if content is None or record["kind"] not in _RECEIPTS or content["release_id"] != one.release_id:
             return None
         if record["kind"] == "published":

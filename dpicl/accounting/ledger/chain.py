@@ -173,3 +173,14 @@ def as_receipt(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     """A record with the hash before it, so that the key tells that it is a true one."""
     before = hash_at(connection, row.sequence - 1) or ""
     return {"sequence": row.sequence, "before": before, "kind": row.kind, "content": row.content, "hash": row.hash}
+
+
+def true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a record of a receipt says; None where the key tells that it is no true one."""
+    try:
+        before = Head(int(record["sequence"]) - 1, record["before"])
+        is_true = link(key, before, record["kind"], record["content"]).hash == record["hash"]
+        content = json.loads(record["content"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return content if is_true and isinstance(content, dict) else None

@@ -47,14 +47,19 @@ def canonical(content: Any) -> str:
     Raises:
         ParameterError: a part is NaN or -infinity, or no plain JSON value.
     """
-    return json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(plain(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The same content as `canonical` writes it, in its own order.
+
+    Raises:
+        ParameterError: a part is NaN or -infinity, or no plain JSON value.
+    """
     if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
+        return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     if isinstance(value, float):
         if value == math.inf:
             return "inf"

@@ -23,6 +23,7 @@ from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seal
 from dpicl.accounting.ledger.anchor import Anchor
 from dpicl.accounting.ledger.chain import Change, changing
 from dpicl.accounting.ledger.database import Database
+from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, drawings, entries
 from dpicl.accounting.ledger.reading import Readings
 from dpicl.accounting.ledger.schema import downgrade
@@ -162,10 +163,11 @@ class Ledger(Readings):
             spent = budget.check_cap(change.connection, account, release.guarantee)
             row |= {"number": number, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
+            before = None if spent is None else canonical(state.spent_of(change.connection, account.name).as_json())
             written = None if spent is None else state.write_spent(change.connection, account.name, spent)
             paying = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one()
             terms = {"account_row": dict(paying._mapping), "addresses": opening.addresses(change.connection, account.name)}
-            change.append("reserved", {**row, "spent": written, **terms}, release.release_id)
+            change.append("reserved", {**row, "before": before, "spent": written, **terms}, release.release_id)
         return Reservation("reserved", None, is_new=True)
 
     def begin_drawing(self, release_id: str) -> None:

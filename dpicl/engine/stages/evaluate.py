@@ -14,7 +14,6 @@ from dpicl.engine.names import evaluation_of
 from dpicl.engine.releases import UnitReleases, ledger_key, open_ledger
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.stage import unit_stage
-from dpicl.engine.stages.fit_baselines import has_baselines
 from dpicl.engine.stages.score import read_scores
 from dpicl.evaluation import Metrics
 from dpicl.methods import held_out_evaluation
@@ -47,7 +46,7 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     if isinstance(method, TextMethod):
         scores |= method.final_answers(read_texts(folder)[0], folder.texts)
     write_predictions(folder.path / PREDICTIONS, scores, {cell: method.answers.answers_of(one, contract) for cell, one in scores.items()})
-    fitted = read_json(folder.path / BASELINES) if has_baselines(unit, contract) else []
+    fitted = read_json(folder.path / BASELINES) if method.fits_baselines(contract, unit) else []
     baselines = {
         Cell(row["system"], float(row["epsilon"])): Metrics(row["query_count"], row["accuracy"], row["balanced_accuracy"], row["auc"])
         for row in fitted

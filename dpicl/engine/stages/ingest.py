@@ -12,6 +12,8 @@ from dpicl.engine.batches import INDEX, begin, keep_stream
 from dpicl.engine.files import PRIVATE_MODE, write_table
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
+from dpicl.errors import RunError
+from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.source import load_source, query_rows
 from dpicl.tabular.reading.survey import survey
 from dpicl.text.read import load_texts
@@ -30,7 +32,11 @@ def ingest(run: str, dataset: str) -> str:
             assert isinstance(contract, Contract)
             if (folder / INDEX).exists():
                 return "already done"
-            if contract.source.query is not None:
+            if contract.source.frame:
+                if settings.given is None or settings.given.rows is None:
+                    raise RunError(f"{dataset}: its rows are given by the program that makes the release, and are not here")
+                table = typed_table(settings.given.rows, contract, contract.name)
+            elif contract.source.query is not None:
                 rows = query_rows(contract, contract.source.query)
                 if not isinstance(rows, pa.Table):
                     return keep_stream(rows, contract, settings, Path(run))

@@ -123,7 +123,7 @@ def noised(
             rows[places] = noisy_count.noisy_counts([int(sums.rows[i]) for i in places], epsilon=share, stream=stream)
         sums = replace(sums, rows=rows)
     columns = {name: _column(sums, name, parts, contract, options, stream) for name in contract.features}
-    labels = _modes(sums.labels, [(0, 1) if group.label is None else None for group in groups], parts, stream)
+    labels = _modes(sums.labels, [tuple(range(contract.target.count)) if group.label is None else None for group in groups], parts, stream)
     return ReleasedGroups(
         tuple(
             ReleasedGroup(
@@ -132,23 +132,6 @@ def noised(
             for i, group in enumerate(groups)
         )
     )
-
-
-def deviations(
-    released: ReleasedGroups, groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions
-) -> list[tuple[str, str, float]]:
-    """Group, number column and the standard deviation of the noise in a mean over one row, in widths of the column; over n, 1 / n of it."""
-    total, found = noisy_count.exact_epsilon(epsilon), []
-    for group, one in zip(groups, released.groups, strict=True):
-        share = _share(group, contract, total, options)
-        for name in contract.features:
-            grid = None if isinstance(contract.columns[name], CategoryColumn) else _open_grid(name, group, contract, options)
-            if grid is not None and share is not None:
-                # half of the share for the sum and half for the count, but for a count that all means have in common
-                of_sum, of_count = (1.0, 1.0) if options.allocation == "shared-count" else (2.0, 2.0)
-                moved = (of_sum * grid.sensitivity * grid.step) ** 2 + (of_count * (float(one.values[name]) - grid.zero)) ** 2
-                found.append((" & ".join(group.key), name, float(np.sqrt(2 * moved)) / float(share) / (grid.high - grid.low)))
-    return found
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,14 @@ from functools import cache
 
 import numpy as np
 
+from dpicl.contract.derive import bin_middles, inner_edges
 from dpicl.contract.models import CategoryColumn, Contract, IntegerColumn, RealColumn
 from dpicl.errors import ParameterError
 from dpicl.tabular.prompts.serialize import central_demonstrations
-from dpicl.tabular.reading.encode import LocalEncoding, label_codes
+from dpicl.tabular.reading.encode import LocalEncoding, bin_codes, label_codes
 from dpicl.types import LABEL, ReleasedGroup, ReleasedGroups, Table
 
-_WHOLE, _EQUAL, _MOST = 16, 8, 256
+_MOST = 256
 
 
 def row_encoding(contract: Contract) -> LocalEncoding:
@@ -35,7 +36,7 @@ def row_encoding(contract: Contract) -> LocalEncoding:
     for name, count in zip(contract.features, counts, strict=True):
         if count > _MOST:
             raise ParameterError("bins", count, f"at most {_MOST} of column {name} of {contract.name}")
-    return LocalEncoding("k-ary", (*contract.features, LABEL), (*counts, 2))
+    return LocalEncoding("k-ary", (*contract.features, LABEL), (*counts, contract.target.count))
 
 
 def row_bins(table: Table, contract: Contract) -> np.ndarray:
@@ -61,7 +62,7 @@ def column_bins(table: Table, contract: Contract, name: str) -> np.ndarray:
     column = contract.columns[name]
     if isinstance(column, CategoryColumn):
         return table.codes(name)
-    return np.searchsorted(_inner_edges(contract, name, column), table.numbers(name), side="right")
+    return bin_codes(table.numbers(name), feature_edges(contract, name, column))
 
 
 def bin_values(contract: Contract, name: str) -> list[float | str]:
@@ -69,24 +70,11 @@ def bin_values(contract: Contract, name: str) -> list[float | str]:
     column = contract.columns[name]
     if isinstance(column, CategoryColumn):
         return list(column.categories)
-    inner = _inner_edges(contract, name, column)
-    if isinstance(column, IntegerColumn):
-        inner = np.ceil(inner)
-    edges = np.array([column.bounds[0], *inner, column.bounds[1]])
-    edges[[0, -1]] = max(edges[0], 2 * edges[1] - edges[2]), min(edges[-1], 2 * edges[-2] - edges[-3])
-    if isinstance(column, IntegerColumn):  # a bin of whole numbers ends before the next one's first
-        return np.floor((edges[:-1] + np.array([*(inner - 1), edges[-1]])) / 2).tolist()
-    return ((edges[:-1] + edges[1:]) / 2).tolist()
+    return bin_middles(column, feature_edges(contract, name, column))
 
 
-def _inner_edges(contract: Contract, name: str, column: IntegerColumn | RealColumn) -> np.ndarray:
-    low, high = column.bounds
-    if column.bins is not None:
-        return np.array(column.bins, dtype=float)
-    if isinstance(column, IntegerColumn) and high - low < _WHOLE:
-        return np.arange(low + 1, high + 1, dtype=float)
+def feature_edges(contract: Contract, name: str, column: IntegerColumn | RealColumn) -> np.ndarray:
+    """Rising edges between the bins of a feature: its own, else those that stated attributes and sentences make, else equal ones."""
     stated = [cut for attribute in contract.local if attribute.column == name for cut in attribute.cuts]
-    stated += [cut for word in contract.prompts.central.words.values() if word.field == name for cut in word.cuts]
-    if not stated:
-        return np.linspace(low, high, _EQUAL + 1)[1:-1]
-    return np.array(sorted(set(np.ceil(stated).tolist() if isinstance(column, IntegerColumn) else stated)))
+    words = contract.prompts.central.words.values() if contract.prompts else ()
+    return inner_edges(column, [*stated, *(cut for word in words if word.field == name for cut in word.cuts)])

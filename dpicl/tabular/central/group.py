@@ -11,14 +11,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Literal
 
 import numpy as np
 
-from dpicl.contract.models import CategoryColumn, Contract, GroupKey, IntegerColumn, Rule
+from dpicl.contract.models import CategoryColumn, Contract, GroupKey, IntegerColumn
 from dpicl.contract.rules import resolve_parts
 from dpicl.errors import ParameterError
-from dpicl.tabular.reading.encode import part_codes
+from dpicl.tabular.reading.encode import label_codes, part_codes
 from dpicl.types import Table
+
+Key = GroupKey | Literal["label"]
 
 
 @dataclass(frozen=True)
@@ -39,22 +42,23 @@ def partition(contract: Contract, shots: int) -> tuple[Group, ...]:
     """
     if shots == 1:
         return (Group(("all",), None, {}, {}),)
-    if shots not in contract.groups:
+    if shots not in contract.group_keys:
         known = ", ".join(map(str, contract.shots))
         raise ParameterError("shots", shots, f"one of {known} for {contract.name}: the contract groups by these")
-    keys = [(contract.label.column, contract.label) if key == "label" else (key.column, key) for key in contract.groups[shots]]
+    keys = contract.group_keys[shots]
     # Positive first, as the paper's demonstrations stand.
-    orders = [range(rule.part_count)[::-1] if column == contract.label.column else range(rule.part_count) for column, rule in keys]
+    orders = [range(key.part_count) if isinstance(key, GroupKey) else range(contract.target.count)[::-1] for key in keys]
     return tuple(_group(contract, keys, parts) for parts in product(*orders))
 
 
-def _group(contract: Contract, keys: Sequence[tuple[str, Rule]], parts: tuple[int, ...]) -> Group:
+def _group(contract: Contract, keys: Sequence[Key], parts: tuple[int, ...]) -> Group:
     label, bounds, categories, names = None, {}, {}, []
-    for (column, rule), part in zip(keys, parts, strict=True):
-        if column == contract.label.column:
+    for key, part in zip(keys, parts, strict=True):
+        if not isinstance(key, GroupKey):
             label = part
-            names.append(f"label={'Yes' if part else 'No'}")
+            names.append(f"label={contract.target.answers[part]}")
             continue
+        rule, column = key, key.column
         declared = contract.columns[column]
         if isinstance(declared, CategoryColumn):
             categories[column] = resolve_parts(rule.parts, declared.categories, column, contract.name)[part]
@@ -70,10 +74,11 @@ def _group(contract: Contract, keys: Sequence[tuple[str, Rule]], parts: tuple[in
 
 def assign(table: Table, contract: Contract, shots: int, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
     """Position in `partition` of each row's group (or of some rows', by their positions): shape (rows,), int64."""
-    keys = contract.groups[shots] if shots != 1 else ()
+    keys = contract.group_keys[shots] if shots != 1 else ()
     numbers = np.zeros(len(range(table.row_count)[rows]) if isinstance(rows, slice) else len(rows), dtype=np.int64)
     for key in keys:
-        column, rule = (contract.label.column, contract.label) if not isinstance(key, GroupKey) else (key.column, key)
-        parts = part_codes(table, column, rule, contract, rows)
-        numbers = numbers * rule.part_count + (rule.part_count - 1 - parts if column == contract.label.column else parts)
+        if isinstance(key, GroupKey):
+            numbers = numbers * key.part_count + part_codes(table, key.column, key, contract, rows)
+        else:
+            numbers = numbers * contract.target.count + (contract.target.count - 1 - label_codes(table, contract, rows))
     return numbers

@@ -99,7 +99,7 @@ def group_sums(table: PrivateTable, rows: np.ndarray, groups: np.ndarray, count:
                 for grid, (start, stop) in zip(grids[name], pairwise(bounds), strict=True)
             ]
             halves[name] = np.array([(total >> 32, total & 0xFFFFFFFF) for total in sums], dtype=np.int64).reshape(-1, 2)
-    labels = _histograms(label_codes(table, contract, taken), bounds, 2)
+    labels = _histograms(label_codes(table, contract, taken), bounds, contract.target.count)
     return GroupSums(np.diff(bounds), halves, histograms, labels)
 
 

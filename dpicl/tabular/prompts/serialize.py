@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
+from math import isnan
 from string import Formatter
 
 import numpy as np
 
-from dpicl.contract.models import CategoryColumn, Contract, Template
+from dpicl.contract.derive import as_text
+from dpicl.contract.models import MISSING, CategoryColumn, Contract, Template
 from dpicl.tabular.reading.encode import UNKNOWN
 from dpicl.types import EncodedQueries, QueryTable, ReleasedGroups, ReleasedRows
 
-ANSWERS = ("No", "Yes")
-CUE = "Yes or No? Answer:"
 UNKNOWN_TEXT = "unknown"
 
 
@@ -39,15 +39,19 @@ def _parsed(text: str) -> list[tuple[str, str | None, str | None, str | None]]:
 
 
 def _with_question(body: str, contract: Contract, label: int | None) -> str:
-    answer = "" if label is None else f" {ANSWERS[label]}"
-    return f"{' '.join(body.split())} {contract.label.question} {CUE}{answer}"
+    target, row = contract.target, " ".join(body.split())
+    if target.kind == "none":
+        return row
+    return f"{row} {target.question} {target.cue}" + ("" if label is None else f" {target.answers[label]}")
 
 
 def _local_text(contract: Contract, bins: tuple[int, ...], label: int | None) -> str:
-    attributes = dict(zip([attribute.name for attribute in contract.local], bins, strict=True))
-    texts = {attribute.name: UNKNOWN_TEXT if bins[i] == UNKNOWN else attribute.texts[bins[i]] for i, attribute in enumerate(contract.local)}
+    attributes = dict(zip([attribute.name for attribute in contract.attributes], bins, strict=True))
+    texts = {
+        attribute.name: UNKNOWN_TEXT if bins[i] == UNKNOWN else attribute.texts[bins[i]] for i, attribute in enumerate(contract.attributes)
+    }
     # A word about an unknown bin takes the wording of the first, which texts put most plainly.
-    body = _fill(contract.prompts.local, texts, lambda _, field: max(attributes[field], 0))
+    body = _fill(contract.templates.local, texts, lambda _, field: max(attributes[field], 0))
     return _with_question(body, contract, label)
 
 
@@ -67,24 +71,15 @@ def local_queries(queries: EncodedQueries, contract: Contract) -> list[str]:
     return [text(tuple(bins)) for bins in queries.codes[:, :-1].tolist()]
 
 
-def format_number(value: float, decimals: int) -> str:
-    """A number as a prompt prints it: rounded, without trailing zeros or a negative zero."""
-    text = f"{value + 0.0:.{decimals}f}"
-    text = text.rstrip("0").rstrip(".") if decimals else text
-    return "0" if text in ("-0", "") else text
-
-
 def _central_text(values: Mapping[str, float | str], contract: Contract, label: int | None) -> str:
-    template, fields = contract.prompts.central, {}
+    template, fields = contract.templates.central, {}
     for name, value in values.items():
-        declared = contract.columns[name]
-        if isinstance(declared, CategoryColumn):
-            fields[name] = declared.texts.get(str(value), str(value))
-        else:
-            fields[name] = format_number(float(value), declared.decimals)
+        fields[name] = as_text(value, contract.columns[name])
 
     def part_of(word: str, field: str) -> int:
         value, rule = values[field], template.words[word]
+        if value == MISSING and not isinstance(contract.columns[field], CategoryColumn):
+            return len(rule.cuts) + 1
         return _category_part(rule.parts, value) if isinstance(value, str) else int(np.searchsorted(rule.cuts, value, side="right"))
 
     return _with_question(_fill(template, fields, part_of), contract, label)
@@ -109,6 +104,6 @@ def central_queries(queries: QueryTable, contract: Contract) -> list[str]:
         if isinstance(declared, CategoryColumn):
             columns[name] = [declared.categories[code] for code in queries.codes(name)]
         else:
-            columns[name] = queries.numbers(name).tolist()
+            columns[name] = [MISSING if isnan(value) else value for value in queries.numbers(name).tolist()]
     rows = zip(*columns.values(), strict=True)
     return [_central_text(dict(zip(columns, row, strict=True)), contract, None) for row in rows]

@@ -33,13 +33,13 @@ _BY_ROWS = ("row_count", "both_labels")
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts of one batch or of several: `broken` by a rule's place in `rules_of`, `labels` negative first; hashes, as uint64 (2,), of the rows
+    """Counts of one batch or of several: `broken` by a rule's place in `rules_of`, `labels` by code; hashes, as uint64 (2,), of the rows
     to protect and of all.
     """
 
     rows: int
     train_rows: int
-    labels: tuple[int, int]
+    labels: tuple[int, ...]
     broken: Mapping[int, int]
     hashes: tuple[int, int]
     all_hashes: tuple[int, int]
@@ -50,7 +50,7 @@ class Facts:
         total = Facts(0, 0, (0, 0), {}, (0, 0), (0, 0))
         for part in parts:
             broken = {place: total.broken.get(place, 0) + part.broken.get(place, 0) for place in {*total.broken, *part.broken}}
-            labels = (total.labels[0] + part.labels[0], total.labels[1] + part.labels[1])
+            labels = tuple(map(sum, zip(total.labels, part.labels, strict=True)))
             hashes, whole = _lanes(total.hashes, part.hashes), _lanes(total.all_hashes, part.all_hashes)
             total = Facts(total.rows + part.rows, total.train_rows + part.train_rows, labels, broken, hashes, whole)
         return total
@@ -120,9 +120,9 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     protected = np.flatnonzero(train)
     places = {rule: place for place, rule in enumerate(rules_of(contract))}
     broken = {places[one.rule]: one.count for one in violations(table, contract) if one.rule.rule not in _BY_ROWS}
-    negative, positive = np.bincount(label_codes(Table(table), contract), minlength=2).tolist()
+    labels = np.bincount(label_codes(Table(table), contract), minlength=contract.target.count).tolist()
     lanes, whole = added(hashes[protected]).tolist(), added(hashes).tolist()
-    facts = Facts(table.num_rows, len(protected), (negative, positive), broken, (lanes[0], lanes[1]), (whole[0], whole[1]))
+    facts = Facts(table.num_rows, len(protected), tuple(labels), broken, (lanes[0], lanes[1]), (whole[0], whole[1]))
     return Batch(compact(table.take(protected), contract), table.filter(pa.array(test)).combine_chunks(), facts)
 
 

@@ -28,11 +28,11 @@ def rules_of(contract: Contract) -> tuple[Rule, ...]:
             `at_least` to a rule that counts nothing.
     """
     defaults = [
-        *(Check(rule="no_missing", column=name) for name in contract.columns),
+        *(Check(rule="no_missing", column=name) for name, column in contract.columns.items() if not column.nullable),
         *(Check(rule="known_categories", column=name) for name in _suited("known_categories", contract)),
         *(Check(rule="in_bounds", column=name, severity="warn") for name in _suited("in_bounds", contract)),
         Check(rule="row_count", at_least=2),
-        Check(rule="both_labels", at_least=1),
+        *([Check(rule="both_labels", at_least=1)] if contract.target.kind == "binary" else []),
     ]
     rules = {(check.rule, check.column): check for check in defaults}
     for number, check in enumerate(contract.checks):
@@ -84,8 +84,8 @@ def _count(table: pa.Table, rule: Rule, contract: Contract) -> int:
     if rule.rule == "row_count":
         return max(0, int(rule.at_least or 0) - int(table.num_rows))
     if rule.rule == "both_labels":
-        labelled = table.filter(table.column(contract.label.column).is_valid())
-        counts = np.bincount(label_codes(Table(labelled), contract), minlength=2)
+        labelled = table if contract.label is None else table.filter(table.column(contract.label.column).is_valid())
+        counts = np.bincount(label_codes(Table(labelled), contract), minlength=contract.target.count)
         return int(np.sum(counts < int(rule.at_least or 0)))
     if rule.rule == "unique":
         columns = table.select([rule.column] if rule.column else table.column_names)

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from dpicl.contract.derive import inner_edges
 from dpicl.contract.models import CategoryColumn, Contract, Rule, Word
 from dpicl.contract.rules import resolve_parts
 from dpicl.types import LABEL, EncodedQueries, PrivateCodes, PrivateTable, QueryTable, Table
@@ -19,19 +20,34 @@ UNKNOWN = -1
 """Bin of a one-hot attribute of which no bit is set."""
 
 
+def bin_codes(numbers: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The bin of every number between rising inner edges; missing ones in a bin of their own, the last: shape (rows,), int64."""
+    codes = np.searchsorted(edges, numbers, side="right")
+    return np.where(np.isnan(numbers), len(edges) + 1, codes) if numbers.dtype.kind == "f" else codes
+
+
 def part_codes(table: Table, column: str, rule: Rule | Word, contract: Contract, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
     """The part of a rule that each row (or some, by their positions) falls into: shape (rows,), int64."""
     declared = contract.columns[column]
     if not isinstance(declared, CategoryColumn):
-        return np.searchsorted(np.asarray(rule.cuts), table.numbers(column)[rows], side="right")
+        return bin_codes(table.numbers(column)[rows], np.asarray(rule.cuts))
     parts = resolve_parts(rule.parts, declared.categories, column, contract.name)
     part_of = {category: index for index, part in enumerate(parts) for category in part}
     return np.array([part_of[category] for category in declared.categories])[table.codes(column)[rows]]
 
 
 def label_codes(table: Table, contract: Contract, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """1 for the positive class, else 0: shape (rows,), int64."""
-    return part_codes(table, contract.label.column, contract.label, contract, rows)
+    """The code of each row's answer, as `contract.target` lists them: shape (rows,), int64."""
+    label, target = contract.label, contract.target
+    if label is None:
+        return np.zeros(table.row_count, dtype=np.int64)[rows]
+    if label.has_rule:
+        return part_codes(table, label.column, label, contract, rows)
+    column = contract.columns[label.column]
+    if isinstance(column, CategoryColumn):
+        return table.codes(label.column)[rows].astype(np.int64)
+    assert target.kind == "number"
+    return bin_codes(table.numbers(label.column)[rows], inner_edges(column))
 
 
 @dataclass(frozen=True)
@@ -50,8 +66,8 @@ class LocalEncoding:
     @staticmethod
     def of(contract: Contract, kind: Encoding) -> LocalEncoding:
         """The encoding of a contract's local attributes and label."""
-        names = (*(attribute.name for attribute in contract.local), LABEL)
-        return LocalEncoding(kind, names, (*(attribute.part_count for attribute in contract.local), 2))
+        names = (*(attribute.name for attribute in contract.attributes), LABEL)
+        return LocalEncoding(kind, names, (*(attribute.part_count for attribute in contract.attributes), contract.target.count))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -84,7 +100,7 @@ class LocalEncoding:
 
 
 def _bins(table: Table, contract: Contract) -> np.ndarray:
-    columns = [part_codes(table, attribute.column, attribute, contract) for attribute in contract.local]
+    columns = [part_codes(table, attribute.column, attribute, contract) for attribute in contract.attributes]
     return np.stack([*columns, label_codes(table, contract)], axis=1)
 
 

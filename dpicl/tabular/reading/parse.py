@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpicl.contract.columns import MISSING, DateColumn, moment
 from dpicl.contract.models import CategoryColumn, Column, Contract, IntegerColumn
 from dpicl.errors import DataError
 from dpicl.tabular.reading.quick import quick_column
@@ -64,7 +65,7 @@ def _more(named: Sequence[object]) -> str:
 def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash.
 
-    Rows that hold the contract's `missing` marker are dropped first. Values are taken as
+    Rows that hold the contract's `missing` marker in a column that is not nullable are dropped first. A missing number is null. Values are taken as
     they stand, blanks included. Numbers outside their bounds are let through: a check
     counts them and the mechanisms clip them.
 
@@ -93,7 +94,12 @@ def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     """
     if (missing := contract.source.missing) is not None:
         columns = pa.table({name: as_text(columns.column(name), name, where) for name in contract.read_columns})
-        columns = columns.filter(pc.invert(reduce(pc.or_, [pc.equal(column, missing) for column in columns.columns])))
+        gaps = {name for name, column in contract.columns.items() if column.nullable}
+        marked = [pc.equal(columns.column(name), missing) for name in columns.column_names if name not in gaps]
+        filled = {name: pc.if_else(pc.equal(columns.column(name), missing), "", columns.column(name)) for name in gaps}
+        columns = pa.table({name: filled.get(name, columns.column(name)) for name in columns.column_names})
+        if marked:
+            columns = columns.filter(pc.invert(reduce(pc.or_, marked)))
     typed = {name: typed_column(columns.column(name), column, name, where) for name, column in contract.columns.items()}
     if contract.privacy.person:
         name = contract.privacy.person.id_column
@@ -115,8 +121,14 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
     quick = quick_column(values, column, _LONGEST_TEXT)
     if quick is not None:
         return quick
-    text = as_text(values, name, where)
+    text = as_text(
+        pc.if_else(pc.is_nan(values), None, values) if column.nullable and pa.types.is_floating(values.type) else values, name, where
+    )
+    if column.nullable:
+        text = pc.if_else(pc.equal(text, ""), MISSING if isinstance(column, CategoryColumn) else None, text)
     _refuse(pc.equal(text, ""), "is empty", name, where)
+    if isinstance(column, DateColumn):
+        return _moments(text, column, name, where)
     if isinstance(column, IntegerColumn):
         _refuse(pc.invert(pc.match_substring_regex(text, _WHOLE)), "is not a whole number", name, where)
         digits = pc.replace_substring_regex(text, r"\.0+$", "")
@@ -135,6 +147,28 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
     codes = pc.index_in(text, value_set=pa.array(column.categories)).combine_chunks()
     _refuse(codes.is_null(), f"is not one of the {len(column.categories)} categories", name, where)
     return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(column.categories))])
+
+
+def _moments(text: pa.ChunkedArray, column: DateColumn, name: str, where: str) -> pa.ChunkedArray:
+    """Every distinct text is read once."""
+    coded = text.combine_chunks().dictionary_encode()
+    counted: list[int | None] = []
+    for one in coded.dictionary.to_pylist():
+        try:
+            counted.append(moment(one, column.type))
+        except ValueError:
+            counted.append(None)
+    wrong = pc.is_null(pa.array(counted, pa.int64())).take(coded.indices)
+    expected = "2026-11-25" if column.type == "date" else "2026-11-25T12:30:00"
+    _refuse(wrong, f"is no {column.type} such as {expected}", name, where)
+    return pa.chunked_array([pa.array(counted, pa.int64()).take(coded.indices)])
+
+
+def any_value(column: Column) -> str:
+    """The first category or the lower bound, as text."""
+    if isinstance(column, CategoryColumn):
+        return column.categories[0]
+    return column.text(column.bounds[0]) if isinstance(column, DateColumn) else str(column.bounds[0])
 
 
 def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:

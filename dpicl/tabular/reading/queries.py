@@ -6,14 +6,15 @@ import codecs
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.contract.models import Contract
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.csv_text import read_csv
-from dpicl.tabular.reading.parse import check_distinct, typed_table
+from dpicl.tabular.reading.parse import any_value, check_distinct, typed_table
 from dpicl.tabular.reading.read import read_table
 from dpicl.types import QueryTable
 
@@ -78,7 +79,7 @@ def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
     for name in contract.read_columns:
         if name not in filled:  # any value will do for a column that no prompt shows, such as the label
             column = contract.columns.get(name)
-            bound = "nobody" if column is None else column.categories[0] if isinstance(column, CategoryColumn) else str(column.bounds[0])
+            bound = "nobody" if column is None else any_value(column)
             filled[name] = pa.array([bound] * columns.num_rows)
     typed = typed_table(pa.table(filled), contract, where)
     if typed.num_rows < columns.num_rows:
@@ -95,10 +96,14 @@ def _objects(data: bytes, contract: Contract, where: str) -> pa.Table:
         raise DataError(where, "holds no rows, or others than objects; expected one JSON object a line")
     absent = [sum(row.get(name) is None for row in rows) for name in contract.features]
     for name, count in zip(contract.features, absent, strict=True):
-        if count:
+        if count and not contract.columns[name].nullable:
             raise DataError(where, "is missing from some rows; expected every feature in each", column=name, count=count)
-    texts = {name: [row[name] if isinstance(row[name], str) else json.dumps(row[name]) for row in rows] for name in contract.features}
+    texts = {name: [_written(row.get(name)) for row in rows] for name in contract.features}
     for name, column in texts.items():
         if any("\ud800" <= letter <= "\udfff" for text in column if not text.isascii() for letter in text):
             raise DataError(where, "holds half a letter; expected text in UTF-8", column=name)
     return pa.table({name: pa.array(column) for name, column in texts.items()})
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)

@@ -92,7 +92,7 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
         SourceError: no rows are at hand; the message says what to type.
         DataError: a folder holds something else than Parquet files.
     """
-    if contract.source.bundled is not None:
+    if contract.source.bundled is not None or contract.source.frame:
         return None
     if contract.source.query is not None:
         check_address(contract.source.query, contract.name)

@@ -18,6 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from dpicl.contract.declared import Declared
+from dpicl.contract.models import Contract
+
 CITATIONS = ("mcsherry2009privacy",)
 
 
@@ -46,3 +49,24 @@ STEPS = (
     ),
 )
 """In the order in which a source passes them."""
+
+
+def steps_before(contract: Declared, *, sampled: bool) -> tuple[Step, ...]:
+    """The steps that rows of a contract's source may pass before a release's mechanism.
+
+    What depends on the number of rows, as reading in batches does, is listed wherever the contract allows it.
+
+    Args:
+        sampled: whether the mechanism is applied to a secret subsample.
+    """
+    passed = {"read", "drop", *(["subsample"] if sampled else []), *(["bound contributions"] if contract.privacy.person else [])}
+    if isinstance(contract, Contract):
+        in_batches = contract.privacy.person is None
+        passed |= {"batch"} if in_batches else set()
+        if contract.split_column:
+            passed |= {"hold out by column"}
+        elif contract.split:
+            passed |= {"hold out", *(["hold out in batches"] if in_batches else [])}
+    else:
+        passed |= {"hold out by file"}
+    return tuple(step for step in STEPS if step.name in passed)

@@ -32,9 +32,9 @@ AGE, SPENT, COLOUR, CENTRAL = ("columns", "age"), ("columns", "spent"), ("column
 BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "unknown key": (put("colums")(1), "colums", "unknown key"),
     "unknown key below": (put(*AGE, "bound")([0, 1]), "columns.age.bound", "unknown key"),
-    "missing key": (_drop("label"), "label", "missing; expected this key"),
+    "missing key": (_drop("columns"), "columns", "missing; expected this key"),
     "missing key below": (_drop(*AGE, "bounds"), "columns.age.bounds", "missing; expected this key"),
-    "unknown type": (put(*AGE, "type")("interger"), "columns.age", "expected 'integer', 'real', 'category'"),
+    "unknown type": (put(*AGE, "type")("interger"), "columns.age", "expected 'integer', 'real', 'date', 'datetime', 'category'"),
     "no type": (_drop(*AGE, "type"), "columns.age", "has no known 'type'"),
     "column is a list": (put(*AGE)([1]), "columns.age", "expected a mapping"),
     "bounds reversed": (put(*AGE, "bounds")([120, 0]), "columns.age.bounds", "expected [low, high] with low < high"),
@@ -59,7 +59,7 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
         "local.c.cuts", "expected `parts` with lists of categories"),
     "parts of a number": (put("local", 0)({"name": "b", "column": "age", "parts": [["1"], "rest"], "texts": ["a", "b"]}),
         "local.b.parts", "expected `cuts` with numbers"),
-    "rule twice": (put("label", "cuts")([1]), "label", "expected either `cuts` or `parts`"),
+    "rule twice": (put("label", "cuts")([1]), "label", "expected `cuts` or `parts`, or none of them"),
     "label with three parts": (put("label", "parts")([["no"], ["yes"], ["twice"]]), "label", "expected two, negative first"),
     "unknown category": (put("label", "parts")([["no"], ["perhaps"]]), "label.parts", "expected one of: no, yes, twice"),
     "category in two parts": (put("label", "parts")([["no", "yes"], ["yes", "twice"]]), "label.parts", "expected disjoint parts"),
@@ -130,7 +130,7 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "no source": (_drop("source", "file"), "source", "expected one of bundled, file, folder, query, openml, uci"),
     "absolute path": (put("source", "file")("/etc/passwd"), "source.file", "expected text of the form"),
     "name": (put("name")("My Shop"), "name", "expected text of the form"),
-    "version": (put("version")(2), "version", "expected 1"),
+    "version": (put("version")(3), "version", "expected 1 or 2"),
 }  # fmt: skip
 
 

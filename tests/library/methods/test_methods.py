@@ -109,12 +109,6 @@ def test_no_noise_is_refused_where_something_is_at_stake(method: str, small_spli
         _run(method, small_split(), PRIVATE, baselines=False)
 
 
-def test_central_baselines_are_refused_where_something_is_at_stake(small_split: Splitter) -> None:
-    with pytest.raises(PrivacyError, match="run with baselines off"):
-        _run("gdp_tabicl", small_split(), PRIVATE, epsilons=(1.0,))
-    METHODS["ldp_tabicl"].check(PRIVATE, _unit("ldp_tabicl", epsilons=(1.0,)))  # fitted on what is released already
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str) -> None:
     """Before a row is looked at: there is none here."""

@@ -165,8 +165,10 @@ def test_methods_run_on_persons(method: str) -> None:
 
 
 def test_central_baselines_protect_rows_only() -> None:
-    with pytest.raises(PrivacyError, match="central baselines protect rows, not persons; run with baselines off"):
-        run_method(split_table(_table(400), CONTRACT), CONTRACT, _unit("gdp_tabicl", baselines=True), HashScorer())
+    results = run_method(split_table(_table(400), CONTRACT), CONTRACT, _unit("gdp_tabicl", baselines=True), HashScorer())
+    assert {result.system for result in results} == {"icl", "zero-shot", "majority"}
+    left_out = METHODS["gdp_tabicl"].without_baselines(CONTRACT)
+    assert left_out is not None and left_out.endswith("are left out: they protect rows, and the contract protects persons.")
 
 
 def _csv(tmp_path: Any, *rows: str) -> Any:

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
+from dpicl.contract.derive import format_number
 from dpicl.contract.models import CategoryColumn, IntegerColumn
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, format_number, local_demonstrations, local_queries
+from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_demonstrations, local_queries
 from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, encode_queries
 from dpicl.types import EncodedQueries, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
 from tests.library.examples import CONTRACTS, every_contract, random_table, small_contract, words_of

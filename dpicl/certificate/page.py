@@ -1,0 +1,194 @@
+"""A certificate as one page of HTML, made from the certificate alone; it fetches nothing and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from dpicl.certificate.statement import Accounting, Certificate, Mechanism, Parameters
+
+_STYLE = """
+.dpicl { --ink: #1c2430; --muted: #5b6673; --paper: #fff; --panel: #f3f6f8; --rule: #d8dee4; --accent: #0b6e4f; --warn: #a13d12;
+  color: var(--ink); background: var(--paper); font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
+  max-width: 52rem; margin: 0 auto; padding: 2rem 1.2rem 4rem; }
+@media (prefers-color-scheme: dark) { .dpicl { --ink: #e4e9ee; --muted: #9aa6b2; --paper: #14181d; --panel: #1e242b; --rule: #333c46;
+  --accent: #58c79c; --warn: #f0936a; } }
+.dpicl h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } .dpicl h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem; }
+.dpicl .kind { color: var(--muted); margin: 0 0 .2rem; } .dpicl .promise { font-size: 1.12rem; border-left: 4px solid var(--accent);
+  padding: .3rem 0 .3rem 1rem; margin: 1.2rem 0; } .dpicl .nothing { border-color: var(--warn); color: var(--warn); font-weight: 600; }
+.dpicl .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .7rem; margin: 1.2rem 0; padding: 0; }
+.dpicl .tiles div { background: var(--panel); border-radius: 8px; padding: .7rem 1rem; }
+.dpicl .tiles dt { font-size: .82rem; color: var(--muted); }
+.dpicl .tiles dd { margin: .1rem 0 0; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
+.dpicl .bar { height: .6rem; border-radius: .3rem; background: var(--panel); border: 1px solid var(--rule); overflow: hidden; display: flex; }
+.dpicl .bar i { background: var(--muted); } .dpicl .bar b { background: var(--accent); }
+.dpicl small, .dpicl .note { color: var(--muted); font-size: .86rem; }
+.dpicl dl.facts { display: grid; grid-template-columns: minmax(9rem, 13rem) minmax(0, 1fr); gap: .35rem 1.2rem; font-size: .92rem; margin: 0; }
+.dpicl dl.facts dt { color: var(--muted); } .dpicl dl.facts dd { margin: 0; overflow-wrap: anywhere; }
+.dpicl ul { padding-left: 1.2rem; margin: .3rem 0; } .dpicl code { font: .86em ui-monospace, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
+@media (max-width: 36rem) { .dpicl dl.facts { grid-template-columns: 1fr; gap: 0; } .dpicl dl.facts dd { margin-bottom: .6rem; } }
+"""
+_NOTE = (
+    "This page was made from the certificate alone and proves nothing by itself: <code>dpicl verify</code> checks the certificate, its "
+    "signature and its file."
+)
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title} · privacy certificate</title>
+<style>body {{ margin: 0; }}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def to_page(certificate: Certificate) -> str:
+    """The whole page."""
+    return _PAGE.format(title=escape(certificate.product.name), body=to_fragment(certificate))
+
+
+def to_fragment(certificate: Certificate) -> str:
+    """What stands in the page, with its style: for notebooks too."""
+    product = certificate.product
+    kind = "nothing" if certificate.simulation else "promise"
+    file = f" · file <code>{escape(product.file.name)}</code>" if product.file else ""
+    parts = [
+        f"<style>{_STYLE}</style>",
+        '<article class="dpicl">',
+        f'<p class="kind">Privacy certificate · {escape(product.data_product_type)}{file}</p>',
+        f"<h1>{escape(product.name)}</h1>",
+        f"<p>{escape(product.description)}</p>",
+        f'<p class="promise {kind}">{escape(certificate.certifies)}</p>',
+        *([] if certificate.simulation else [_tiles(certificate), _bar(certificate.accounting)]),
+        _section("Privacy loss", _loss(certificate)),
+        _section("Trust", _trust(certificate)),
+        _section("Accounting", _accounting(certificate.accounting)),
+        "<h2>Before the mechanism</h2>",
+        _list(f"{one.name}: stability {one.stability}. {one.why}" for one in certificate.accounting.transformations),
+        "<h2>Not covered</h2>",
+        _list(certificate.not_covered),
+        _section("Implementation", _implementation(certificate)),
+        _section("Evidence", _evidence(certificate)),
+        f'<p class="note">{_NOTE}</p>',
+        "</article>",
+    ]
+    return "\n".join(parts)
+
+
+def _tiles(certificate: Certificate) -> str:
+    loss, accounting = certificate.privacy_loss, certificate.accounting
+    tiles = [
+        ("ε of this release", _epsilon(loss.privacy_parameters)),
+        ("δ", f"{loss.privacy_parameters.delta:g}"),
+        ("protects", f"one {loss.privacy_unit}"),
+    ]
+    if accounting.spent_before and accounting.spent_after:
+        tiles.append((f"account {accounting.account}, before", f"ε {_epsilon(accounting.spent_before)}"))
+        of_cap = f" of {_epsilon(accounting.cap)}" if accounting.cap else ""
+        tiles.append((f"account {accounting.account}, after", f"ε {_epsilon(accounting.spent_after)}{of_cap}"))
+    return f'<dl class="tiles">{"".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in tiles)}</dl>'
+
+
+def _bar(accounting: Accounting) -> str:
+    """The account as a bar: before, this release, and what is left of the cap."""
+    before, after, cap = (one.epsilon if one else None for one in (accounting.spent_before, accounting.spent_after, accounting.cap))
+    if before is None or after is None or not cap:
+        return ""
+    widths = [f"{100 * share:.2f}%" for share in (before / cap, max(after - before, 0.0) / cap)]
+    label = escape(f"{before:g} of {cap:g} spent before, {after:g} after")
+    return f'<div class="bar" role="img" aria-label="{label}"><i style="width:{widths[0]}"></i><b style="width:{widths[1]}"></b></div>'
+
+
+def _loss(certificate: Certificate) -> list[tuple[str, str]]:
+    loss, flavor = certificate.privacy_loss, certificate.dp_flavor
+    nominal = loss.nominal_parameters
+    return [
+        ("Flavor", flavor.name),
+        ("Privacy unit", f"{loss.privacy_unit}: {loss.privacy_unit_description}"),
+        ("Neighbours", f"{loss.neighbours}: {loss.neighbours_description}"),
+        ("Charged", _both(loss.privacy_parameters)),
+        *([("Before amplification", _both(nominal))] if nominal else []),
+        ("The method says", loss.statement),
+        ("Not protected", "; ".join(flavor.unprotected_quantities) or "nothing is published without noise"),
+    ]
+
+
+def _trust(certificate: Certificate) -> list[tuple[str, str]]:
+    model = certificate.model
+    return [
+        ("Model", model.model_name),
+        ("Who is trusted", model.trust_model),
+        ("Against whom", model.threat_model),
+        ("Releases", f"{model.release_type}; this one is for {model.period}"),
+        ("Access", model.access_type),
+    ]
+
+
+def _accounting(accounting: Accounting) -> list[tuple[str, str]]:
+    totals = [("Before", accounting.spent_before), ("After", accounting.spent_after), ("Cap", accounting.cap)]
+    return [
+        ("Account", accounting.account),
+        *((name, _both(total)) for name, total in totals if total),
+        ("Composition", accounting.composition),
+        ("Rule", accounting.composition_rule),
+        ("Post-processing", accounting.post_processing),
+    ]
+
+
+def _implementation(certificate: Certificate) -> list[tuple[str, str]]:
+    made = certificate.implementation
+    return [
+        ("Method", f"{made.title} ({made.method}), draw version {made.draw_version}, post version {made.post_version}"),
+        *((name, str(text)) for name, text in made.head.items() if name != "Not covered"),
+        ("Priced as", _event(made.mechanisms)),
+        ("Parameters", _facts(made.parameters.items())),
+        ("Intended use", certificate.product.intended_use),
+        ("Contract", f"SHA-256 {made.contract_sha256}"),
+        ("Issued with", _facts(made.issued_with.items())),
+    ]
+
+
+def _evidence(certificate: Certificate) -> list[tuple[str, str]]:
+    evidence, file, signature = certificate.evidence, certificate.product.file, certificate.signature
+    return [
+        *([("File", f"{file.name}, SHA-256 {file.sha256}")] if file else []),
+        ("Release", evidence.release_id),
+        ("Charged on", certificate.product.publication_date),
+        ("Published draw", f"SHA-256 {evidence.artefact_sha256}"),
+        *((f"Ledger, {one.kind}", f"record {one.sequence}, {one.hash}") for one in evidence.records),
+        *([("Signed by", f"{signature.algorithm} key {signature.public_key}"), ("Signature", signature.value)] if signature else []),
+    ]
+
+
+def _section(title: str, pairs: Iterable[tuple[str, str]]) -> str:
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs)
+    return f'<h2>{escape(title)}</h2>\n<dl class="facts">{rows}</dl>'
+
+
+def _list(sentences: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
+
+
+def _facts(pairs: Iterable[tuple[str, object]]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in pairs if value is not None)
+
+
+def _event(event: Mechanism) -> str:
+    inner = "; ".join(map(_event, event.parts))
+    return " ".join(
+        filter(None, [event.kind, f"({_facts(event.parameters.items())})" if event.parameters else "", f"[{inner}]" if inner else ""])
+    )
+
+
+def _epsilon(parameters: Parameters) -> str:
+    return "∞" if parameters.epsilon is None else f"{parameters.epsilon:.6g}"
+
+
+def _both(parameters: Parameters) -> str:
+    return f"ε = {_epsilon(parameters)}, δ = {parameters.delta:g}"

@@ -1,0 +1,150 @@
+"""What a contract does not state, from its columns: bins, answers, local attributes, templates and groups.
+
+Guarantee   none spent: columns are public, and no row is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from dpicl.contract.columns import (
+    MISSING,
+    Attribute,
+    CategoryColumn,
+    Column,
+    DateColumn,
+    GroupKey,
+    IntegerColumn,
+    Label,
+    NumberColumn,
+    Prompts,
+    RealColumn,
+    Template,
+)
+from dpicl.contract.target import YES_OR_NO, Target
+from dpicl.types import LABEL
+
+Number = IntegerColumn | RealColumn
+_WHOLE, _EQUAL, _PARTS, _MOST_SHOTS = 16, 8, 4, 64
+
+
+def inner_edges(column: Number, stated: Sequence[float] = ()) -> np.ndarray:
+    """Rising edges between the bins of a number, without the bounds.
+
+    Its `bins`; else every whole number where there are at most 16; else what is `stated` elsewhere; else eight equal bins.
+    """
+    low, high = column.bounds
+    if column.bins is not None:
+        return np.array(column.bins, dtype=float)
+    if isinstance(column, IntegerColumn) and high - low < _WHOLE:
+        return np.arange(low + 1, high + 1, dtype=float)
+    if not stated:
+        return np.linspace(low, high, _EQUAL + 1)[1:-1]
+    return np.array(sorted(set(np.ceil(stated).tolist() if isinstance(column, IntegerColumn) else stated)))
+
+
+def bin_middles(column: Number, inner: np.ndarray) -> list[float | str]:
+    """What each bin reads as; one that ends at a bound may be very wide, and reads as if it were no wider than the one beside it."""
+    whole = isinstance(column, IntegerColumn)
+    inner = np.ceil(inner) if whole else inner
+    edges = np.array([column.bounds[0], *inner, column.bounds[1]])
+    edges[[0, -1]] = max(edges[0], 2 * edges[1] - edges[2]), min(edges[-1], 2 * edges[-2] - edges[-3])
+    ends = np.array([*(inner - 1), edges[-1]]) if whole else edges[1:]  # a bin of whole numbers ends before the next one's first
+    middles = (edges[:-1] + ends) / 2
+    return [*(np.floor(middles) if whole else middles).tolist(), *([MISSING] if column.nullable else [])]
+
+
+def as_text(value: float | str, column: Column) -> str:
+    """A value as a prompt puts it; a missing one as `unknown`."""
+    if isinstance(column, CategoryColumn):
+        return column.texts.get(str(value), str(value))
+    if value == MISSING:
+        return "unknown"
+    return column.text(float(value)) if isinstance(column, DateColumn) else format_number(float(value), column.decimals)
+
+
+def format_number(value: float, decimals: int) -> str:
+    """A number as a prompt prints it: rounded, without trailing zeros or a negative zero."""
+    text = f"{value + 0.0:.{decimals}f}"
+    text = text.rstrip("0").rstrip(".") if decimals else text
+    return "0" if text in ("-0", "") else text
+
+
+def target_of(columns: Mapping[str, Column], label: Label | None) -> Target:
+    """What is predicted, as codes and answers; of a column that is not there, nothing yet."""
+    if label is None or label.column not in columns:
+        return Target("none", ("",))
+    column, question = columns[label.column], label.question or f"What is the {label.column}?"
+    if label.has_rule and not label.answers:
+        return Target("binary", ("No", "Yes"), question, YES_OR_NO)
+    if label.answers:
+        return Target("classes", label.answers, question, "Answer:")
+    if isinstance(column, CategoryColumn):
+        return Target("classes", tuple(as_text(one, column) for one in column.categories), question, "Answer:")
+    answers = tuple(as_text(one, column) for one in bin_middles(column, inner_edges(column)))
+    return Target("number", answers, question, "Answer:")
+
+
+def attributes_of(features: Mapping[str, Column]) -> tuple[Attribute, ...]:
+    """One attribute of every column: categories as they are, numbers in their `bins`, or four equal parts."""
+    return tuple(_attribute(name, column) for name, column in features.items())
+
+
+def _attribute(name: str, column: Column) -> Attribute:
+    own = name if name != LABEL else f"{name}_"
+    if isinstance(column, CategoryColumn):
+        texts = tuple(as_text(one, column) for one in column.categories)
+        return Attribute(name=own, column=name, parts=tuple((one,) for one in column.categories), texts=texts)
+    whole = isinstance(column, IntegerColumn)
+    low, high = column.bounds
+    inner = np.array(column.bins, dtype=float) if column.bins is not None else np.linspace(low, high, _PARTS + 1)[1:-1]
+    cuts = sorted({one for one in (np.ceil(inner) if whole else inner).tolist() if low < one <= high})
+    edges = [as_text(one, column) for one in cuts]
+    between = [f"{one} to less than {other}" for one, other in pairwise(edges)]
+    worded = (f"less than {edges[0]}", *between, f"{edges[-1]} or more", *(("unknown",) if column.nullable else ()))
+    return Attribute(name=own, column=name, cuts=tuple(cuts), missing=column.nullable, texts=worded)
+
+
+def sentences(names: Mapping[str, str]) -> str:
+    """How a prompt puts a row by default.
+
+    Args:
+        names: {field of a template: how its column is called}.
+    """
+    return " ".join(f"The {name} is {{{field}}}." for field, name in names.items())
+
+
+def templates_of(features: Mapping[str, Column], attributes: Sequence[Attribute]) -> Prompts:
+    """One sentence for each column."""
+    local, central = {one.name: one.column for one in attributes}, {name: name for name in features}
+    return Prompts(local=Template(text=sentences(local)), central=Template(text=sentences(central)))
+
+
+def groups_of(features: Mapping[str, Column], target: Target) -> dict[int, tuple[GroupKey | Literal["label"], ...]]:
+    """Groups by the label, then by halves of one column after another, up to 64."""
+    keys: tuple[GroupKey | Literal["label"], ...] = ("label",) if 1 < target.count <= _MOST_SHOTS else ()
+    groups, count = {}, (len(keys) and target.count) or 1
+    if keys:
+        groups[count] = keys
+    for key in (_halves(name, column) for name, column in features.items()):
+        if key is not None and 2 * count <= _MOST_SHOTS:
+            keys, count = (*keys, key), 2 * count
+            groups[count] = keys
+    return groups
+
+
+def _halves(name: str, column: Column) -> GroupKey | None:
+    """The lower and the upper half of a column's values; None of a single value, and of numbers that may be missing."""
+    if isinstance(column, CategoryColumn):
+        half = len(column.categories) // 2
+        return GroupKey(column=name, parts=(column.categories[:half], "rest")) if half else None
+    assert isinstance(column, NumberColumn)
+    if column.nullable:
+        return None
+    low, high = column.bounds
+    middle = np.ceil((low + high) / 2) if isinstance(column, IntegerColumn) else (low + high) / 2
+    return GroupKey(column=name, cuts=(float(middle),)) if low < middle <= high else None

@@ -1,0 +1,107 @@
+"""What a contract does not state is derived, and is no part of what names a release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpicl.contract import Contract
+from dpicl.contract.load import contract_digest, parse_contract
+from dpicl.errors import DeclarationError
+from dpicl.tabular.central.bins import bin_values, row_bins, row_demonstrations, row_encoding
+from dpicl.tabular.central.group import assign, partition
+from dpicl.tabular.reading.encode import LocalEncoding
+from dpicl.types import Table
+
+COLUMNS: dict[str, Any] = {
+    "age": {"type": "integer", "bounds": [18, 100]},
+    "Größe (cm)": {"type": "real", "bounds": [50, 250], "nullable": True},
+    "plan": {"type": "category", "categories": ["basic", "plus", "pro"], "nullable": True},
+    "since": {"type": "date", "bounds": ["2015-01-01", "2025-12-31"]},
+    "churned": {"type": "category", "categories": ["no", "yes"]},
+}
+
+
+def customers(label: Any = "churned", **changes: Any) -> Contract:
+    content = {"name": "customers", "source": {"file": "c.csv"}, "privacy": {"budget": {"epsilon": 3}}, "columns": COLUMNS, "label": label}
+    contract = parse_contract({**content, **changes}, "customers.yaml")
+    assert isinstance(contract, Contract)
+    return contract
+
+
+def table() -> Table:
+    plans, answers = ["basic", "plus", "pro", "(missing)"], ["no", "yes"]
+    codes = {"plan": (pa.array([0, 3], pa.int16()), plans), "churned": (pa.array([1, 0], pa.int16()), answers)}
+    return Table(
+        pa.table(
+            {
+                "age": pa.array([18, 100]),
+                "Größe (cm)": pa.array([180.5, None], pa.float64()),
+                **{name: pa.DictionaryArray.from_arrays(code, pa.array(values)) for name, (code, values) in codes.items()},
+                "since": pa.array([16436, 20453]),
+            }
+        )
+    )
+
+
+def test_columns_and_a_label_are_a_whole_contract() -> None:
+    contract = customers()
+    assert contract.target.kind == "classes" and contract.target.answers == ("no", "yes")
+    assert row_encoding(contract).sizes == (8, 9, 4, 8, 2) and LocalEncoding.of(contract, "k-ary").sizes == (4, 5, 4, 4, 2)
+    assert contract.shots[:3] == (1, 2, 4)
+    (first, second) = row_demonstrations(row_bins(table(), contract), contract)
+    assert "The since is 2015-" in first and first.endswith("What is the churned? Answer: yes")
+    assert "The Größe (cm) is unknown. The plan is unknown." in second and second.endswith("Answer: no")
+
+
+def test_missing_values_are_the_last_bin_of_a_column() -> None:
+    contract = customers()
+    bins = row_bins(table(), contract)
+    assert bins[1].tolist() == [7, 8, 3, 7, 0]
+    assert bin_values(contract, "Größe (cm)")[-1] == "(missing)" and bin_values(contract, "plan")[-1] == "(missing)"
+
+
+@pytest.mark.parametrize(
+    ("label", "kind", "count"),
+    [(None, "none", 1), ("age", "number", 8), ("plan", "classes", 4), ({"column": "age", "cuts": [40], "question": "Forty?"}, "binary", 2)],
+)
+def test_a_label_may_be_classes_a_number_or_nothing(label: Any, kind: str, count: int) -> None:
+    contract = customers(label)
+    assert (contract.target.kind, contract.target.count) == (kind, count)
+    assert row_encoding(contract).sizes[-1] == count and row_bins(table(), contract)[:, -1].max() < count
+    for shots in contract.shots:
+        groups = partition(contract, shots)
+        assert len(groups) == shots and np.all(assign(table(), contract, shots) < shots)
+    text = row_demonstrations(row_bins(table(), contract), contract)[0]
+    assert text.endswith(".") if kind == "none" else "Answer: " in text
+
+
+def test_caps_and_population_name_no_release_but_columns_do() -> None:
+    digest = contract_digest(customers())
+    assert digest == contract_digest(customers(privacy={"budget": {"epsilon": 9, "delta": 1e-6}}, population=4000, account="shop"))
+    assert digest != contract_digest(customers("plan")) and digest != contract_digest(
+        customers(privacy={"budget": {"benchmark": True}}, split={"test_fraction": 0.2})
+    )
+    stated = customers(privacy={"budget": {"epsilon": 9}}, version=1)
+    assert contract_digest(stated) != contract_digest(customers(version=1)), "contracts of version 1 keep their names"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"label": "plans"}, "label.column: names 'plans', which is not a column"),
+        ({"columns": {"churned": COLUMNS["churned"]}}, "columns: has no column beside the label; expected at least one"),
+        ({"label": {"column": "plan", "answers": ["a"]}}, "label.answers: has 1 answers; expected 4: one per category"),
+        ({"source": {"frame": True}}, "account: is missing; expected the name of the account"),
+        ({"groups": {2: [{"column": "age", "cuts": [40], "missing": True}]}}, "groups.2.0.missing: does not fit the column"),
+        ({"groups": {3: [{"column": "Größe (cm)", "cuts": [100], "missing": True}]}}, "groups.3: groups by a number that may be missing"),
+        ({"columns": {**COLUMNS, "since": {"type": "date", "bounds": ["2015-01-01", "soon"]}}}, "got 'soon'; expected a date such as"),
+    ],
+)
+def test_what_cannot_be_derived_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        customers(**changes)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,116 @@
+"""Missing values, dates and times, from every kind of source: of one row they tell the same whatever the other rows hold."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpicl.contract import Contract
+from dpicl.errors import DataError
+from dpicl.tabular.central.bins import row_bins
+from dpicl.tabular.reading.checks import violations
+from dpicl.tabular.reading.keyed_split import is_held_out
+from dpicl.tabular.reading.multiset import row_hashes
+from dpicl.tabular.reading.parse import typed_table
+from dpicl.types import Table
+from tests.library.contract.test_derived import customers
+
+MOMENT = {"type": "datetime", "bounds": ["2020-01-01T00:00:00", "2025-12-31"], "nullable": True}
+COLUMNS: dict[str, Any] = {
+    "visits": {"type": "integer", "bounds": [0, 100], "nullable": True},
+    "weight": {"type": "real", "bounds": [0, 200], "nullable": True},
+    "since": {"type": "date", "bounds": ["1960-01-01", "2025-12-31"], "nullable": True},
+    "seen": MOMENT,
+    "plan": {"type": "category", "categories": ["basic", "plus"], "nullable": True},
+}
+
+
+def visits(**changes: Any) -> Contract:
+    return customers(None, columns=COLUMNS, **changes)
+
+
+def as_csv() -> pa.Table:
+    return pa.table(
+        {
+            "visits": ["3", "", "7.0"],
+            "weight": ["", "70.5", "1e2"],
+            "since": ["2024-02-29", "", "1969-12-31"],
+            "seen": ["2024-05-01 12:30:15", "2024-05-01T12:30:15.9+02:00", ""],
+            "plan": ["plus", "", "basic"],
+        }
+    )
+
+
+def as_typed() -> pa.Table:
+    stamps = [datetime(2024, 5, 1, 12, 30, 15), datetime(2024, 5, 1, 10, 30, 15, 900_000), None]
+    return pa.table(
+        {
+            "visits": pa.array([3, None, 7]),
+            "weight": pa.array([np.nan, 70.5, 100.0]),
+            "since": pa.array([date(2024, 2, 29), None, date(1969, 12, 31)]),
+            "seen": pa.array(stamps, pa.timestamp("us")),
+            "plan": pa.array(["plus", None, "basic"]).dictionary_encode(),
+        }
+    )
+
+
+def as_of_a_frame() -> pa.Table:
+    """As pandas holds them: whole numbers with gaps are floats, dates are timestamps at midnight."""
+    midnight = [datetime(2024, 2, 29), None, datetime(1969, 12, 31)]
+    return as_typed().set_column(0, "visits", pa.array([3.0, np.nan, 7.0])).set_column(2, "since", pa.array(midnight, pa.timestamp("ns")))
+
+
+@pytest.mark.parametrize("rows", [as_csv, as_typed, as_of_a_frame])
+def test_gaps_and_dates_read_the_same_from_every_source(rows: Any) -> None:
+    typed = typed_table(rows(), visits(), "rows")
+    assert typed.column("visits").to_pylist() == [3, None, 7] and typed.column("weight").to_pylist() == [None, 70.5, 100.0]
+    assert typed.column("since").to_pylist() == [19782, None, -1] and typed.column("plan").to_pylist() == ["plus", "(missing)", "basic"]
+    assert typed.column("seen").to_pylist() == [1714566615, 1714559415, None]
+    assert row_bins(Table(typed), visits())[:, 0].tolist() == [0, 8, 0] and not violations(typed, visits())
+
+
+def test_a_marker_is_a_gap_where_a_column_is_nullable() -> None:
+    contract = visits(source={"file": "c.csv", "missing": "?"})
+    marked = pa.table(
+        {
+            name: ["?" if one == "" else one for one in column.to_pylist()]
+            for name, column in zip(as_csv().column_names, as_csv().columns, strict=True)
+        }
+    )
+    assert typed_table(marked, contract, "rows").equals(typed_table(as_csv(), visits(), "rows"))
+
+
+def test_where_a_row_stands_does_not_depend_on_gaps_of_others() -> None:
+    contract = visits(split={"test_fraction": 0.5})
+    typed = typed_table(as_typed(), contract, "rows")
+    whole, alone = row_hashes(typed, contract), [row_hashes(typed.slice(place, 1), contract)[0] for place in range(3)]
+    assert np.array_equal(whole, np.stack(alone)) and len(np.unique(whole, axis=0)) == 3
+    held = is_held_out(typed, contract, 0.5, key=bytes(32))
+    assert held.tolist() == [bool(is_held_out(typed.slice(place, 1), contract, 0.5, key=bytes(32))[0]) for place in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "sentence"),
+    [
+        ("since", ["2024-02-30", "", ""], "is no date such as 2026-11-25"),
+        ("seen", ["noon", "", ""], "is no datetime such as 2026-11-25T12:30:00"),
+        ("visits", ["3.5", "", ""], "is not a whole number"),
+        ("plan", ["gold", "", ""], "is not one of the 3 categories"),
+    ],
+)
+def test_a_wrong_value_beside_gaps_is_told_by_column_and_count(column: str, values: list[str], sentence: str) -> None:
+    rows = as_csv().set_column(as_csv().column_names.index(column), column, pa.array(values))
+    with pytest.raises(DataError) as caught:
+        typed_table(rows, visits(), "rows")
+    assert column in str(caught.value) and sentence in str(caught.value) and "1" in str(caught.value)
+    assert values[0] not in str(caught.value)
+
+
+def test_a_gap_in_a_column_that_is_not_nullable_is_refused() -> None:
+    columns = {**COLUMNS, "visits": {"type": "integer", "bounds": [0, 100]}}
+    with pytest.raises(DataError, match="is empty"):
+        typed_table(as_typed(), customers(None, columns=columns), "rows")

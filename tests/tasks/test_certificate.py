@@ -1,0 +1,260 @@
+"""Certificates: what they say is what the ledger's records say, the same whenever asked, and not a byte of them or their file may change."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+import dpicl
+from dpicl.accounting.accountant import price
+from dpicl.accounting.events import gaussian
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.ledger import Account, Ledger, Release
+from dpicl.certificate.files import certificate_of, verify_file, write_certified
+from dpicl.certificate.issue import certify
+from dpicl.certificate.signing import check_signature, public_key, signed, trusted_key
+from dpicl.certificate.statement import Certificate
+from dpicl.engine.one_release import plan_of
+from dpicl.engine.receipts import receipt_of, released_folder
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.errors import CertificateError, LedgerError, LedgerRefusedError, ParameterError
+from tests.harness import install, new_place, shop, shop_rows
+from tests.leaks import hits
+
+NAME, BENCHMARK = "certified", "certified_benchmark"
+ROWS = 6173
+CONTENT = b"age,income\n31,50000\n"
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Releases of a private table and of a public benchmark."""
+    place = new_place(tmp_path_factory.mktemp("certificates") / "place")
+    contract = shop(NAME, private=True)
+    contract["privacy"] |= {"neighbours": "add-or-remove-one", "budget": {"epsilon": 5}}
+    install(place, contract, shop_rows(ROWS))
+    install(place, shop(BENCHMARK), shop_rows(60))
+    with place.entered():
+        settings = Settings.from_environment()
+        release(settings, NAME, "gdp_tabicl", 0.5)
+        release(settings, NAME, "mst_tabicl", 1.0)
+        release(settings, BENCHMARK, "mst_tabicl", 1.0)
+        yield settings
+
+
+def release(settings: Settings, name: str, method: str, epsilon: float) -> None:
+    session = dpicl.Session(settings.home, data=settings.data, contracts=settings.contracts)
+    session.protect(name, method=method, epsilon=epsilon, shots=2)
+
+
+def issued(settings: Settings, name: str, method: str, epsilon: float) -> Certificate:
+    (unit,) = plan_of(name, method, settings, epsilon=repr(epsilon), shots=2).units.values()
+    return certify(settings.declared(name), unit, settings)
+
+
+def test_a_certificate_says_what_the_account_was_charged_before_and_after(settings: Settings) -> None:
+    first, second = issued(settings, NAME, "gdp_tabicl", 0.5), issued(settings, NAME, "mst_tabicl", 1.0)
+    with open_ledger(settings) as ledger:
+        entries, spent = ledger.entries(NAME), ledger.spent(NAME)
+    for certificate, entry in zip((first, second), entries, strict=True):
+        charged = certificate.privacy_loss.privacy_parameters
+        assert (charged.epsilon, charged.delta) == (entry.release.guarantee.epsilon, entry.release.guarantee.delta)
+        assert certificate.evidence.artefact_sha256 == entry.artefact_sha256
+        assert certificate.evidence.release_id == entry.release.release_id
+        assert certificate.implementation.parameters == entry.release.parameters
+    one, two = first.accounting, second.accounting
+    assert one.spent_before and one.spent_after and two.spent_before and two.spent_after and two.cap
+    assert one.spent_before.epsilon == 0 and one.spent_after == two.spent_before and two.spent_after.epsilon == spent.epsilon
+    assert two.cap.epsilon == 5 and two.composition_rule == "pure sum"
+    assert first.privacy_loss.nominal_parameters and first.privacy_loss.nominal_parameters.epsilon == 0.5
+    assert (first.privacy_loss.privacy_parameters.epsilon or 1) < 0.5, "amplified by the secret subsample"
+    assert [step.name for step in first.accounting.transformations] == ["read", "drop", "subsample", "batch"]
+    assert second.privacy_loss.nominal_parameters is None and second.model.model_name == "Central"
+    assert "epsilon 1 and delta 0 for one row" in second.certifies and "of a cap of epsilon 5" in second.certifies
+
+
+def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> None:
+    before = issued(settings, NAME, "mst_tabicl", 1.0).to_json()
+    (unit,) = plan_of(NAME, "mst_tabicl", settings, epsilon="1.0", shots=4).units.values()
+    release(settings, NAME, "mst_tabicl", 0.25)
+    assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before
+    assert certify(settings.declared(NAME), unit, settings).to_json() == before, "more shots of the same release"
+    for path in released_folder(settings).rglob("*.certificate"):
+        path.unlink()
+    assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before, "issued anew, it is the same"
+
+
+def test_a_benchmark_certifies_nothing_and_says_so_in_its_first_line(settings: Settings) -> None:
+    certificate = issued(settings, BENCHMARK, "mst_tabicl", 1.0)
+    assert certificate.to_json().decode().splitlines()[1].startswith(' "certifies": "Nothing: this is a simulation on a public benchmark.')
+    assert certificate.simulation and certificate.accounting.cap is None and certificate.dp_flavor.name == "None"
+    page = certificate.to_page()
+    assert "Nothing: this is a simulation" in page and 'class="tiles"' not in page
+
+
+def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Settings) -> None:
+    for method, epsilon in (("gdp_tabicl", 0.5), ("mst_tabicl", 1.0)):
+        certificate = issued(settings, NAME, method, epsilon)
+        written = {"json": certificate.to_json(), "page": certificate.to_page().encode()}
+        assert hits(written, [ROWS, f"{ROWS:,}"]) == []
+        assert hits({**written, "planted": f"of {ROWS} rows".encode()}, [ROWS]) != []
+        assert str(settings.data).encode() not in written["json"], "where the rows are is nobody's business"
+
+
+def test_nothing_is_certified_before_it_is_published(settings: Settings) -> None:
+    (unit,) = plan_of(NAME, "mst_tabicl", settings, epsilon="3.0", shots=2).units.values()
+    with pytest.raises(LedgerError, match="nothing is published for this release"):
+        certify(settings.declared(NAME), unit, settings)
+
+
+def test_a_receipt_that_was_edited_certifies_nothing(settings: Settings) -> None:
+    certificate = issued(settings, NAME, "gdp_tabicl", 0.5)
+    path = receipt_of(settings, NAME, certificate.evidence.release_id)
+    content = path.read_text()
+    path.with_suffix(".certificate").unlink()
+    records = json.loads(content)
+    records[0]["content"] = records[0]["content"].replace('"epsilon":0.2', '"epsilon":0.1')
+    assert records != json.loads(content)
+    path.write_text(json.dumps(records))
+    try:
+        with pytest.raises(LedgerRefusedError, match="its receipt is no record of this installation's ledger"):
+            issued(settings, NAME, "gdp_tabicl", 0.5)
+    finally:
+        path.write_text(content)
+    assert issued(settings, NAME, "gdp_tabicl", 0.5) == certificate
+
+
+def test_no_byte_of_a_certificate_or_its_file_may_change(settings: Settings, tmp_path: Path) -> None:
+    path, key = tmp_path / "rows.csv", public_key(settings)
+    write_certified(path, lambda file: file.write(CONTENT), issued(settings, NAME, "mst_tabicl", 1.0), settings)
+    assert verify_file(path, key=key).product.file
+    for place in (path, certificate_of(path)):
+        content = place.read_bytes()
+        of_signature = range(max(content.find(b'"signature"'), 0), len(content))
+        for position, flip in (*((at, 0x01) for at in range(len(content))), *((at, 0x20) for at in of_signature)):
+            changed = bytearray(content)
+            changed[position] ^= flip  # another letter, or the other case of the same
+            place.write_bytes(changed)
+            with pytest.raises(CertificateError):
+                verify_file(path, key=key)
+        for other in (content[:-1], content + b" ", b"", content.replace(b"\n", b"\r\n")):
+            place.write_bytes(other)
+            with pytest.raises(CertificateError):
+                verify_file(path, key=key)
+        place.write_bytes(content)
+    assert verify_file(path, key=key)
+
+
+def test_another_key_is_refused_even_where_it_signed_the_same_statement(settings: Settings, tmp_path: Path) -> None:
+    other = replace(settings, home=tmp_path / "other")
+    mine = issued(settings, NAME, "mst_tabicl", 1.0)
+    forged = signed(mine, other)
+    check_signature(forged, public_key(other))
+    with pytest.raises(CertificateError, match="which is not the trusted one"):
+        check_signature(forged, public_key(settings))
+    assert mine.signature and forged.signature
+    swapped = forged.model_copy(update={"signature": forged.signature.model_copy(update={"public_key": mine.signature.public_key})})
+    with pytest.raises(CertificateError, match="was changed after it was signed"):
+        check_signature(swapped, public_key(settings))
+    with pytest.raises(CertificateError, match="is not signed"):
+        check_signature(mine.model_copy(update={"signature": None}), public_key(settings))
+
+
+def test_anybody_can_verify_with_a_few_lines_and_no_dpicl(settings: Settings) -> None:
+    content = json.loads(issued(settings, NAME, "mst_tabicl", 1.0).to_json())
+    signature = content.pop("signature")
+    message = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature["public_key"])).verify(bytes.fromhex(signature["value"]), message)
+
+
+def _key(home: Path) -> str:
+    settings = Settings(home, None, home, home, home)
+    return public_key(settings)
+
+
+def test_of_many_first_uses_all_get_one_key(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with multiprocessing.get_context("forkserver").Pool(4) as pool:
+        keys = pool.map(_key, [home] * 16, chunksize=1)
+    assert len(set(keys)) == 1 and len(keys[0]) == 64
+    (file,) = (home / "keys").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert (
+        file.read_bytes().hex() not in keys
+        and Ed25519PrivateKey.from_private_bytes(file.read_bytes()).public_key().public_bytes_raw().hex() not in keys
+    )
+
+
+def test_looking_for_a_key_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="the issuer's public key"):
+        trusted_key(Settings(tmp_path / "home", None, tmp_path, tmp_path, tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_neither_file_is_written_over_another_and_a_crash_between_is_completed(settings: Settings, tmp_path: Path) -> None:
+    certificate, path = issued(settings, NAME, "mst_tabicl", 1.0), tmp_path / "rows.csv"
+
+    def write() -> Certificate:
+        return write_certified(path, lambda file: file.write(CONTENT), certificate, settings)
+
+    write()
+    beside = certificate_of(path).read_bytes()
+    certificate_of(path).unlink()  # killed after the file
+    write()
+    assert certificate_of(path).read_bytes() == beside and path.read_bytes() == CONTENT
+    path.write_bytes(b"mine")
+    with pytest.raises(ParameterError, match=r"out=rows.csv: expected a new file; another one stands there"):
+        write()
+    assert path.read_bytes() == b"mine"
+    path.unlink()
+    certificate_of(path).write_bytes(b"mine")
+    with pytest.raises(ParameterError, match="another one stands there"):
+        write()
+    assert not path.exists() and certificate_of(path).read_bytes() == b"mine"
+    assert sorted(os.listdir(tmp_path)) == ["rows.csv.certificate.json"], "nothing else is left"
+
+
+def test_the_certificate_of_a_release_is_of_no_file(settings: Settings, tmp_path: Path) -> None:
+    certificate, path = issued(settings, NAME, "mst_tabicl", 1.0), tmp_path / "rows.csv"
+    path.write_bytes(CONTENT)
+    alone = tmp_path / "release.certificate.json"
+    alone.write_bytes(certificate.to_json())
+    assert verify_file(alone, key=public_key(settings)) == certificate
+    with pytest.raises(CertificateError, match="names no file"):
+        verify_file(path, key=public_key(settings), certificate=alone)
+
+
+def test_hostile_bytes_are_no_certificate(settings: Settings) -> None:
+    content = issued(settings, NAME, "mst_tabicl", 1.0).to_json()
+    for other in (b"[" * 100_000, b"{}", b"\xff", b'"\\ud800"', b" " * (1 << 21), content.replace(b'"epsilon": 1', b'"epsilon": NaN', 1)):
+        with pytest.raises(CertificateError, match="is no certificate, or not as it was written"):
+            Certificate.from_json(other)
+
+
+def test_a_page_executes_and_fetches_nothing_whatever_a_certificate_says(settings: Settings) -> None:
+    certificate = issued(settings, NAME, "mst_tabicl", 1.0)
+    hostile = certificate.model_copy(update={"certifies": "<script>alert(1)</script>", "not_covered": ('"><img src=x>',)})
+    page = hostile.to_page()
+    assert "<script" not in page and "<img" not in page and "default-src 'none'" in page
+    plain = certificate.to_page()
+    assert certificate.signature and certificate.signature.public_key in plain and certificate.evidence.artefact_sha256 in plain
+
+
+def test_the_total_before_a_charge_is_recorded_as_not_every_loss_can_be_subtracted(tmp_path: Path) -> None:
+    """Of Gaussian noise the total is no sum: what it was before is a fact of the chain."""
+    guarantee = price(gaussian(sigma=20.0), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-6)
+    with Ledger.open(f"sqlite:///{tmp_path}/ledger.db", bytes(32), tmp_path / "anchor.json") as ledger:
+        ledger.ensure_account(Account("a", "row", Neighbours.ADD_OR_REMOVE_ONE, 10.0, 1e-5))
+        for name in "12":
+            ledger.reserve(Release(name * 64, "a", "any", {}, guarantee))
+        first, second = (json.loads(ledger.records_of(name * 64)[0]["content"]) for name in "12")
+    assert json.loads(first["before"])["count"] == 0 and second["before"] == first["spent"] != second["spent"]
