@@ -106,6 +106,11 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             "subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
         )
 
+    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+        """See `TabularMethod`: of group averages, in widths of a column's bounds."""
+        groups, epsilon, sample = partition(contract, shots_of(cell)), nominal_epsilon(contract, unit, cell), rows * rate_of(contract, cell)
+        return aggregate.expected_errors(groups, contract, epsilon=epsilon, options=options_of(unit), rows=float(sample))
+
     def prepare(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
         """Steps 0 to 2: each row's group number or `LEFT_OUT`; private."""
         bounded = contributing_rows(train, contract, draws)

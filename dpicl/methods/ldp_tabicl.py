@@ -36,19 +36,20 @@ from dpicl.methods.ldp_collection import (
     collect,
     collect_codes,
     encoding_of,
+    expected_errors,
     merged,
     read_collected,
     release_cells,
     released_by,
     releases,
 )
-from dpicl.methods.options import LdpOptions
-from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
+from dpicl.methods.options import LdpOptions, LdpVariant
+from dpicl.methods.row_prompts import SHOWN, Pool, handed_out, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.local.estimate import estimated_rows
+from dpicl.tabular.local.estimate import OF_ANY_DESIGN, estimated_rows, fits
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
 from dpicl.tabular.reading.encode import encode_queries
 from dpicl.tabular.values import RowForm, local_form
@@ -69,6 +70,7 @@ class LdpTabicl(TabularMethod[Collected]):
     post_version = 1
     artefact = "released_reports.npz"
     first_versions = (1,)
+    is_default = True
     draw_stage, derive_stage = "randomise", "reconstruct"
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
@@ -88,6 +90,18 @@ class LdpTabicl(TabularMethod[Collected]):
                     f"{contract.name}: {self.name} shows how many rows report, and `{key}` lets a row's content decide that; expected no "
                     "such key (queries may come from a public file: `queries`)"
                 )
+
+    def default_options(self, contract: Contract, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """A few columns and the label from each client, and a model of the population; prototypes of each label in turn demonstrate."""
+        shown = {"shot_selection": SHOWN}
+        if stated.get("encoding", "k-ary") != "k-ary" or stated.get("estimator", "tree") not in OF_ANY_DESIGN:
+            return shown  # the paper's way, all columns at once
+        fitting = next(one for one in OF_ANY_DESIGN if fits(one, encoding_of(contract, LdpVariant()).sizes))
+        return {"design": "subset", "estimator": fitting, **shown}
+
+    def handed_out(self, unit: Unit) -> str:
+        """See `Method`."""
+        return handed_out(unit.chosen(LdpOptions).shot_selection, unit)
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """See `ldp_collection`."""
@@ -112,6 +126,10 @@ class LdpTabicl(TabularMethod[Collected]):
         return (
             f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
         )
+
+    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+        """See `TabularMethod`: of every attribute's parts."""
+        return expected_errors(contract, release_cells(unit)[cell], epsilon_of(cell), rows)
 
     def draw(
         self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]

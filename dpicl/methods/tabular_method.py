@@ -93,6 +93,13 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """Whether tables that do not fit into memory are counted batch by batch."""
         return type(self).merge is not TabularMethod.merge
 
+    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+        """What noise alone does to each column of a release from so many rows, about: a share, of all rows or of a column's bounds.
+
+        From public facts, in no time; nothing where it is not known beforehand.
+        """
+        return {}
+
     @abstractmethod
     def encode(self, drawn: Drawn) -> bytes:
         """One release as it is published: JSON, or an array as `numpy.save` writes it."""

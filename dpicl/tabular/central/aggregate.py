@@ -69,6 +69,24 @@ def guarantee(groups: tuple[Group, ...], contract: Contract, *, epsilon: float, 
     return compose_parallel(guarantees)
 
 
+def expected_errors(
+    groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions, rows: float
+) -> dict[str, float]:
+    """Of every column, about how far noise moves an average: in widths of its bounds, or of a histogram in rows of the group; at most 1.
+
+    Args:
+        rows: of the subsample, taken to be as many in every group.
+    """
+    total, shared, errors = noisy_count.exact_epsilon(epsilon), options.allocation == "shared-count", {}
+    for name in contract.features:
+        shares = [_share(group, contract, total, options) for group in groups if _known(name, group, contract) is None]
+        noise = max((0.0 if share is None else len(groups) / (rows * float(share)) for share in shares), default=0.0)
+        if not isinstance(contract.columns[name], CategoryColumn):  # the sum has half of it, and D of the mean's equation (2) is a half
+            noise *= (1.0 if shared else 2.0) * (0.5 if options.sum_origin == "centre" else 1.0)
+        errors[name] = min(1.0, noise)
+    return errors
+
+
 def aggregate(
     table: PrivateTable,
     members: np.ndarray,
