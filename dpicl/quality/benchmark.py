@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from dpicl.errors import PrivacyError
-from dpicl.quality.measures import MEASURES, fitted, indicators, marginal, scores, total_variation
+from dpicl.quality.measures import MEASURES, as_numbers, fitted, indicators, marginal, scores, total_variation
 from dpicl.quality.replicates import Release, classifier
 from dpicl.randomness import stream
 from dpicl.types import SplitTable
@@ -72,8 +72,8 @@ def actual(release: Release, bins: np.ndarray, split: SplitTable) -> Actual:
     says = classifier().fit(both, np.repeat([1, 0], rows)).predict_proba(both)[:, 1]
     trained = []
     if sizes[-1] > 1 and len(test):
-        for name, made in (("logistic regression", classifier), ("gradient boosting", _boosting)):
-            ours, theirs = (scores(fitted(made(), part, sizes), test, sizes) for part in (bins, train))
+        for name, made, features in (("logistic regression", classifier, indicators), ("gradient boosting", _boosting, as_numbers)):
+            ours, theirs = (scores(fitted(made(), part, sizes, features), test, sizes, features) for part in (bins, train))
             trained += [Trained(name, measure, ours[i], theirs[i]) for i, measure in enumerate(MEASURES)]
     return Actual(variation, float(np.mean((says - 0.5) ** 2)), tuple(trained))
 
@@ -81,4 +81,4 @@ def actual(release: Release, bins: np.ndarray, split: SplitTable) -> Actual:
 def _boosting() -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier  # a second to import: only where it is called
 
-    return HistGradientBoostingClassifier(max_iter=100, max_leaf_nodes=15, early_stopping=False, random_state=0)
+    return HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, early_stopping=False, random_state=0)

@@ -5,7 +5,7 @@ Guarantee   none spent: algebra on released, made-up or public rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from scipy.stats import rankdata
 from dpicl.tabular.reading.encode import UNKNOWN
 
 MEASURES = ("AUC", "accuracy")
+Features = Callable[[np.ndarray, Sequence[int]], np.ndarray]
+"""What a classifier sees of rows of bins of columns of such sizes."""
 
 
 def marginal(bins: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
@@ -40,19 +42,24 @@ def indicators(bins: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     return np.hstack([bins[:, [i]] == np.arange(size) for i, size in enumerate(sizes)]).astype(np.float64)
 
 
-def fitted(model: Any, bins: np.ndarray, sizes: Sequence[int]) -> Any:
+def as_numbers(bins: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """Bins as they are numbered: what trees split."""
+    return bins.astype(np.float64)
+
+
+def fitted(model: Any, bins: np.ndarray, sizes: Sequence[int], features: Features = indicators) -> Any:
     """A classifier of the label, which is the last column; None where the rows have one label only."""
     labels = bins[:, -1]
-    return model.fit(indicators(bins[:, :-1], sizes[:-1]), labels) if len(np.unique(labels)) > 1 else None
+    return model.fit(features(bins[:, :-1], sizes[:-1]), labels) if len(np.unique(labels)) > 1 else None
 
 
-def scores(model: Any, bins: np.ndarray, sizes: Sequence[int]) -> tuple[float, float]:
+def scores(model: Any, bins: np.ndarray, sizes: Sequence[int], features: Features = indicators) -> tuple[float, float]:
     """AUC, of several classes the mean over one against the rest, and accuracy of a fitted classifier on these rows."""
     labels, classes = bins[:, -1], sizes[-1]
     if model is None:
         return 0.5, float(np.bincount(labels, minlength=classes).max() / len(labels))
     odds = np.zeros((len(bins), classes))
-    odds[:, model.classes_] = model.predict_proba(indicators(bins[:, :-1], sizes[:-1]))
+    odds[:, model.classes_] = model.predict_proba(features(bins[:, :-1], sizes[:-1]))
     against = [1] if classes == 2 else range(classes)
     areas = [_area(odds[:, code], labels == code) for code in against if 0 < np.count_nonzero(labels == code) < len(labels)]
     return float(np.mean(areas)) if areas else 0.5, float(np.mean(odds.argmax(axis=1) == labels))

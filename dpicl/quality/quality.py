@@ -106,7 +106,7 @@ def quality_of(
         cell: of `method.releases`.
         drawn: the release, as `method.decode` gives it.
         test: of a benchmark, the rows that were released and those that were held out: true values are stated beside.
-        count: how often the release is simulated.
+        count: how often the release is simulated for the classifier; half as often for marginals.
 
     Raises:
         PrivacyError: rows are given of a table that is no benchmark.
@@ -126,7 +126,7 @@ def quality_of(
     chosen: list[Columns] = [*singles, *with_label, *pairs]
     again = Replicates(release, modelled.bins, seed)
     real = None if test is None else method.bins(test.train, contract, unit, cell)
-    expected = again.errors(chosen, count)
+    expected = again.errors(chosen, max(1, count // 2))
     found = [
         Marginal(
             tuple(names[column] for column in columns if sizes[column] > 1),
