@@ -102,6 +102,7 @@ class Session:
         budget: float | None = None,
         period: str | None = None,
         population: int | None = None,
+        anyway: bool = False,
         **options: Any,
     ) -> Release:
         """Release a table, once: charged in its account before a row is read.
@@ -118,6 +119,7 @@ class Session:
             budget: the cap of a new account; the schema's if left out, or else what this release costs.
             period: where the contract releases again each month, say, another one than now.
             population: about how many rows there are, as publicly stated.
+            anyway: make a release all the same that would be little but noise at the stated number of rows.
             options: of the method, in place of its usual ones.
 
         Raises:
@@ -133,9 +135,18 @@ class Session:
         ]:
             raise ParameterError(stated[0], vars()[stated[0]], f"it in the contract {rows}, or with a schema")
         name = rows if settings.given is None else settings.given.contract.name
-        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         with one_ledger(settings):
-            plan = plan_of(name, method, settings, **how)
+            plan = plan_of(
+                name,
+                method,
+                settings,
+                epsilon=repr(float(epsilon)),
+                shots=shots,
+                period=period,
+                trust=trust,
+                options=options,
+                anyway=anyway,
+            )
             return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap) if settings.given else settings))
 
     def ask(

@@ -35,6 +35,7 @@ def release_to_file(
     shots: int = 4,
     rows: int | None = None,
     options: Sequence[str] = (),
+    anyway: bool = False,
     period: str | None,
 ) -> None:
     """Release into a new file, and print what it costs.
@@ -53,7 +54,7 @@ def release_to_file(
     _check_new(out)
     settings, chosen = Settings.from_environment(), dict(map(_option, options))
     with one_ledger(settings):
-        plan = plan_of(dataset, method, settings, epsilon=epsilon, shots=shots, period=period, trust=trust, options=chosen)
+        plan = plan_of(dataset, method, settings, epsilon=epsilon, shots=shots, period=period, trust=trust, options=chosen, anyway=anyway)
         release = Release(release_once(plan, settings))
         what = _write(release, out, form, rows)
         say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
