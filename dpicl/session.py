@@ -75,15 +75,25 @@ class Session:
         check_one_home(settings.home)
         self._settings = settings
 
-    def quote(self, dataset: str, *, method: str, epsilon: float, shots: int = 4, period: str | None = None) -> Sequence[AccountQuote]:
+    def quote(
+        self,
+        rows: str,
+        *,
+        epsilon: float,
+        method: str | None = None,
+        trust: str = "central",
+        shots: int = 4,
+        period: str | None = None,
+        **options: Any,
+    ) -> Sequence[AccountQuote]:
         """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
 
-        It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is false.
+        The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is false.
 
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        plan = plan_of(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
+        plan = plan_of(rows, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period, trust=trust, options=options)
         check_plan(plan, self._settings)
         return quote_plan(plan, self._settings)
 

@@ -7,6 +7,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
+
+import yaml
 
 from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import say
@@ -71,11 +74,15 @@ def _check_new(out: Path) -> None:
         raise ParameterError("out", out.name, f"a new file in a folder that can be written ({error.strerror})") from None
 
 
-def _option(text: str) -> tuple[str, str]:
+def _option(text: str) -> tuple[str, Any]:
+    """A value as pipelines.yaml would have it: a word, a number, or a list in brackets."""
     name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise ParameterError("option", text[:60], "NAME=VALUE")
-    return name.strip(), value.strip()
+    try:
+        if name and equals:
+            return name.strip(), yaml.safe_load(value)
+    except yaml.YAMLError:
+        pass
+    raise ParameterError("option", text[:60], "NAME=VALUE")
 
 
 def _write(release: Release, out: Path, form: str, rows: int | None) -> str:

@@ -106,9 +106,8 @@ def plan_of(
         raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table; texts are released by `dpicl run`")
     periods = periods_of([dataset], settings, period)
     grid = {"datasets": [dataset], "methods": [method], "epsilons": [epsilon], "shots": [shots], "queries": 1, "baselines": False}
-    pipeline = validate_yaml(
-        Pipeline, {"title": ONE_RELEASE_TITLE, **grid, "options": {method: dict(options or {})}}, "options of the release"
-    )
+    choices = {**METHODS[method].default_options(contract, options or {}), **(options or {})}
+    pipeline = validate_yaml(Pipeline, {"title": ONE_RELEASE_TITLE, **grid, "options": {method: choices}}, "options of the release")
     run_id = f"{_PREFIX}{dataset}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
     plan = Plan(run_id, ONE_RELEASE, pipeline, ModelSpec(name="tiny", kind="tiny"), periods=periods)
     (unit,) = plan.units.values()

@@ -89,6 +89,11 @@ def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture,
     [
         (("--method", "dp_icl"), "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl on a table"),
         (("--as", "xml"), "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv"),
+        (("--option", "design"), "option=design: expected NAME=VALUE"),
+        (("--option", "design=["), "option=design=[: expected NAME=VALUE"),
+        (("--trust", "local", "--option", "design=all"), "options of the release: options.ldp_tabicl.design"),
+        (("--trust", "local", "--option", "columns=none"), "options of the release: options.ldp_tabicl.columns"),
+        (("--trust", "nobody"), "trust=nobody: expected central or local"),
         (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),
         (("--epsilon", "5000"), "epsilon"),
         (("--method", "gdp_tabicl", "--shots", "3"), "shots=3"),
@@ -223,3 +228,12 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, capsys: Capt
         assert told in said(capsys, *command)
     said(capsys, "budget", table, "--cap", "7")
     assert not any("warning" in said(capsys, *command) for command in asking)
+
+
+def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, table: str) -> None:
+    release = ("protect", table, "--trust", "local", "--shots", "4", "--option", "columns=2", "--option", "estimator=tree")
+    said(capsys, *release, "--option", "shot_selection=[diverse, near]", "--out", str(place.root / "diverse.jsonl"))
+    again = said(capsys, *release, "--out", str(place.root / "prototypes.jsonl"))
+    assert "0 of them charged" in again, "which rows are shown costs nothing"
+    texts = [(place.root / f"{name}.jsonl").read_text() for name in ("diverse", "prototypes")]
+    assert texts[0] != texts[1] and all(len(set(text.splitlines())) == 4 for text in texts)
