@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -44,6 +44,7 @@ class Published:
     Attributes:
         cell: of the release, and `drawn` what the method decoded of it.
         spent: a sentence per account.
+        settings: of the installation; they hold no rows.
     """
 
     contract: Contract
@@ -52,6 +53,7 @@ class Published:
     drawn: Any
     period: str
     spent: tuple[str, ...]
+    settings: Settings
 
 
 def release_once(plan: Plan, settings: Settings) -> Published:
@@ -76,7 +78,8 @@ def release_once(plan: Plan, settings: Settings) -> Published:
             finally:
                 remove_private(run, settings)
     shutil.rmtree(run, ignore_errors=True)  # the release stands elsewhere, and nothing goes on with this folder
-    return Published(unit_folder.contract, unit, cell, drawn, plan.period_of(unit.dataset), spent)
+    without_rows = replace(settings, given=None)
+    return Published(unit_folder.contract, unit, cell, drawn, plan.period_of(unit.dataset), spent, without_rows)
 
 
 def plan_of(
