@@ -1,0 +1,34 @@
+"""Texts that were released, as far as they are like a release of a table: demonstrations and a certificate, no rows."""
+
+from __future__ import annotations
+
+from dpicl.contract.load import contract_digest
+from dpicl.engine.artefacts import finite
+from dpicl.errors import ParameterError
+from dpicl.methods import METHODS
+from dpicl.release.demonstrations import Demonstrations
+from dpicl.release.release import Release
+from dpicl.text.prompts import asking_query
+
+
+class TextRelease(Release):
+    """Demonstrations that a language model wrote from private texts, charged by a run."""
+
+    def demonstrations(self, k: int | None = None) -> Demonstrations:
+        """All of them; `k` may only say how many they are.
+
+        Raises:
+            ParameterError: the release has another number of them.
+        """
+        contract, cell = self.contract, self.published.cell
+        if k not in (None, cell.shots):
+            raise ParameterError("k", k, f"{cell.shots}: {METHODS[self.method].title} releases one number of demonstrations")
+        words = contract.prompts.answering
+        pairs = tuple((asking_query(contract, one.text), contract.label_text(one.label)) for one in self.published.drawn)
+        origin = {"contract": self.dataset, "contract_sha256": contract_digest(contract)}
+        written = {**origin, "method": self.method, "epsilon": finite(self.epsilon)}
+        return Demonstrations(pairs, f"{words.answer}:", written, words.instruction or "", "\n\n")
+
+    @property
+    def _has_rows(self) -> bool:
+        return False
