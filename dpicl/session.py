@@ -27,6 +27,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 from dpicl.errors import ParameterError
 from dpicl.release import Release
+from dpicl.release.texts import release_of
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,10 @@ class Session:
         budget: float | None = None,
         period: str | None = None,
         population: int | None = None,
+        generator: str | None = None,
         **options: Any,
     ) -> Release:
-        """Release a table, once: charged in its account before a row is read.
+        """Release a table, once: charged in its account before a row is read. Of texts, the release that a run has made.
 
         Args:
             rows: the name of a contract; or, with a schema, a data frame (pandas, polars, Arrow), a path of CSV or Parquet, a folder, an
@@ -128,6 +130,7 @@ class Session:
             budget: the cap of a new account; the schema's if left out, or else what this release costs.
             period: where the contract releases again each month, say, another one than now.
             population: about how many rows there are, as publicly stated.
+            generator: of texts, the model that wrote them, where several have.
             options: of the method, in place of its usual ones.
 
         Raises:
@@ -144,9 +147,11 @@ class Session:
             raise ParameterError(stated[0], vars()[stated[0]], f"it in the contract {rows}, or with a schema")
         name = rows if settings.given is None else settings.given.contract.name
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        if settings.given is None:
+            return release_of(name, method, settings, generator=generator, **how)
         with one_ledger(settings):
             plan = plan_of(name, method, settings, **how)
-            return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap) if settings.given else settings))
+            return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap)))
 
     def ask(
         self,

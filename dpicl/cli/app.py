@@ -82,7 +82,7 @@ def budget(
 
 @app.command()
 def protect(
-    contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
+    contract: Annotated[str, typer.Argument(help="Name of the contract of a table, or of texts that a run has released.")],
     out: Annotated[Path, typer.Option(help="A new file.")],
     method: Annotated[str | None, typer.Option(help=METHOD)] = None,
     trust: Annotated[str, typer.Option(help=TRUST)] = "central",
@@ -94,9 +94,11 @@ def protect(
     ] = "jsonl",
     option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
+    generator: Annotated[str | None, typer.Option(help="Of texts: the model that wrote them, where several have.")] = None,
 ) -> None:
     """Release demonstrations of a table to a file, without any model. Repeating it in the same period is free and gives the same bytes."""
-    _release(contract, out, form, method=method, trust=trust, epsilon=epsilon, shots=shots, options=option or (), period=period)
+    how: dict[str, Any] = {"method": method, "trust": trust, "epsilon": epsilon, "shots": shots, "options": option or (), "period": period}
+    _release(contract, out, form, generator=generator, **how)
 
 
 @app.command()

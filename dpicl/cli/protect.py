@@ -14,7 +14,6 @@ import yaml
 from dpicl.certificate.files import certificate_of
 from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import say
-from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.releases import one_ledger
 from dpicl.engine.settings import Settings
@@ -22,6 +21,7 @@ from dpicl.errors import ParameterError
 from dpicl.release import Release
 from dpicl.release.demonstrations import FORMS
 from dpicl.release.files import TABLE_FORMS, writer_of
+from dpicl.release.texts import release_of
 
 _EARLIER = {"prompt": "text"}
 """Forms by their earlier names."""
@@ -39,12 +39,14 @@ def release_to_file(
     rows: int | None = None,
     options: Sequence[str] = (),
     period: str | None,
+    generator: str | None = None,
 ) -> None:
     """Release into a new file, and print what it costs.
 
     Args:
         form: of demonstrations, or of a table of `rows` rows.
         options: of the method, each `NAME=VALUE`.
+        generator: of texts, the model that wrote them.
 
     Raises:
         DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists or cannot be written.
@@ -56,8 +58,8 @@ def release_to_file(
     _check_new(out)
     settings, chosen = Settings.from_environment(), dict(map(_option, options))
     with one_ledger(settings):
-        plan = plan_of(dataset, method, settings, epsilon=epsilon, shots=shots, period=period, trust=trust, options=chosen)
-        release = Release(release_once(plan, settings))
+        how: dict[str, Any] = {"epsilon": epsilon, "shots": shots, "period": period, "trust": trust, "options": chosen}
+        release = release_of(dataset, method, settings, generator=generator, **how)
         what = _write(release, out, form, rows)
         say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
         warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)

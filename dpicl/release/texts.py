@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from dpicl.contract import TextContract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import finite
+from dpicl.engine.one_release import plan_of, release_once
+from dpicl.engine.settings import Settings
+from dpicl.engine.standing_texts import standing_texts
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.release import Release
 from dpicl.text.prompts import asking_query
+
+
+def release_of(dataset: str, method: str | None, settings: Settings, *, generator: str | None = None, **how: Any) -> Release:
+    """The release of a contract: of a table made now, unless it was before; of texts the one that a run made.
+
+    Args:
+        generator: of texts, the model that wrote them; see `standing_texts`.
+        how: further arguments of `plan_of`, or of `standing_texts`.
+
+    Raises:
+        DpiclError: a name or value breaks a rule, or the budget does not allow it.
+    """
+    if isinstance(settings.declared(dataset), TextContract):
+        return TextRelease(standing_texts(dataset, method, settings, generator=generator, **how))
+    if generator is not None:
+        raise ParameterError("generator", generator, f"none: no model reads the rows of {dataset}")
+    return Release(release_once(plan_of(dataset, method, settings, **how), settings))
 
 
 class TextRelease(Release):
