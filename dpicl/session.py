@@ -113,6 +113,7 @@ class Session:
         budget: float | None = None,
         period: str | None = None,
         population: int | None = None,
+        anyway: bool = False,
         generator: str | None = None,
         **options: Any,
     ) -> Release:
@@ -130,6 +131,7 @@ class Session:
             budget: the cap of a new account; the schema's if left out, or else what this release costs.
             period: where the contract releases again each month, say, another one than now.
             population: about how many rows there are, as publicly stated.
+            anyway: make a release all the same that would be little but noise at the stated number of rows.
             generator: of texts, the model that wrote them, where several have.
             options: of the method, in place of its usual ones.
 
@@ -146,7 +148,14 @@ class Session:
         ]:
             raise ParameterError(stated[0], vars()[stated[0]], f"it in the contract {rows}, or with a schema")
         name = rows if settings.given is None else settings.given.contract.name
-        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        how: dict[str, Any] = {
+            "epsilon": repr(float(epsilon)),
+            "shots": shots,
+            "period": period,
+            "trust": trust,
+            "options": options,
+            "anyway": anyway,
+        }
         if settings.given is None:
             return release_of(name, method, settings, generator=generator, **how)
         with one_ledger(settings):

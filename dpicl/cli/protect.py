@@ -38,6 +38,7 @@ def release_to_file(
     shots: int = 4,
     rows: int | None = None,
     options: Sequence[str] = (),
+    anyway: bool = False,
     period: str | None,
     generator: str | None = None,
 ) -> None:
@@ -58,7 +59,7 @@ def release_to_file(
     _check_new(out)
     settings, chosen = Settings.from_environment(), dict(map(_option, options))
     with one_ledger(settings):
-        how: dict[str, Any] = {"epsilon": epsilon, "shots": shots, "period": period, "trust": trust, "options": chosen}
+        how: dict[str, Any] = {"epsilon": epsilon, "shots": shots, "period": period, "trust": trust, "options": chosen, "anyway": anyway}
         release = release_of(dataset, method, settings, generator=generator, **how)
         what = _write(release, out, form, rows)
         say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)

@@ -148,7 +148,8 @@ class Release:
         rows = {cell: self._rows(k if k > len(self._usual.codes) else None)} if self._has_rows else {}
         released = Released({cell: self.published.drawn}, rows)
         examples = tabular(self.method).examples(released, self.contract, shown, self._draws)
-        (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == METHODS[self.method].handed_out(shown))
+        system = METHODS[self.method].handed_out(shown)
+        (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == system)
         target = self.contract.target
         question = f"{target.question} {target.cue}".strip()
         pairs = tuple(_parted(text, target.cue) for text in "\n".join(texts).split("\n"))

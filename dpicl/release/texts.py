@@ -17,11 +17,14 @@ from dpicl.release.release import Release
 from dpicl.text.prompts import asking_query
 
 
-def release_of(dataset: str, method: str | None, settings: Settings, *, generator: str | None = None, **how: Any) -> Release:
+def release_of(
+    dataset: str, method: str | None, settings: Settings, *, generator: str | None = None, anyway: bool = False, **how: Any
+) -> Release:
     """The release of a contract: of a table made now, unless it was before; of texts the one that a run made.
 
     Args:
         generator: of texts, the model that wrote them; see `standing_texts`.
+        anyway: of a table, release what is expected to be little but noise.
         how: further arguments of `plan_of`, or of `standing_texts`.
 
     Raises:
@@ -31,7 +34,7 @@ def release_of(dataset: str, method: str | None, settings: Settings, *, generato
         return TextRelease(standing_texts(dataset, method, settings, generator=generator, **how))
     if generator is not None:
         raise ParameterError("generator", generator, f"none: no model reads the rows of {dataset}")
-    return Release(release_once(plan_of(dataset, method, settings, **how), settings))
+    return Release(release_once(plan_of(dataset, method, settings, anyway=anyway, **how), settings))
 
 
 class TextRelease(Release):
