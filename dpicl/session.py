@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from dpicl.contract import TextContract
 from dpicl.engine.given import Schema, given_rows, with_account
 from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.plan import check_plan
@@ -87,16 +88,23 @@ class Session:
         trust: str = "central",
         shots: int = 4,
         period: str | None = None,
+        generator: str | None = None,
+        anyway: bool = False,
         **options: Any,
     ) -> Sequence[AccountQuote]:
-        """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
+        """What `protect` would charge for a contract, by account; opens accounts, spends nothing and reads no row.
 
-        The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is false.
+        The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is
+        false. Texts that were released cost nothing, and no account is named for them.
 
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        plan = plan_of(rows, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period, trust=trust, options=options)
+        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        if isinstance(self._settings.declared(rows), TextContract):
+            release_of(rows, method, self._settings, generator=generator, anyway=anyway, **how)
+            return ()
+        plan = plan_of(rows, method, self._settings, anyway=anyway, **how)
         check_plan(plan, self._settings)
         return quote_plan(plan, self._settings)
 
@@ -148,18 +156,11 @@ class Session:
         ]:
             raise ParameterError(stated[0], vars()[stated[0]], f"it in the contract {rows}, or with a schema")
         name = rows if settings.given is None else settings.given.contract.name
-        how: dict[str, Any] = {
-            "epsilon": repr(float(epsilon)),
-            "shots": shots,
-            "period": period,
-            "trust": trust,
-            "options": options,
-            "anyway": anyway,
-        }
+        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None:
-            return release_of(name, method, settings, generator=generator, **how)
+            return release_of(name, method, settings, generator=generator, anyway=anyway, **how)
         with one_ledger(settings):
-            plan = plan_of(name, method, settings, **how)
+            plan = plan_of(name, method, settings, anyway=anyway, **how)
             return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap)))
 
     def ask(

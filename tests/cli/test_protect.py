@@ -185,7 +185,7 @@ def test_an_existing_file_and_texts_are_refused(place: Place, capsys: Capture, t
     assert out.read_text() == "mine"
     install_texts(place, letters(), lines(records(40)), lines(records(4)))
     refused = complaint(call_main(("protect", "letters", "--out", str(Path(place.root / "x.jsonl"))), capsys))
-    assert "texts are released by `dpicl run`" in refused
+    assert refused.startswith("letters: no such texts were released; `dpicl run few-shot-generation --datasets letters ")
 
 
 def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, capsys: Capture, table: str) -> None:
