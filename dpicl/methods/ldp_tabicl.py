@@ -1,7 +1,7 @@
 """LDP-TabICL: randomised at the client, reconstructed, sampled afresh for every query.
 
 Trust       Local: only the client sees a true answer.
-Unit        One client, who reports every attribute and the label once; where the contract
+Unit        One client, who reports every attribute and the label, if any, once; where the contract
             protects persons, a client is a person and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling
@@ -50,7 +50,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.local.estimate import OF_ANY_DESIGN, estimated_rows, fits
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
-from dpicl.tabular.reading.encode import encode_queries
+from dpicl.tabular.reading.encode import encode_queries, label_numbers
 from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 
@@ -95,7 +95,7 @@ class LdpTabicl(TabularMethod[Collected]):
         shown = {"shot_selection": SHOWN}
         if stated.get("encoding", "k-ary") != "k-ary" or stated.get("estimator", "tree") not in OF_ANY_DESIGN:
             return shown  # the paper's way, all columns at once
-        fitting = next(one for one in OF_ANY_DESIGN if fits(one, encoding_of(contract, LdpVariant()).sizes))
+        fitting = next((one for one in OF_ANY_DESIGN if fits(one, encoding_of(contract, LdpVariant()).sizes)), "tree")
         return {"design": "subset", "estimator": fitting, **shown}
 
     def handed_out(self, unit: Unit) -> str:
@@ -187,11 +187,11 @@ class LdpTabicl(TabularMethod[Collected]):
         self, released: Released[Collected], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
         """LR* and GNB* of every collection: fitted on the reconstructed rows, at no further cost."""
-        chosen, encoded = release_cells(unit), encode_queries(test, contract)
+        chosen, encoded, numbers = release_cells(unit), encode_queries(test, contract), label_numbers(test, contract)
         return {
             Cell(name + cell.system.removeprefix("reports"), cell.epsilon): metrics
             for cell, rows in released.rows.items()
-            for name, metrics in local_baselines(rows, encoding_of(contract, chosen[cell]), encoded).items()
+            for name, metrics in local_baselines(rows, encoding_of(contract, chosen[cell]), encoded, numbers).items()
         }
 
     def shown(self, released: Released[Collected], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
