@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -21,21 +21,24 @@ import pyarrow as pa
 from dpicl.certificate.files import write_certified
 from dpicl.certificate.issue import certify
 from dpicl.certificate.statement import Certificate
-from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import finite
+from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.one_release import Published
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS, tabular, unit_of
 from dpicl.methods.common import Cost, draws_for, epsilon_of
-from dpicl.methods.tabular_method import Released
+from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.randomness import Draws
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.page import page_of
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import split_table
 from dpicl.tabular.values import RowForm
 from dpicl.types import ReleasedRows
 
 if TYPE_CHECKING:
+    from dpicl.quality import Quality
     from dpicl.release.frame import ReleasedTable
 
 ROWS = 10_000
@@ -67,8 +70,8 @@ class Release:
         return epsilon_of(self.published.cell)
 
     @property
-    def contract(self) -> Contract:
-        """What is publicly known of the rows."""
+    def contract(self) -> Any:
+        """What is publicly known of the rows: a Contract, or of texts a TextContract."""
         return self.published.contract
 
     @property
@@ -91,13 +94,13 @@ class Release:
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
         benchmark = self.contract.privacy.budget.benchmark
-        return (*([_SIMULATED] if benchmark else []), *([_HELD_OUT] if self.contract.split else []))
+        return (*([_SIMULATED] if benchmark else []), *([_HELD_OUT] if getattr(self.contract, "split", None) else []))
 
     @property
     def certificate(self) -> Certificate:
         """What was promised, to whom and under which assumptions, signed: `.to_json()`, `.to_page()`."""
         one = self.published
-        return certify(self.contract, one.unit, one.settings, cell=one.cell, period=one.period)
+        return certify(self.contract, one.unit, one.settings, cell=one.cell, period=one.period, **one.facts)
 
     def write(self, path: Path, writer: Callable[[BinaryIO], object]) -> None:
         """A file of what was made of this release, and its certificate beside it; never over another file.
@@ -111,12 +114,12 @@ class Release:
         """Rows of the released model, in the contract's columns and types; the same again for the same number.
 
         Args:
-            count: of rows; None is 10,000.
+            count: of rows; None is the contract's `population`, or else 10,000.
 
         Raises:
             ParameterError: it is no positive number, or the method releases no rows.
         """
-        count = ROWS if count is None else count
+        count = (self.contract.population or ROWS) if count is None else count
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ROWS:
             raise ParameterError("rows", count, f"a whole number, 1 to {MOST_ROWS:,}")
         chance = self._draws.public("table", f"{self.published.cell.key},{count}").generator()
@@ -167,6 +170,17 @@ class Release:
 
         return fitted(self._usual, self._form, self.contract)
 
+    def quality(self) -> Quality:
+        """How good the release is, from what was released alone: errors of marginals, a classifier's score; true values beside on benchmarks."""
+        from dpicl.quality import quality_of
+
+        one, settings, test = self.published, self.published.settings, None
+        if self.contract.privacy.budget.benchmark and self.contract.split:
+            rows = load_source(self.contract, data_folder=settings.data, cache_folder=settings.cache)
+            check_published(self.contract, partial(content_digest, self.contract, rows), settings)
+            test = split_table(rows, self.contract)
+        return quality_of(tabular(self.method), self.contract, one.unit, one.cell, one.drawn, test=test)
+
     def _repr_html_(self) -> str:
         return page_of(self)
 
@@ -191,11 +205,20 @@ class Release:
         return draws_for(self.contract, self.published.unit.seed)
 
     def _rows(self, count: int | None) -> ReleasedRows:
-        if not self._has_rows:
-            able = [name for name, method in METHODS.items() if method.data == "table" and tabular(name).derive_stage is not None]
-            raise ParameterError("method", self.method, f"one that releases a model of rows: {', '.join(able)}")
+        check_has_rows(self.method)
         one = self.published
         return tabular(self.method).rows(one.drawn, self.contract, one.unit, one.cell, self._draws, count)
+
+
+def check_has_rows(method: str) -> None:
+    """Refuse to make a table of what no rows are released of.
+
+    Raises:
+        ParameterError: names the methods that release a model of rows.
+    """
+    able = [name for name, one in METHODS.items() if isinstance(one, TabularMethod) and one.derive_stage is not None]
+    if method not in able:
+        raise ParameterError("method", method, f"one that releases a model of rows: {', '.join(able)}")
 
 
 def _parted(text: str, cue: str) -> tuple[str, str]:

@@ -93,6 +93,9 @@ def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture,
     [
         (("--method", "dp_icl"), "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl on a table"),
         (("--as", "xml"), "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv"),
+        (("--option", "design=["), "option=design=[: expected NAME=VALUE"),
+        (("--trust", "local", "--option", "design=all"), "options of the release: options.ldp_tabicl.design"),
+        (("--trust", "local", "--option", "columns=none"), "options of the release: options.ldp_tabicl.columns"),
         (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),
         (("--epsilon", "5000"), "epsilon"),
         (("--method", "gdp_tabicl", "--shots", "3"), "shots=3"),
@@ -186,7 +189,7 @@ def test_an_existing_file_and_texts_are_refused(place: Place, capsys: Capture, t
     assert out.read_text() == "mine"
     install_texts(place, letters(), lines(records(40)), lines(records(4)))
     refused = complaint(call_main(("protect", "letters", "--out", str(Path(place.root / "x.jsonl"))), capsys))
-    assert "texts are released by `dpicl run`" in refused
+    assert refused.startswith("letters: no such texts were released; `dpicl run few-shot-generation --datasets letters ")
 
 
 def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, capsys: Capture, table: str) -> None:
@@ -237,9 +240,9 @@ def test_a_table_is_released_with_its_certificate_and_again_for_nothing(
     for number, out in enumerate(outs):
         out.parent.mkdir()
         told = said(capsys, "synth", table, "--epsilon", "1", "--rows", "250", "--out", str(out))
-        assert f"{name}: 250 rows of 4 columns" in told and f"{1 - number} of them charged by this run" in told
+        assert f"{name}: 250 rows of 5 columns" in told and f"{1 - number} of them charged by this run" in told
         assert f"{name}: " in said(capsys, "verify", str(out))
-    assert outs[0].read_bytes() == outs[1].read_bytes() and read(outs[0]).shape == (250, 4)
+    assert outs[0].read_bytes() == outs[1].read_bytes() and read(outs[0]).shape == (250, 5)
     demonstrations = said(capsys, "protect", table, "--epsilon", "1", "--shots", "7", "--out", str(place.root / "demos.jsonl"))
     assert "0 of them charged" in demonstrations, "the same release demonstrates"
     form = outs[0].suffix.removeprefix(".")
@@ -253,5 +256,14 @@ def test_groups_are_no_table_and_a_name_says_the_form(place: Place, capsys: Capt
     out = place.root / "rows.parquet"
     refused = complaint(call_main(("synth", table, "--method", "gdp_tabicl", "--out", str(out)), capsys))
     assert "expected one that releases a model of rows: ldp_tabicl, mst_tabicl" in refused and not out.exists()
-    assert f"expected a name that ends in .parquet or .csv" in complaint(call_main(("synth", table, "--out", "rows.xlsx"), capsys))
+    assert "expected a name that ends in .parquet or .csv" in complaint(call_main(("synth", table, "--out", "rows.xlsx"), capsys))
     assert said(capsys, "budget", table).count("published") == 0, "what cannot be made of a release is refused before it is charged"
+
+
+def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, table: str) -> None:
+    release = ("protect", table, "--trust", "local", "--shots", "4", "--option", "columns=2", "--option", "estimator=tree")
+    said(capsys, *release, "--option", "shot_selection=[diverse, near]", "--out", str(place.root / "diverse.jsonl"))
+    again = said(capsys, *release, "--out", str(place.root / "prototypes.jsonl"))
+    assert "0 of them charged" in again, "which rows are shown costs nothing"
+    texts = [(place.root / f"{name}.jsonl").read_text() for name in ("diverse", "prototypes")]
+    assert texts[0] != texts[1] and all(len(set(text.splitlines())) == 4 for text in texts)
