@@ -16,6 +16,7 @@ from dpicl.cli.data import contract_app, data_app
 from dpicl.cli.ledger import ledger_app
 from dpicl.cli.run import run
 from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
+from dpicl.cli.verify import verify
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -124,11 +125,11 @@ def synth(
 
 def _release(contract: str, out: Path, form: str, **how: Any) -> None:
     gc.disable()  # a release ends before what it leaves is worth looking for
-    try:
-        from dpicl.cli.protect import release_to_file
-        from dpicl.cli.without_pandas import without_pandas
-        from dpicl.engine.stage import StageFailed, clean_errors
+    from dpicl.cli.protect import release_to_file
+    from dpicl.cli.without_pandas import without_pandas
+    from dpicl.engine.stage import StageFailed, clean_errors
 
+    try:
         without_pandas()
         _check_state()
         clean_errors("protect", release_to_file)(contract, out, form, **how)
@@ -140,6 +141,9 @@ def _release(contract: str, out: Path, form: str, **how: Any) -> None:
         sys.exit(INTERRUPTED)
     finally:
         gc.enable()
+
+
+app.command()(verify)
 
 
 @app.command()

@@ -257,7 +257,7 @@ def test_groups_are_no_table_and_a_name_says_the_form(place: Place, capsys: Capt
     refused = complaint(call_main(("synth", table, "--method", "gdp_tabicl", "--out", str(out)), capsys))
     assert "expected one that releases a model of rows: ldp_tabicl, mst_tabicl" in refused and not out.exists()
     assert "expected a name that ends in .parquet or .csv" in complaint(call_main(("synth", table, "--out", "rows.xlsx"), capsys))
-    assert said(capsys, "budget", table).count("published") == 0, "what cannot be made of a release is refused before it is charged"
+    assert table not in said(capsys, "budget"), "what cannot be made of a release is refused before it is charged"
 
 
 def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, table: str) -> None:
