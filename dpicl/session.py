@@ -11,7 +11,7 @@ Asked for again, in any order and however often, the same release is the same by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from dpicl.contract import TextContract
 from dpicl.engine.given import Schema, given_rows, with_account
-from dpicl.engine.one_release import plan_of, release_once
+from dpicl.engine.one_release import plan_of
 from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
@@ -81,18 +81,22 @@ class Session:
 
     def quote(
         self,
-        rows: str,
+        rows: Any,
+        schema: Schema | None = None,
         *,
         epsilon: float,
+        account: str | None = None,
         method: str | None = None,
         trust: str = "central",
         shots: int = 4,
+        budget: float | None = None,
         period: str | None = None,
-        generator: str | None = None,
+        population: int | None = None,
         anyway: bool = False,
+        generator: str | None = None,
         **options: Any,
     ) -> Sequence[AccountQuote]:
-        """What `protect` would charge for a contract, by account; opens accounts, spends nothing and reads no row.
+        """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
 
         The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is
         false. Texts that were released cost nothing, and no account is named for them.
@@ -100,13 +104,15 @@ class Session:
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
-        if isinstance(self._settings.declared(rows), TextContract):
-            release_of(rows, method, self._settings, generator=generator, anyway=anyway, **how)
+        how = _how(epsilon, shots, period, trust, options, anyway)
+        settings = self._settings_for(rows, schema, method, how, account=account, budget=budget, population=population)
+        name = rows if settings.given is None else settings.given.contract.name
+        if isinstance(settings.declared(name), TextContract):
+            release_of(name, method, settings, generator=generator, **how)
             return ()
-        plan = plan_of(rows, method, self._settings, anyway=anyway, **how)
-        check_plan(plan, self._settings)
-        return quote_plan(plan, self._settings)
+        plan = plan_of(name, method, settings, **how)
+        check_plan(plan, settings)
+        return quote_plan(plan, settings)
 
     def protect(
         self,
@@ -146,22 +152,24 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
-        settings, has_cap = self._settings, True
-        if schema is not None:
-            settings, has_cap = given_rows(rows, schema, settings, account=account, budget=budget, population=population)
-        elif not isinstance(rows, str):
-            raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
-        elif stated := [
-            name for name, value in (("account", account), ("budget", budget), ("population", population)) if value is not None
-        ]:
-            raise ParameterError(stated[0], vars()[stated[0]], f"it in the contract {rows}, or with a schema")
-        name = rows if settings.given is None else settings.given.contract.name
-        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
-        if settings.given is None:
-            return release_of(name, method, settings, generator=generator, anyway=anyway, **how)
+        how = _how(epsilon, shots, period, trust, options, anyway)
+        settings = self._settings_for(rows, schema, method, how, account=account, budget=budget, population=population)
         with one_ledger(settings):
-            plan = plan_of(name, method, settings, anyway=anyway, **how)
-            return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap)))
+            name = rows if settings.given is None else settings.given.contract.name
+            return release_of(name, method, settings, generator=generator, **how)
+
+    def _settings_for(self, rows: Any, schema: Schema | None, method: str | None, how: Mapping[str, Any], **stated: Any) -> Settings:
+        """This session's, and the contract of rows that come with a schema."""
+        if schema is not None:
+            settings, has_cap = given_rows(rows, schema, self._settings, **stated)
+            assert settings.given is not None
+            return with_account(plan_of(settings.given.contract.name, method, settings, **how), settings, has_cap=has_cap)
+        if not isinstance(rows, str):
+            raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
+        for name, value in stated.items():
+            if value is not None:
+                raise ParameterError(name, value, f"it in the contract {rows}, or with a schema")
+        return self._settings
 
     def ask(
         self,
@@ -215,6 +223,18 @@ class Session:
             Budget(account.name, spent.epsilon, account.epsilon_cap, spent.delta, account.delta_cap, len(entries))
             for account, spent, entries in accounts
         )
+
+
+def _how(epsilon: float, shots: int, period: str | None, trust: str, options: Mapping[str, Any], anyway: bool) -> dict[str, Any]:
+    """Arguments of `plan_of` and `release_of`."""
+    return {
+        "epsilon": repr(float(epsilon)),
+        "shots": shots,
+        "period": period,
+        "trust": trust,
+        "options": options,
+        "anyway": anyway,
+    }
 
 
 def protect(rows: Any, schema: Schema | None = None, *, epsilon: float, home: PathLike[str] | str | None = None, **how: Any) -> Release:

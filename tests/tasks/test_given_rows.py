@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -118,6 +119,29 @@ def test_the_first_release_is_the_cap_of_a_new_account_and_a_second_is_refused_w
     dpicl.protect(frame(), SCHEMA, epsilon=1, account="visitors", budget=3, home=home)
     dpicl.protect(frame(), SCHEMA, epsilon=0.5, account="visitors", home=home)
     assert spent(home) == {"customers": (1, 1), "visitors": (2, 1.5)}, "an account's cap stands although a call states none"
+
+
+def test_what_is_quoted_is_charged_and_no_cap_yet(home: Path) -> None:
+    session = dpicl.Session(home)
+    (quoted,) = session.quote(frame(), SCHEMA, epsilon=0.5, account="customers")
+    assert (quoted.account, quoted.quote.cost.epsilon, quoted.quote.allowed, quoted.charged_before) == ("customers", 0.5, True, 0)
+    with pytest.raises(DataError):
+        session.protect(frame().assign(plan=SECRET), SCHEMA, epsilon=0.7, account="customers")
+    session.protect(frame(), SCHEMA, epsilon=1, account="customers")
+    (quoted,) = session.quote(frame(), SCHEMA, epsilon=1, account="customers")
+    assert quoted.charged_before == 1 and spent(home) == {"customers": (1, 1)}
+    (quoted,) = session.quote(frame(), SCHEMA, epsilon=2, account="customers")
+    assert not quoted.quote.allowed
+
+
+def test_a_release_holds_no_row_of_a_person(home: Path) -> None:
+    rows = frame().assign(name=[f"{SECRET} {number // 3}" for number in range(300)])
+    schema = {**SCHEMA, "privacy": {"unit": "person", "person": {"id_column": "name", "max_rows": 3}}}
+    release = dpicl.protect(rows, schema, epsilon=1, account="customers", home=home)
+    assert spent(home) == {"customers": (1, pytest.approx(3))} and SECRET.encode() not in pickle.dumps(release)
+    assert pickle.loads(pickle.dumps(release)).table(5).equals(release.table(5))
+    assert "name" not in release.table(5).columns
+    assert not [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
 @pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl", "ldp_tabicl"])
