@@ -134,6 +134,29 @@ def test_what_is_quoted_is_charged_and_no_cap_yet(home: Path) -> None:
     assert not quoted.quote.allowed
 
 
+@pytest.mark.parametrize(("label", "classes"), [("churned", ["no", "yes"]), ("plan", ["basic", "plus", "pro"]), ("weight", None)])
+def test_every_kind_of_label_is_predicted_from_gaps_and_dates(home: Path, label: str, classes: list[str] | None) -> None:
+    rows = frame(2000)
+    rows["weight"] = (50 + rows["age"]).where(rows["age"] > 20)
+    release = dpicl.protect(rows, {**SCHEMA, "label": label}, epsilon=20, account="customers", home=home)
+    predictor, table = release.predictor(), release.table(500)
+    predicted = predictor.predict(rows.drop(columns=label))
+    assert predictor.predict(table.drop(columns=label)).shape == (500,)
+    if classes is None:
+        assert np.corrcoef(predicted[rows["age"] > 25], rows["age"][rows["age"] > 25])[0, 1] > 0.9
+    else:
+        assert sorted(predictor.classes_) == classes and set(predicted) <= set(classes)
+
+
+def test_a_table_without_a_label_predicts_nothing(home: Path) -> None:
+    schema = {"columns": SCHEMA["columns"]}
+    release = dpicl.protect(frame(), schema, epsilon=1, account="customers", home=home)
+    with pytest.raises(DpiclError, match="customers: states no label"):
+        release.predictor()
+    (one,) = release.demonstrations(1).alpaca()
+    assert one["instruction"] == "Write one record." and one["output"] == release.demonstrations(1).text()
+
+
 def test_a_release_holds_no_row_of_a_person(home: Path) -> None:
     rows = frame().assign(name=[f"{SECRET} {number // 3}" for number in range(300)])
     schema = {**SCHEMA, "privacy": {"unit": "person", "person": {"id_column": "name", "max_rows": 3}}}
