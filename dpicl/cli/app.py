@@ -205,15 +205,21 @@ def advise(
 @app.command()
 def audit(
     name: Annotated[
-        str | None, typer.Argument(help="Name of an audit, or end-to-end: neighbouring files in, all public bytes of the commands out.")
+        str | None,
+        typer.Argument(
+            help="Name of an audit; end-to-end: neighbouring files in, all public bytes of the commands out; membership: attacks on releases."
+        ),
     ] = None,
     all_audits: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,
     runs: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs on each of two neighbours. Default: 100,000; end-to-end 4,000. More runs detect smaller leaks."),
+        typer.Option(
+            min=1, help="Runs on each of two neighbours. Default: 100,000; end-to-end and membership 4,000. More runs detect smaller leaks."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the bounds; end-to-end draws from the operating system.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg. Default: `audit` in the state folder.")] = None,
+    table: Annotated[str | None, typer.Option(help="membership: a public table to plant a record in, in place of made-up rows.")] = None,
 ) -> None:
     """Bound each mechanism's epsilon from below, and check that mutants are caught; exit code 1 if not."""
     folder = out or Settings.from_environment().own("audit")
@@ -222,6 +228,10 @@ def audit(
 
         _check_state()
         passed = audit_end_to_end(runs=runs or RUNS, folder=folder)
+    elif name == "membership" and not all_audits:
+        from dpicl.cli.audit_membership import RUNS, audit_membership
+
+        passed = audit_membership(table, runs=runs or RUNS, seed=seed, folder=folder)
     else:
         from dpicl.cli.audit import RUNS, audit_mechanisms
 
