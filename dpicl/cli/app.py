@@ -114,13 +114,14 @@ def synth(
     option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
+    quality: Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")] = None,
 ) -> None:
     """Release a table to a file: rows of a private model. Any number of rows costs the same, and repeating it is free."""
     if out.suffix not in (".csv", ".parquet"):
         raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
     form = out.suffix.removeprefix(".")
     how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
-    _release(contract, out, form, rows=rows, options=option or (), **how)
+    _release(contract, out, form, rows=rows, options=option or (), quality=quality, **how)
 
 
 def _release(contract: str, out: Path, form: str, **how: Any) -> None:
