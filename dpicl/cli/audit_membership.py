@@ -19,7 +19,7 @@ from dpicl.cli.audit import BOUND, MUTANT, STATED, write_json
 from dpicl.cli.terminal import console, new_table, say
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.settings import Settings
-from dpicl.processes import fork_server
+from dpicl.processes import ONE_THREAD, fork_server
 from dpicl.tabular.reading.source import load_source
 
 RUNS = 4000
@@ -36,18 +36,19 @@ def audit_membership(table: str | None, *, runs: int, seed: int, folder: Path) -
     target = made_up() if table is None else _public(table)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     # Processes are forked from one without threads.
-    with Progress(*columns, console=console) as progress, ProcessPoolExecutor(os.cpu_count(), fork_server(["dpicl.audit"])) as pool:
+    with (
+        Progress(*columns, console=console) as progress,
+        ProcessPoolExecutor(os.cpu_count(), fork_server(["dpicl.audit.membership"], ONE_THREAD)) as pool,
+    ):
         bar = progress.add_task("attacks", total=None)
         found = attack(
             target, runs=runs, seed=seed, spread=pool.map, progress=lambda done, total: progress.update(bar, completed=done, total=total)
         )
-    sure = f"at least, {1 - SURE:.0%} sure of all"
-    shown = new_table("method and its mutants", "epsilon", "charged", "allowed", sure, "", "best attack", "seen")
+    shown = new_table("method and its mutants", "charged epsilon", "allowed", "at least", "", "best attack")
     for one in sorted(found, key=lambda one: (bool(one.mutant), [other.way for other in found].index(one.way), one.nominal)):
         verdict = ("caught" if one.passed else "NOT CAUGHT") if one.mutant else ("holds" if one.passed else "EXCEEDED")
-        name = f"{one.way}: {one.mutant}" if one.mutant else one.way
-        numbers = (f"{one.nominal:g}", f"{one.epsilon:.3f}", f"{one.allowed:.3f}", f"{max(0.0, one.at_least):.3f}")
-        shown.add_row(name, *numbers, verdict, one.best.attack, f"{one.best.seen:.3f}")
+        name = f"  {one.way}: {one.mutant}" if one.mutant else one.way
+        shown.add_row(name, f"{one.epsilon:.3f}", f"{one.allowed:.3f}", f"{max(0.0, one.at_least):.3f}", verdict, one.best.attack)
     console.print(shown)
     write_json(
         folder / "membership.json", {"table": target.contract.name, "runs": runs, "seed": seed, "wrong": SURE, "attacks": _records(found)}
