@@ -2,7 +2,7 @@
 
     session = dpicl.Session()
     session.quote("customers", method=NAME, epsilon=1)  # of dpicl.methods.METHODS
-    released = session.protect("customers", method=NAME, epsilon=1, shots=8)
+    release = session.protect("customers", epsilon=1)
     session.ask("letters", ["What is asked?"], epsilon=1, model=NAME)
     session.budget()
 
@@ -17,13 +17,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dpicl.engine.one_release import Protected, plan_of, protect
+from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
+from dpicl.release import Release
 
 
 @dataclass(frozen=True)
@@ -86,20 +87,33 @@ class Session:
         check_plan(plan, self._settings)
         return quote_plan(plan, self._settings)
 
-    def protect(self, dataset: str, *, method: str, epsilon: float, shots: int = 4, period: str | None = None) -> Protected:
-        """Release demonstrations of a table, once: charged in its account before a row is read.
+    def protect(
+        self,
+        rows: str,
+        *,
+        epsilon: float,
+        method: str | None = None,
+        trust: str = "central",
+        shots: int = 4,
+        period: str | None = None,
+        **options: Any,
+    ) -> Release:
+        """Release a table, once: charged in its account before a row is read.
 
         Args:
-            dataset: the name of a contract.
-            method: of `dpicl.methods`, on tables.
+            rows: the name of a contract.
             epsilon: of the release, in nats.
-            shots: how many demonstrations.
+            method: of `dpicl.methods`, on tables; the usual one of `trust` if left out.
+            trust: who sees true rows: `central`, a curator; `local`, the client alone.
+            shots: how many demonstrations a method makes whose release depends on their number.
             period: where the contract releases again each month, say, another one than now.
+            options: of the method, in place of its usual ones.
 
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
-        return protect(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
+        plan = plan_of(rows, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period, trust=trust, options=options)
+        return Release(release_once(plan, self._settings))
 
     def ask(
         self,

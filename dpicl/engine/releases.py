@@ -19,6 +19,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
 
 SPENDING = "releases.json"
+_shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
@@ -53,11 +55,26 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
     Raises:
         LedgerRefusedError: releases stand that were charged in another one, or another folder holds a ledger too.
     """
+    shared = _shared.get()
+    if shared is not None and shared[0] == (settings.home, settings.ledger):
+        yield shared[1]
+        return
     key = ledger_key(settings)
     check_not_lost(settings)
     with Ledger.open(address_of(settings), key, settings.home / "ledger.anchor.json") as ledger:
         check_not_shorter(ledger, settings)
         yield ledger
+
+
+@contextmanager
+def one_ledger(settings: Settings) -> Iterator[None]:
+    """Inside, the ledger is opened once for all that open it here; every change of it is checked as before."""
+    with open_ledger(settings) as ledger:
+        token = _shared.set(((settings.home, settings.ledger), ledger))
+        try:
+            yield
+        finally:
+            _shared.reset(token)
 
 
 def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:

@@ -52,6 +52,8 @@ METHODS = Registry()
 _OTHERS = (point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
 for _method in (LdpTabicl, GdpTabicl, MstTabicl, FewShotGeneration, DpIcl, *_OTHERS):
     METHODS.add(_method())
+DEFAULTS = {MstTabicl.trust: MstTabicl.name, LdpTabicl.trust: LdpTabicl.name}
+"""By whom is trusted with the rows of a table: the method whose released rows are best."""
 _CHOICES: dict[str, Any] = {
     name: (method.options, Field(default=method.options(), description=f"For {method.title}.")) for name, method in METHODS.items()
 }

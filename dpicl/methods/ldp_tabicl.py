@@ -51,6 +51,7 @@ from dpicl.randomness import Draws
 from dpicl.tabular.local.estimate import estimated_rows
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
 from dpicl.tabular.reading.encode import encode_queries
+from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("carey2024dptabicl",)
@@ -147,14 +148,15 @@ class LdpTabicl(TabularMethod[Collected]):
         stored = np.load(io.BytesIO(content), allow_pickle=False)
         return read_collected(stored, contract, release_cells(unit)[cell], epsilon_of(cell))
 
-    def derive(self, drawn: Mapping[Cell, Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
+    def rows(self, drawn: Collected, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
         """Step 2."""
-        chosen, rows = release_cells(unit), {}
-        for cell, collected in drawn.items():
-            variant = chosen[cell]
-            chance = draws.public("rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}")
-            rows[cell] = estimated_rows(collected, variant.estimator, chance)
-        return rows
+        variant = release_cells(unit)[cell]
+        chance = draws.public("rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}")
+        return estimated_rows(drawn, variant.estimator, chance, count)
+
+    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
+        """See `TabularMethod`."""
+        return local_form(contract, release_cells(unit)[cell].encoding)
 
     def examples(self, released: Released[Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""

@@ -47,6 +47,7 @@ from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, chec
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
+from dpicl.tabular.values import RowForm, central_form
 from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
@@ -135,13 +136,17 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         """See `TabularMethod`."""
         return [NoisyMarginal(tuple(one["columns"]), np.array(one["counts"]), one["scale"]) for one in json.loads(content)]
 
-    def derive(self, drawn: Mapping[Cell, list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
-        """Step 2 for every epsilon, and rows to draw from."""
-        sizes, rows = row_encoding(contract).sizes, {}
-        for cell, marginals in drawn.items():
-            codes = graphical_model(sizes, marginals).rows(LEAST_ROWS, draws.public("rows", cell.key).generator())
-            rows[cell] = ReleasedRows(codes.astype(np.uint8))
-        return rows
+    def rows(
+        self, drawn: list[NoisyMarginal], contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None
+    ) -> ReleasedRows:
+        """Step 2, and rows to draw from."""
+        chance = draws.public("rows", cell.key).generator()
+        codes = graphical_model(row_encoding(contract).sizes, drawn).rows(count or LEAST_ROWS, chance)
+        return ReleasedRows(codes.astype(np.uint8))
+
+    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
+        """See `TabularMethod`."""
+        return central_form(contract)
 
     def examples(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""

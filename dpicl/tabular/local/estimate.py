@@ -52,8 +52,11 @@ def check_fits(estimator: Estimator, sizes: Sequence[int], where: str) -> None:
         )
 
 
-def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: Stream) -> ReleasedRows:
+def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: Stream, count: int | None = None) -> ReleasedRows:
     """Rows of shape (rows, columns), uint8.
+
+    Args:
+        count: of the rows, in place of the usual number.
 
     Raises:
         DataError: there are no reports.
@@ -62,9 +65,10 @@ def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: St
     if not collected.clients:
         raise DataError("reconstruction", "no reports to reconstruct from", count=0)
     if isinstance(collected, Reported) and estimator in ("simplex", "clip", "none"):
-        return reconstruct(collected.reports, collected.laws, estimator=estimator)
+        rows = reconstruct(collected.reports, collected.laws, estimator=estimator)
+        return rows if count is None else ReleasedRows(rows.codes[chance.generator().integers(len(rows.codes), size=count)])
     observed = collected if isinstance(collected, Reported) else observed_tally(collected)
-    count, generator = min(max(collected.clients, LEAST_ROWS), MOST_ROWS), chance.generator()
+    count, generator = count or min(max(collected.clients, LEAST_ROWS), MOST_ROWS), chance.generator()
     if estimator == "tree":
         return ReleasedRows(tree(observed).rows(count, generator).astype(np.uint8))
     check_fits(estimator, observed.sizes, "this table")
