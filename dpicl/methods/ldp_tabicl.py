@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from math import prod
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -48,13 +49,16 @@ from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.local.estimate import estimated_rows
+from dpicl.tabular.local.estimate import Estimator, estimated_rows
+from dpicl.tabular.local.questions import Design
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
-from dpicl.tabular.reading.encode import encode_queries
+from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
 from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("carey2024dptabicl",)
+_FEW_CELLS = 1 << 14
+"""Of so many a model of all cells is fitted in a moment."""
 
 
 class LdpTabicl(TabularMethod[Collected]):
@@ -112,6 +116,17 @@ class LdpTabicl(TabularMethod[Collected]):
         return (
             f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
         )
+
+    def alternatives(self, contract: Contract) -> Sequence[tuple[LdpOptions, int]]:
+        """See `TabularMethod`: every design, with the model of all cells where these are few, else with a tree; and the paper's."""
+        sizes = LocalEncoding.of(contract, "k-ary").sizes
+        whole: Estimator = "log-linear" if prod(sizes) <= _FEW_CELLS else "tree"
+        chosen = [LdpOptions(design=design, estimator=whole) for design in get_args(Design)]
+        if whole != "tree":
+            chosen.append(LdpOptions(design="subset", estimator="tree"))
+        if prod(sizes) <= _FEW_CELLS:
+            chosen.append(LdpOptions(design="all-columns", estimator="simplex"))
+        return [(options, 4) for options in chosen]
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """See `TabularMethod`: of every attribute's parts."""
