@@ -149,7 +149,7 @@ class UnitReleases:
     @staticmethod
     def of(folder: UnitFolder, ledger: Ledger) -> UnitReleases:
         """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
-        return UnitReleases(folder, named_releases(ledger, folder.declared, folder.unit, folder.settings, **_plan_facts(folder)))
+        return UnitReleases(folder, named_releases(ledger, folder.declared, folder.unit, folder.settings, **plan_facts(folder)))
 
     def reserve(self, ledger: Ledger) -> list[Cell]:
         """Charge every release that was not charged before; gives those that nothing is published for.
@@ -236,7 +236,7 @@ class UnitReleases:
         return self._final(release).with_name(f"{release.release_id}.{sha256}.draft")
 
 
-def _plan_facts(folder: UnitFolder) -> dict[str, Any]:
+def plan_facts(folder: UnitFolder) -> dict[str, Any]:
     """What a run adds to the names of a unit's releases: the period, the model that reads rows, and the public queries that are answered."""
     plan = read_plan(folder.run)
     facts: dict[str, Any] = {"period": plan.period_of(folder.unit.dataset)}
@@ -250,7 +250,7 @@ def _plan_facts(folder: UnitFolder) -> dict[str, Any]:
 
 def facts_digests(folder: UnitFolder) -> dict[Cell, str]:
     """A digest of the public facts of each of a unit's releases: computed without the ledger, equal where the release is the same."""
-    contract, unit, added = folder.declared, folder.unit, _plan_facts(folder)
+    contract, unit, added = folder.declared, folder.unit, plan_facts(folder)
     described = {cell: canonical(public_facts(contract, unit, cell, **added)) for cell in folder.method.releases(contract, unit)}
     return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
 

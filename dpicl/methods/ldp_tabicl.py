@@ -43,13 +43,13 @@ from dpicl.methods.ldp_collection import (
     released_by,
     releases,
 )
-from dpicl.methods.options import LdpOptions
-from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
+from dpicl.methods.options import LdpOptions, LdpVariant
+from dpicl.methods.row_prompts import SHOWN, Pool, handed_out, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.local.estimate import Estimator, estimated_rows
+from dpicl.tabular.local.estimate import OF_ANY_DESIGN, Estimator, estimated_rows, fits
 from dpicl.tabular.local.questions import Design
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
 from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
@@ -73,6 +73,7 @@ class LdpTabicl(TabularMethod[Collected]):
     post_version = 1
     artefact = "released_reports.npz"
     first_versions = (1,)
+    is_default = True
     draw_stage, derive_stage = "randomise", "reconstruct"
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
@@ -92,6 +93,18 @@ class LdpTabicl(TabularMethod[Collected]):
                     f"{contract.name}: {self.name} shows how many rows report, and `{key}` lets a row's content decide that; expected no "
                     "such key (queries may come from a public file: `queries`)"
                 )
+
+    def default_options(self, contract: Contract, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """A few columns and the label from each client, and a model of the population; prototypes of each label in turn demonstrate."""
+        shown = {"shot_selection": SHOWN}
+        if stated.get("encoding", "k-ary") != "k-ary" or stated.get("estimator", "tree") not in OF_ANY_DESIGN:
+            return shown  # the paper's way, all columns at once
+        fitting = next(one for one in OF_ANY_DESIGN if fits(one, encoding_of(contract, LdpVariant()).sizes))
+        return {"design": "subset", "estimator": fitting, **shown}
+
+    def handed_out(self, unit: Unit) -> str:
+        """See `Method`."""
+        return handed_out(unit.chosen(LdpOptions).shot_selection, unit)
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """See `ldp_collection`."""

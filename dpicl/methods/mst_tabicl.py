@@ -36,7 +36,7 @@ from dpicl.evaluation import Metrics
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import Cost, epsilon_of, for_unit
 from dpicl.methods.options import MstOptions
-from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
+from dpicl.methods.row_prompts import SHOWN, Pool, handed_out, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
@@ -65,12 +65,21 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
     post_version = 2
     artefact = "released_counts.json"
     first_versions = (1,)
+    is_default = True
     draw_stage, derive_stage = "measure", "reconstruct"
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
         ways = (f"icl-{name}" for name in unit.chosen(MstOptions).shot_selection)
         return (*ways, *(("content-free",) if unit.options.calibrate else ()))
+
+    def default_options(self, contract: Contract, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Prototypes of each label in turn demonstrate."""
+        return {"shot_selection": SHOWN}
+
+    def handed_out(self, unit: Unit) -> str:
+        """See `Method`."""
+        return handed_out(unit.chosen(MstOptions).shot_selection, unit)
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon.

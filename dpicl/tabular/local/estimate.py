@@ -32,6 +32,8 @@ LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 20
 Estimator = Literal["simplex", "clip", "none", "em", "log-linear", "tree"]
 MOST_CELLS = {"simplex": 1 << 26, "clip": 1 << 26, "log-linear": 1 << 20, "em": 1 << 20}
 """Of what works on all cells at once; a tree takes any number of columns."""
+OF_ANY_DESIGN: tuple[Estimator, ...] = ("log-linear", "tree", "em")
+"""Models of the population, the best first: they take reports of every design."""
 _WHOLE = {"log-linear": log_linear, "em": maximum_likelihood}
 
 

@@ -22,7 +22,9 @@ from dpicl.randomness import Draws
 
 CITATIONS = ("liu2022what", "gonzalez1985clustering")
 SHARED_SETS, POOL = 50, 2048
-_MOST_SHOTS = 64
+MOST_SHOTS = 64
+SAME_FOR_ALL = ("icl-prototype", "icl-diverse")
+"""Systems whose demonstrations are chosen by a rule that looks at no query."""
 
 
 def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws) -> np.ndarray:
@@ -40,10 +42,10 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
         raise DataError("demonstrations", f"too few rows to draw {shots} shots from", count=row_count)
     if cell.system == "icl-nested":
         every = Cell(cell.system, cell.epsilon, None, cell.sampling_rate)
-        return _draws(row_count, query_count, min(_MOST_SHOTS, row_count), every, draws)[:, :shots]
+        return _draws(row_count, query_count, min(MOST_SHOTS, row_count), every, draws)[:, :shots]
     if cell.system == "icl-shared":
         return _draws(row_count, SHARED_SETS, shots, cell, draws)[np.arange(query_count) % SHARED_SETS]
-    if cell.system in ("icl-prototype", "icl-diverse", "icl-near"):
+    if cell.system in (*SAME_FOR_ALL, "icl-near"):
         pool = _draws(row_count, 1, min(POOL, row_count), Cell(cell.system, cell.epsilon), draws)[0]
         if cell.system == "icl-near":  # of equals those that were drawn first
             apart = np.stack([(rows[pool, :-1] != query).sum(axis=1) for query in queries[:, :-1]])
