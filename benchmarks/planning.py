@@ -142,7 +142,11 @@ def generated_tables(seed: int, count: int = TABLES) -> Iterator[tuple[str, Cont
         }
         contract = parse_contract(content, "made.yaml")
         assert isinstance(contract, Contract)
-        yield kind.__name__, contract, _population(contract, typed_table(pa.table({**columns, "answer": answers[label]}), contract, "made.csv"), rows)
+        yield (
+            kind.__name__,
+            contract,
+            _population(contract, typed_table(pa.table({**columns, "answer": answers[label]}), contract, "made.csv"), rows),
+        )
 
 
 def real_tables(settings: Settings) -> Iterator[tuple[str, Contract, Population]]:
@@ -211,9 +215,7 @@ class Compared:
 def _outlook(plan: TablePlan, way: Candidate, epsilon: float) -> Outlook:
     options = {name: str(value) for name, value in way.options.items()}
     return next(
-        one
-        for one in plan.outlooks
-        if (one.method, one.options, one.shots, one.epsilon) == (way.method, options, way.shots, epsilon)
+        one for one in plan.outlooks if (one.method, one.options, one.shots, one.epsilon) == (way.method, options, way.shots, epsilon)
     )
 
 

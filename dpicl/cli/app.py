@@ -196,7 +196,9 @@ def plan(
         str | None,
         typer.Option(help="AUC of a classifier on the raw rows, from public sources; or weak, medium or strong. Default: all three."),
     ] = None,
-    trust: Annotated[str | None, typer.Option(help="Who sees true rows: central, a curator; local, nobody. Default: both are compared.")] = None,
+    trust: Annotated[
+        str | None, typer.Option(help="Who sees true rows: central, a curator; local, nobody. Default: both are compared.")
+    ] = None,
 ) -> None:
     """Simulate every method on made-up tables of a contract's shape, and recommend one; reads no rows and charges nothing."""
     from dpicl.cli.plan import print_plan

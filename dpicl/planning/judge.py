@@ -38,7 +38,7 @@ def quality_of(scores: np.ndarray, truth: np.ndarray) -> Quality:
     for code in range(scores.shape[1]):
         positive = truth == code
         if 0 < positive.sum() < len(truth):
-            values, place, counts = np.unique(scores[:, code], return_inverse=True, return_counts=True)
+            _, place, counts = np.unique(scores[:, code], return_inverse=True, return_counts=True)
             ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
             positives = int(positive.sum())
             aucs.append((ranks[positive].sum() - positives * (positives + 1) / 2) / (positives * (len(truth) - positives)))

@@ -26,9 +26,9 @@ from scipy.special import expit, ndtri, softmax
 from dpicl.contract.models import CategoryColumn, Contract
 from dpicl.planning.judge import Quality, fitted_quality
 from dpicl.tabular.central.bins import row_encoding
-from dpicl.tabular.values import central_form
 from dpicl.tabular.reading.encode import LocalEncoding
 from dpicl.tabular.reading.parse import typed_table
+from dpicl.tabular.values import central_form
 from dpicl.types import PrivateTable
 
 FRESH, _TRIES, _CLOSE, _SAMPLE, _STRONGEST = 3000, 4, 0.005, 4000, 12.0
@@ -75,9 +75,7 @@ def population(contract: Contract, rows: int, signal: float, rng: np.random.Gene
     return Population(PrivateTable(typed_table(values, contract, "made-up rows")), codes, rows, truth)
 
 
-def _columns(
-    sizes: Sequence[int], is_ordered: Sequence[bool], count: int, rng: np.random.Generator
-) -> tuple[np.ndarray, list[np.ndarray]]:
+def _columns(sizes: Sequence[int], is_ordered: Sequence[bool], count: int, rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
     """Equations (1) and (2): codes of shape (count, columns), uint8, and every column's shares."""
     common = np.minimum(rng.choice(_COMMON) * rng.random(len(sizes)) * 1.5, _MOST_COMMON)
     loadings = rng.normal(size=(len(sizes), int(rng.integers(1, 4))))
@@ -142,7 +140,7 @@ def _score(columns: np.ndarray, shares: Sequence[np.ndarray], is_ordered: Sequen
             rising = np.linspace(-1, 1, len(share)) * rng.choice([-1, 1])
             effect = rising + rng.choice([0.0, 0.5]) * np.cumsum(effect) / np.sqrt(len(share))
         effect -= share @ effect
-        score += weights[place] * (effect / max(np.sqrt(share @ effect**2), 1e-9))[columns[:, place]]
+        score += weights[place] * np.take(effect / max(float(np.sqrt(share @ effect**2)), 1e-9), columns[:, place])
     return (score - score.mean()) / max(score.std(), 1e-9)
 
 

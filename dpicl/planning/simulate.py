@@ -57,7 +57,7 @@ class Candidate:
 
     def unit(self, contract: Contract, epsilons: Sequence[float]) -> Unit:
         """As a run has it."""
-        options = Options(**{self.method: self.chosen})  # type: ignore[arg-type]
+        options = Options(**{self.method: self.chosen})
         return unit_of(self.method, contract.name, 0, epsilons, (self.shots,), (), False, options)
 
 
@@ -129,7 +129,9 @@ def measure(contract: Contract, made: Population, epsilons: Sequence[float], way
                 outcomes[place, epsilon_of(cell)] = Outcome(quality, columns, pairs)
             elif isinstance(drawn, ReleasedGroups):
                 voted = None if made.truth is None else voting_quality(drawn, fresh, made.codes[made.rows :, -1].astype(np.int64), contract)
-                outcomes[place, epsilon_of(cell)] = Outcome(voted, _moved(drawn, _without_noise(method, contract, way, train, number), contract))
+                outcomes[place, epsilon_of(cell)] = Outcome(
+                    voted, _moved(drawn, _without_noise(method, contract, way, train, number), contract)
+                )
     return Trial(made.truth, outcomes)
 
 
@@ -177,9 +179,7 @@ class _Shares:
         columns = [np.bincount(known[:, place], minlength=size) / len(bins) for place, size in enumerate(sizes)]
         both = list(combinations(range(len(sizes) - 1), 2))
         some = both if len(both) <= MOST_PAIRS else both[:: -(-len(both) // MOST_PAIRS)]
-        pairs = {
-            (i, j): np.bincount(known[:, i] * sizes[j] + known[:, j], minlength=sizes[i] * sizes[j]) / len(bins) for i, j in some
-        }
+        pairs = {(i, j): np.bincount(known[:, i] * sizes[j] + known[:, j], minlength=sizes[i] * sizes[j]) / len(bins) for i, j in some}
         return _Shares(columns, pairs)
 
     def errors(self, other: _Shares, form: RowForm) -> tuple[dict[str, float], dict[tuple[str, str], float]]:

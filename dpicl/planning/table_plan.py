@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 from scipy.special import stdtrit
@@ -24,6 +24,7 @@ from scipy.special import stdtrit
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS, tabular
+from dpicl.methods.base import Trust
 from dpicl.pipeline import parse_epsilon
 from dpicl.planning.noise import HOPELESS
 from dpicl.planning.simulate import Candidate, Trial, candidates, trial
@@ -192,7 +193,9 @@ def read_signal(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0.5 < value < 1:
-        raise ParameterError("signal", repr(text[:40]), f"{', '.join(SIGNALS)}, or the AUC of a classifier on the raw rows: above 0.5, below 1")
+        raise ParameterError(
+            "signal", repr(text[:40]), f"{', '.join(SIGNALS)}, or the AUC of a classifier on the raw rows: above 0.5, below 1"
+        )
     return value
 
 
@@ -202,7 +205,7 @@ def plan_table(
     epsilons: Iterable[float],
     *,
     signal: str | float | None = None,
-    trust: Literal["central", "local"] | None = None,
+    trust: str | None = None,
     populations: int = POPULATIONS,
     processes: int = 1,
     progress: Progress | None = None,
@@ -214,7 +217,7 @@ def plan_table(
         epsilons: in nats, each of one release.
         signal: AUC of a classifier on the raw rows, as known from public sources, or a word for it; None simulates a weak, a medium and
             a strong one.
-        trust: who may see true rows; None compares all methods.
+        trust: who may see true rows: `central`, a curator; `local`, nobody; None compares all methods.
         populations: made-up tables for each signal, at least two.
         processes: that share them; more than one need a `__main__` that can be imported.
         progress: is given how many populations are done, and of how many.
@@ -231,10 +234,12 @@ def plan_table(
         raise ParameterError("epsilons", *str(error).removeprefix("got ").split("; expected ")) from None
     if not asked or math.inf in asked:
         raise ParameterError("epsilons", list(asked), "finite numbers > 0")
+    if trust not in (None, *get_args(Trust)):
+        raise ParameterError("trust", repr(trust), f"one of {', '.join(get_args(Trust))}")
     ways, refused = candidates(contract, asked)
     ways = [way for way in ways if trust is None or METHODS[way.method].trust == trust]
     if not ways:
-        raise ParameterError("trust", trust, f"one that some method on tables has: {'; '.join(refused.values())}")
+        raise ParameterError("methods", trust or "all", f"one that releases {contract.name}: {'; '.join(refused.values())}")
     signals = SIGNALS if signal is None else {"stated": read_signal(str(signal))}
     if contract.target.count == 1:
         signals = {}
@@ -270,7 +275,10 @@ def _outlooks(
     """Equations (1) and (2) from all populations of one signal."""
     outlooks = []
     for place, way in enumerate(ways):
-        costs = {cell.epsilon: cost.charged.epsilon for cell, cost in METHODS[way.method].releases(contract, way.unit(contract, epsilons)).items()}
+        costs = {
+            cell.epsilon: cost.charged.epsilon
+            for cell, cost in METHODS[way.method].releases(contract, way.unit(contract, epsilons)).items()
+        }
         for epsilon in epsilons:
             outcomes = [one.outcomes[place, epsilon] for one in trials]
             both = [(one.truth, outcome.quality) for one, outcome in zip(trials, outcomes, strict=True)]
