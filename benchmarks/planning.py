@@ -213,9 +213,8 @@ class Compared:
 
 
 def _outlook(plan: TablePlan, way: Candidate, epsilon: float) -> Outlook:
-    options = {name: str(value) for name, value in way.options.items()}
     return next(
-        one for one in plan.outlooks if (one.method, one.options, one.shots, one.epsilon) == (way.method, options, way.shots, epsilon)
+        one for one in plan.outlooks if (one.method, one.options, one.shots, one.epsilon) == (way.method, way.options, way.shots, epsilon)
     )
 
 

@@ -1,7 +1,7 @@
 """dpicl: in-context learning on private data with a differential-privacy guarantee.
 
     import dpicl
-    release = dpicl.Session().protect("customers", epsilon=1)
+    release = dpicl.protect(frame, {"columns": {...}}, epsilon=1, account="customers")
     release.table(10_000)
 
 The product is framework-free, its report and command line too: no orchestrator, no cluster, no
@@ -15,13 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpicl.contract import load_contract
+    from dpicl.contract.sources import Query
     from dpicl.methods import METHODS
     from dpicl.release import Release
-    from dpicl.session import Session
+    from dpicl.session import Session, protect
 
 __version__ = "0.1.0"
-__all__ = ["METHODS", "Release", "Session", "__version__", "load_contract"]
-_PLACES = {"METHODS": "dpicl.methods", "Release": "dpicl.release", "Session": "dpicl.session", "load_contract": "dpicl.contract"}
+__all__ = ["METHODS", "Query", "Release", "Session", "__version__", "load_contract", "protect"]
+_PLACES = {
+    "METHODS": "dpicl.methods",
+    "Query": "dpicl.contract.sources",
+    "Release": "dpicl.release",
+    "Session": "dpicl.session",
+    "load_contract": "dpicl.contract",
+    "protect": "dpicl.session",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app
 from dpicl.cli.ledger import ledger_app
 from dpicl.cli.run import run
-from dpicl.cli.terminal import EPSILON, INTERRUPTED, MANY, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
+from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, MANY, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
 from dpicl.cli.verify import verify
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -93,10 +93,12 @@ def protect(
         typer.Option("--as", help="jsonl (text and answer), text, chat (messages), alpaca, sharegpt; or csv or parquet, 10,000 rows."),
     ] = "jsonl",
     option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Release demonstrations of a table to a file, without any model. Repeating it in the same period is free and gives the same bytes."""
-    _release(contract, out, form, method=method, trust=trust, epsilon=epsilon, shots=shots, options=option or (), period=period)
+    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
+    _release(contract, out, form, shots=shots, options=option or (), **how)
 
 
 @app.command()
@@ -108,13 +110,15 @@ def synth(
     trust: Annotated[str, typer.Option(help=TRUST)] = "central",
     epsilon: Annotated[str, typer.Option(help=EPSILON)] = "1",
     option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Release a table to a file: rows of a private model. Any number of rows costs the same, and repeating it is free."""
     if out.suffix not in (".csv", ".parquet"):
         raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
     form = out.suffix.removeprefix(".")
-    _release(contract, out, form, method=method, trust=trust, epsilon=epsilon, rows=rows, options=option or (), period=period)
+    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
+    _release(contract, out, form, rows=rows, options=option or (), **how)
 
 
 def _release(contract: str, out: Path, form: str, **how: Any) -> None:

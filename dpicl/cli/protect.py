@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from dpicl.certificate.files import certificate_of
 from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import say
-from dpicl.engine.files import publish
 from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.releases import one_ledger
@@ -18,7 +18,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.release import Release
 from dpicl.release.demonstrations import FORMS
-from dpicl.release.files import TABLE_FORMS, write_rows
+from dpicl.release.files import TABLE_FORMS, writer_of
 
 _EARLIER = {"prompt": "text"}
 """Forms by their earlier names."""
@@ -35,6 +35,7 @@ def release_to_file(
     shots: int = 4,
     rows: int | None = None,
     options: Sequence[str] = (),
+    anyway: bool = False,
     period: str | None,
 ) -> None:
     """Release into a new file, and print what it costs.
@@ -53,7 +54,7 @@ def release_to_file(
     _check_new(out)
     settings, chosen = Settings.from_environment(), dict(map(_option, options))
     with one_ledger(settings):
-        plan = plan_of(dataset, method, settings, epsilon=epsilon, shots=shots, period=period, trust=trust, options=chosen)
+        plan = plan_of(dataset, method, settings, epsilon=epsilon, shots=shots, period=period, trust=trust, options=chosen, anyway=anyway)
         release = Release(release_once(plan, settings))
         what = _write(release, out, form, rows)
         say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
@@ -62,13 +63,14 @@ def release_to_file(
 
 def _check_new(out: Path) -> None:
     """Before anything is charged; nothing is left there, so that a killed command can be run again."""
-    try:
-        if os.path.lexists(out):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        with TemporaryFile(dir=out.parent):
-            pass
-    except OSError as error:
-        raise ParameterError("out", out.name, f"a new file in a folder that can be written ({error.strerror})") from None
+    for path in (out, certificate_of(out)):
+        try:
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            with TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise ParameterError("out", path.name, f"a new file in a folder that can be written ({error.strerror})") from None
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -79,14 +81,12 @@ def _option(text: str) -> tuple[str, str]:
 
 
 def _write(release: Release, out: Path, form: str, rows: int | None) -> str:
-    """The release in a file, whole or not at all, and never over another one; says what is in it."""
+    """The release in a file, whole or not at all, its certificate beside it; says what is in it."""
     if form in TABLE_FORMS:
         table = release.arrow(rows)
-        write_rows(table, out, form)
+        release.write(out, writer_of(table, form))
         return f"{table.num_rows} rows of {table.num_columns} columns"
     demonstrations = release.demonstrations()
     content = f"{demonstrations.in_form(form)}\n".encode()
-    publish(out, lambda file: file.write(content))
-    if out.read_bytes() != content:
-        raise ParameterError("out", out.name, "a new file, but it was created meanwhile; repeating the release with another is free")
+    release.write(out, lambda file: file.write(content))
     return f"{len(demonstrations)} demonstrations"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -44,6 +44,7 @@ class Published:
     Attributes:
         cell: of the release, and `drawn` what the method decoded of it.
         spent: a sentence per account.
+        settings: of the installation; they hold no rows.
     """
 
     contract: Contract
@@ -52,6 +53,7 @@ class Published:
     drawn: Any
     period: str
     spent: tuple[str, ...]
+    settings: Settings
 
 
 def release_once(plan: Plan, settings: Settings) -> Published:
@@ -76,7 +78,8 @@ def release_once(plan: Plan, settings: Settings) -> Published:
             finally:
                 remove_private(run, settings)
     shutil.rmtree(run, ignore_errors=True)  # the release stands elsewhere, and nothing goes on with this folder
-    return Published(unit_folder.contract, unit, cell, drawn, plan.period_of(unit.dataset), spent)
+    without_rows = replace(settings, given=None)
+    return Published(unit_folder.contract, unit, cell, drawn, plan.period_of(unit.dataset), spent, without_rows)
 
 
 def plan_of(
@@ -89,29 +92,32 @@ def plan_of(
     period: str | None = None,
     trust: str = "central",
     options: Mapping[str, Any] | None = None,
+    anyway: bool = False,
 ) -> Plan:
     """A grid of one release, whatever pipelines.yaml says; its name is used once.
 
     Args:
         method: None is the usual one of `trust`.
         options: of the method, in place of its usual ones.
+        anyway: whether a release that would be little but noise at the stated number of rows is made all the same.
 
     Raises:
         DpiclError: a name or value breaks a rule.
     """
     if trust not in DEFAULTS:
-        raise ParameterError("trust", trust, " or ".join(DEFAULTS))
+        raise ParameterError("trust", trust, " or ".join(sorted(DEFAULTS)))
     method = method or DEFAULTS[trust]
     if method not in TABULAR or not isinstance(contract := settings.declared(dataset), Contract):
         raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table; texts are released by `dpicl run`")
     periods = periods_of([dataset], settings, period)
+    stated = dict(options or {})
+    chosen = {**METHODS[method].default_options(contract, stated), **stated}
     grid = {"datasets": [dataset], "methods": [method], "epsilons": [epsilon], "shots": [shots], "queries": 1, "baselines": False}
-    pipeline = validate_yaml(
-        Pipeline, {"title": ONE_RELEASE_TITLE, **grid, "options": {method: dict(options or {})}}, "options of the release"
-    )
+    release = {"title": ONE_RELEASE_TITLE, **grid, "anyway": anyway, "options": {method: chosen}}
+    pipeline = validate_yaml(Pipeline, release, "options of the release")
     run_id = f"{_PREFIX}{dataset}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
     plan = Plan(run_id, ONE_RELEASE, pipeline, ModelSpec(name="tiny", kind="tiny"), periods=periods)
     (unit,) = plan.units.values()
-    if options and len(METHODS[method].releases(contract, unit)) > 1:
-        raise ParameterError("options", ", ".join(options), "those of one release: further variants are for `dpicl run`")
+    if stated and len(METHODS[method].releases(contract, unit)) > 1:
+        raise ParameterError("options", ", ".join(stated), "those of one release: further variants are for `dpicl run`")
     return plan

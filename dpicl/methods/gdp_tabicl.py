@@ -31,7 +31,8 @@ import numpy as np
 
 from dpicl.accounting.amplification import amplify, epsilon_before
 from dpicl.baselines import central_baselines
-from dpicl.contract.models import Contract
+from dpicl.contract.derive import as_text
+from dpicl.contract.models import Column, Contract, DateColumn
 from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics
 from dpicl.lm.requests import prompt
@@ -107,10 +108,10 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             "subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
         )
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[GdpOptions, int]]:
+    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
         """See `TabularMethod`: some numbers of groups, where epsilon is what is charged."""
         few = [shots for shots in contract.shots if 1 < shots <= _FEW_SHOTS] or [1]
-        return [(GdpOptions(allocation="shared-count", epsilon_is="amplified"), shots) for shots in few[:1] + few[1:][-1:]]
+        return [({"allocation": "shared-count", "epsilon_is": "amplified"}, shots) for shots in few[:1] + few[1:][-1:]]
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """See `TabularMethod`: of group averages, in widths of a column's bounds."""
@@ -194,10 +195,20 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     def shown(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
         """One row per group."""
         return [
-            {"cell": cell.key, "group": " & ".join(group.key), "label": "Yes" if group.label else "No", **group.values}
+            {
+                "cell": cell.key,
+                "group": " & ".join(group.key),
+                **({"label": contract.target.answers[group.label]} if contract.label else {}),
+                **{name: _shown(value, contract.columns[name]) for name, value in group.values.items()},
+            }
             for cell, groups in released.draws.items()
             for group in groups.groups
         ]
+
+
+def _shown(value: float | str, column: Column) -> float | str:
+    """A date as people write it."""
+    return as_text(value, column) if isinstance(column, DateColumn) else value
 
 
 def _subsample(row_count: int, contract: Contract, cell: Cell, stream: Stream) -> np.ndarray:

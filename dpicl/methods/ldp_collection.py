@@ -9,7 +9,7 @@ Guarantee   epsilon-LDP per client and collection; delta = 0.
     all-columns   every answer i under epsilon_i = epsilon / d, the paper's       laws in sequence
     all others    one question under the whole of epsilon                         the largest of the laws
 
-Symbols     d reported answers, m the contract's most rows per person.
+Symbols     d reported answers, the label among them where there is one, m the contract's most rows per person.
 Not covered collecting twice from one client: a collection of another design is charged on top.
 """
 
@@ -47,8 +47,12 @@ def encoding_of(contract: Contract, chosen: LdpVariant) -> LocalEncoding:
 
 
 def laws_for(encoding: LocalEncoding, epsilon: float) -> tuple[Response, ...]:
-    """Distortion matrices of all columns: epsilon split equally over the answers of one client."""
-    return tuple(response(epsilon=epsilon / len(encoding.sizes), categories=size) for size in encoding.sizes)
+    """Distortion matrices of all columns: epsilon split equally over the answers of one client; a label that is none takes nothing."""
+    return tuple(response(epsilon=_share(encoding, epsilon), categories=size) for size in encoding.sizes)
+
+
+def _share(encoding: LocalEncoding, epsilon: float) -> float:
+    return epsilon / (len(encoding.sizes) - (encoding.sizes[-1] == 1))
 
 
 def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -> Questionnaire:
@@ -143,7 +147,7 @@ def expected_errors(contract: Contract, chosen: LdpVariant, epsilon: float, clie
         laws: list[tuple[tuple[int, ...], Response | Unary]] = []
         for place, bins in enumerate(encoding.bin_counts):
             answered = 2 if encoding.kind == "one-hot" else bins
-            laws.append(((place,), response(epsilon=epsilon / len(encoding.sizes), categories=answered)))
+            laws.append(((place,), response(epsilon=_share(encoding, epsilon), categories=answered)))
     else:
         laws = [(question.columns, question.law) for question in questions_for(encoding, chosen, epsilon).questions]
     for place, (name, bins) in enumerate(zip(encoding.names[:-1], encoding.bin_counts[:-1], strict=True)):

@@ -1,7 +1,7 @@
 """LDP-TabICL: randomised at the client, reconstructed, sampled afresh for every query.
 
 Trust       Local: only the client sees a true answer.
-Unit        One client, who reports every attribute and the label once; where the contract
+Unit        One client, who reports every attribute and the label, if any, once; where the contract
             protects persons, a client is a person and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling
@@ -52,7 +52,7 @@ from dpicl.randomness import Draws
 from dpicl.tabular.local.estimate import OF_ANY_DESIGN, Estimator, estimated_rows, fits
 from dpicl.tabular.local.questions import Design
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
-from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
+from dpicl.tabular.reading.encode import LocalEncoding, encode_queries, label_numbers
 from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 
@@ -99,7 +99,7 @@ class LdpTabicl(TabularMethod[Collected]):
         shown = {"shot_selection": SHOWN}
         if stated.get("encoding", "k-ary") != "k-ary" or stated.get("estimator", "tree") not in OF_ANY_DESIGN:
             return shown  # the paper's way, all columns at once
-        fitting = next(one for one in OF_ANY_DESIGN if fits(one, encoding_of(contract, LdpVariant()).sizes))
+        fitting = next((one for one in OF_ANY_DESIGN if fits(one, encoding_of(contract, LdpVariant()).sizes)), "tree")
         return {"design": "subset", "estimator": fitting, **shown}
 
     def handed_out(self, unit: Unit) -> str:
@@ -130,16 +130,13 @@ class LdpTabicl(TabularMethod[Collected]):
             f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
         )
 
-    def alternatives(self, contract: Contract) -> Sequence[tuple[LdpOptions, int]]:
-        """See `TabularMethod`: every design, with the model of all cells where these are few, else with a tree; and the paper's."""
-        sizes = LocalEncoding.of(contract, "k-ary").sizes
-        whole: Estimator = "log-linear" if prod(sizes) <= _FEW_CELLS else "tree"
-        chosen = [LdpOptions(design=design, estimator=whole) for design in get_args(Design)]
-        if whole != "tree":
-            chosen.append(LdpOptions(design="subset", estimator="tree"))
-        if prod(sizes) <= _FEW_CELLS:
-            chosen.append(LdpOptions(design="all-columns", estimator="simplex"))
-        return [(options, 4) for options in chosen]
+    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+        """See `TabularMethod`: every design with the best model that is fitted in a moment, the usual one with a tree, and the paper's."""
+        few = prod(LocalEncoding.of(contract, "k-ary").sizes) <= _FEW_CELLS
+        whole: Estimator = "log-linear" if few else "tree"
+        ways = [(design, whole) for design in get_args(Design)]
+        more = [("subset", "tree"), ("all-columns", "simplex")] if few else []
+        return [({"design": design, "estimator": estimator}, 4) for design, estimator in (*ways, *more)]
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """See `TabularMethod`: of every attribute's parts."""
@@ -202,11 +199,11 @@ class LdpTabicl(TabularMethod[Collected]):
         self, released: Released[Collected], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
         """LR* and GNB* of every collection: fitted on the reconstructed rows, at no further cost."""
-        chosen, encoded = release_cells(unit), encode_queries(test, contract)
+        chosen, encoded, numbers = release_cells(unit), encode_queries(test, contract), label_numbers(test, contract)
         return {
             Cell(name + cell.system.removeprefix("reports"), cell.epsilon): metrics
             for cell, rows in released.rows.items()
-            for name, metrics in local_baselines(rows, encoding_of(contract, chosen[cell]), encoded).items()
+            for name, metrics in local_baselines(rows, encoding_of(contract, chosen[cell]), encoded, numbers).items()
         }
 
     def shown(self, released: Released[Collected], contract: Contract, unit: Unit) -> list[dict[str, Any]]:

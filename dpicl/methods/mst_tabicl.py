@@ -47,6 +47,7 @@ from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, chec
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
+from dpicl.tabular.reading.encode import label_numbers
 from dpicl.tabular.values import RowForm, central_form
 from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows
 
@@ -185,11 +186,11 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         draws: Draws,
     ) -> dict[Cell, Metrics]:
         """Logistic regression and naive Bayes fitted on rows of the model, at no further cost."""
-        queries, encoding = EncodedQueries(row_bins(test, contract)), row_encoding(contract)
+        queries, encoding, numbers = EncodedQueries(row_bins(test, contract)), row_encoding(contract), label_numbers(test, contract)
         return {
             Cell(name, cell.epsilon): metrics
             for cell, rows in released.rows.items()
-            for name, metrics in local_baselines(rows, encoding, queries).items()
+            for name, metrics in local_baselines(rows, encoding, queries, numbers).items()
         }
 
     def shown(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.prompts.shots import MOST_SHOTS, SAME_FOR_ALL, picked_rows
 from dpicl.tabular.reading.encode import LocalEncoding
+from dpicl.types import LABEL
 
 SHOWN = ["prototype"]
 """How shots are selected where no pipeline says it: one draw at random may be the same row over and over, or all of one label."""
@@ -79,11 +80,12 @@ def row_prompts(
 
 
 def shares(pools: Mapping[Cell, Pool]) -> list[dict[str, Any]]:
-    """Share of every level among released rows, as a table for people."""
+    """Share of every level among released rows, as a table for people; nothing of a label that is none."""
     return [
         {"cell": cell.key, "attribute": name, "level": level, "share": round(float((bins[:, i] == level).mean()), 4)}
         for cell, pool in pools.items()
         for bins in [pool.encoding.decode(pool.codes)]
         for i, (name, count) in enumerate(zip(pool.encoding.names, pool.encoding.bin_counts, strict=True))
+        if count > 1 or name != LABEL
         for level in range(count)
     ]

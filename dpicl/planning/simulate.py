@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.contract.base import TODAY, Frozen
 from dpicl.contract.models import CategoryColumn, Contract
 from dpicl.errors import DpiclError
 from dpicl.methods import METHODS, Options, tabular, unit_of
@@ -41,23 +40,19 @@ class Candidate:
     """A way to release a table.
 
     Attributes:
-        method: its name, and `options` those that differ from its usual ones.
+        method: its name.
+        options: that are stated; the others are the method's usual ones for a release.
         shots: of a method whose release depends on their number; else of a prompt.
     """
 
     method: str
-    chosen: Frozen
+    options: Mapping[str, str]
     shots: int
 
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """What is chosen, as `--option` takes it."""
-        stated = self.chosen.model_dump(mode="json", exclude_defaults=True, context=TODAY)
-        return {name: value for name, value in stated.items() if value not in ((), [], {})}
-
     def unit(self, contract: Contract, epsilons: Sequence[float]) -> Unit:
-        """As a run has it."""
-        options = Options(**{self.method: self.chosen})
+        """As a release has it."""
+        chosen = {**METHODS[self.method].default_options(contract, self.options), **self.options}
+        options = Options.model_validate({self.method: chosen})
         return unit_of(self.method, contract.name, 0, epsilons, (self.shots,), (), False, options)
 
 

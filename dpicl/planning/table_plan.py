@@ -20,6 +20,7 @@ from typing import get_args
 
 import numpy as np
 from scipy.special import stdtrit
+from threadpoolctl import threadpool_limits
 
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
@@ -34,7 +35,6 @@ SIGNALS = {"weak": 0.65, "medium": 0.8, "strong": 0.92}
 """AUC of a classifier on the raw rows, where the user does not state one."""
 POPULATIONS, MOST_ROWS = 8, 100_000
 _GOOD, _KEPT, _LEAST_HALF = 0.03, 0.5, 0.01
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 Progress = Callable[[int, int], None]
 
 
@@ -256,7 +256,7 @@ def _all(jobs: Sequence[tuple[object, ...]], processes: int, progress: Progress 
     """The trial of every job, in order."""
     trials = []
     several = processes > 1
-    pool = ProcessPoolExecutor(processes, mp_context=fork_server([__name__], _ONE_THREAD)) if several else nullcontext()
+    pool = ProcessPoolExecutor(processes, mp_context=fork_server([__name__])) if several else nullcontext()
     with pool as executor:
         for done in (map if executor is None else executor.map)(_trial, jobs):
             trials.append(done)
@@ -266,7 +266,8 @@ def _all(jobs: Sequence[tuple[object, ...]], processes: int, progress: Progress 
 
 
 def _trial(job: tuple[object, ...]) -> Trial:
-    return trial(*job)  # type: ignore[arg-type]
+    with threadpool_limits(1):  # matrices are small: threads would wait for each other
+        return trial(*job)  # type: ignore[arg-type]
 
 
 def _outlooks(
@@ -287,7 +288,7 @@ def _outlooks(
             outlooks.append(
                 Outlook(
                     way.method,
-                    {name: str(value) for name, value in way.options.items()},
+                    way.options,
                     way.shots,
                     epsilon,
                     costs[epsilon],

@@ -12,6 +12,10 @@ from typing import Any
 
 from dpicl.errors import DpiclError
 
+FORMS = ("jsonl", "text", "chat", "alpaca", "sharegpt")
+_ASKED = "Write one record."
+"""In the place of a question about a row that has no label."""
+
 
 @dataclass(frozen=True)
 class Demonstrations:
@@ -33,6 +37,11 @@ class Demonstrations:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    @property
+    def _turns(self) -> list[tuple[str, str]]:
+        """What is asked and what is answered: where the table has no label, the text itself."""
+        return [(text, answer) if answer else (_ASKED, text) for text, answer in self.pairs]
+
     def text(self) -> str:
         """What a completion model is shown: a demonstration a line."""
         return "\n".join(f"{text} {answer}".rstrip() for text, answer in self.pairs)
@@ -46,13 +55,13 @@ class Demonstrations:
     def alpaca(self) -> list[dict[str, str]]:
         """Records of instruction, input and output."""
         return [
-            {"instruction": self.question, "input": text.removesuffix(self.question).rstrip(), "output": answer}
-            for text, answer in self.pairs
+            {"instruction": self.question or asked, "input": asked.removesuffix(self.question or asked).rstrip(), "output": answer}
+            for asked, answer in self._turns
         ]
 
     def sharegpt(self) -> list[dict[str, list[dict[str, str]]]]:
         """A conversation of each demonstration."""
-        return [{"conversations": [{"from": "human", "value": text}, {"from": "gpt", "value": answer}]} for text, answer in self.pairs]
+        return [{"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": answer}]} for asked, answer in self._turns]
 
     def jsonl(self) -> str:
         """A line of JSON each: text, answer and where they are from; `dpicl ask --demos` reads it."""
@@ -77,9 +86,6 @@ class Demonstrations:
         if form in ("alpaca", "sharegpt"):
             return "\n".join(map(_json, getattr(self, form)()))
         return str(getattr(self, form)())
-
-
-FORMS = ("jsonl", "text", "chat", "alpaca", "sharegpt")
 
 
 def _json(content: Any) -> str:

@@ -10,12 +10,17 @@ Guarantee   none spent: everything here is post-processing of what was charged, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
+from dpicl.certificate.files import write_certified
+from dpicl.certificate.issue import certify
+from dpicl.certificate.statement import Certificate
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import finite
@@ -88,6 +93,20 @@ class Release:
         benchmark = self.contract.privacy.budget.benchmark
         return (*([_SIMULATED] if benchmark else []), *([_HELD_OUT] if self.contract.split else []))
 
+    @property
+    def certificate(self) -> Certificate:
+        """What was promised, to whom and under which assumptions, signed: `.to_json()`, `.to_page()`."""
+        one = self.published
+        return certify(self.contract, one.unit, one.settings, cell=one.cell, period=one.period)
+
+    def write(self, path: Path, writer: Callable[[BinaryIO], object]) -> None:
+        """A file of what was made of this release, and its certificate beside it; never over another file.
+
+        Raises:
+            ParameterError: another file stands there.
+        """
+        write_certified(path, writer, self.certificate, self.published.settings)
+
     def arrow(self, count: int | None = None) -> pa.Table:
         """Rows of the released model, in the contract's columns and types; the same again for the same number.
 
@@ -130,7 +149,8 @@ class Release:
         rows = {cell: self._rows(k if k > len(self._usual.codes) else None)} if self._has_rows else {}
         released = Released({cell: self.published.drawn}, rows)
         examples = tabular(self.method).examples(released, self.contract, shown, self._draws)
-        (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == "icl")
+        system = METHODS[self.method].handed_out(shown)
+        (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == system)
         target = self.contract.target
         question = f"{target.question} {target.cue}".strip()
         pairs = tuple(_parted(text, target.cue) for text in "\n".join(texts).split("\n"))

@@ -145,11 +145,11 @@ def test_what_the_contract_refuses_is_left_out_by_name() -> None:
 @pytest.mark.parametrize(
     ("rows", "epsilon", "how", "phrase"),
     [
-        (None, 1.0, {}, "rows=None; expected a number of rows >= 1"),
+        (None, 1.0, {}, "rows=None: expected a number of rows >= 1"),
         (0, 1.0, {}, "rows=0"),
-        (10, 0.0, {}, "epsilons=0.0; expected a number > 0"),
+        (10, 0.0, {}, "epsilons=.0.0.: expected a number > 0"),
         (10, math.inf, {}, "epsilons="),
-        (10, 1.0, {"signal": "great"}, "signal='great'; expected weak, medium, strong"),
+        (10, 1.0, {"signal": "great"}, "signal='great': expected weak, medium, strong"),
         (10, 1.0, {"signal": 0.5}, "signal="),
         (10, 1.0, {"trust": "nobody"}, "trust="),
     ],
