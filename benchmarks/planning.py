@@ -20,9 +20,10 @@ from benchmarks.figures import Figures
 from dpicl.contract import Contract, parse_contract
 from dpicl.engine.settings import Settings
 from dpicl.planning.judge import fitted_quality
+from dpicl.planning.outlook import Outlook, TablePlan
 from dpicl.planning.populations import Population
 from dpicl.planning.simulate import Candidate, candidates, measure
-from dpicl.planning.table_plan import POPULATIONS, Outlook, TablePlan, plan_table
+from dpicl.planning.table_plan import POPULATIONS, plan_table
 from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.source import load_source
@@ -169,12 +170,14 @@ class Compared:
     """Expected and true worth of releases, one entry for each way and epsilon, of many tables.
 
     Attributes:
+        releases: method, design and epsilon.
         losses: the difference of expected and true mean loss of AUC.
         covered: share of releases whose loss lies in the interval.
         columns, pairs: expected over true mean error, less 1.
         regrets: true mean loss of the best way at an epsilon by the plan, over that of the best one; one for each table and epsilon.
     """
 
+    releases: list[str] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     covered: list[float] = field(default_factory=list)
     columns: list[float] = field(default_factory=list)
@@ -191,6 +194,7 @@ class Compared:
             losses = [made.truth.auc - one.quality.auc for one in outcomes if one.quality]
             assert outlook.auc_loss is not None
             true[place, epsilon] = float(np.mean(losses))
+            self.releases.append(f"{ways[place].method:10} {ways[place].options.get('design', ''):12} {epsilon:g}")
             self.losses.append(outlook.auc_loss.mean - true[place, epsilon])
             self.covered.append(float(np.mean([abs(loss - outlook.auc_loss.mean) <= outlook.auc_loss.half for loss in losses])))
             if outlook.pairs:
@@ -211,6 +215,13 @@ class Compared:
             f"{np.mean(self.regrets):.3f}, errors of columns off by {columns:.2f} (within .15: {within:.2f}), of pairs {pairs:.2f}"
         )
 
+    def print_by_release(self) -> None:
+        """The losses and what covers them, by method, design and epsilon."""
+        for name in sorted(set(self.releases)):
+            places = [place for place, other in enumerate(self.releases) if other == name]
+            losses, covered = np.take(self.losses, places), np.take(self.covered, places)
+            print(f"  {name:28} off by {np.abs(losses).mean():.3f} (bias {losses.mean():+.3f}), covered {covered.mean():.2f}")
+
 
 def _outlook(plan: TablePlan, way: Candidate, epsilon: float) -> Outlook:
     return next(
@@ -230,6 +241,7 @@ def compare(tables: Iterator[tuple[str, Contract, Population]], populations: int
         for name, values in vars(alone).items():
             getattr(together, name).extend(values)
         print(f"{kind:18} {made.rows:6,} x {len(contract.features):2}, AUC {signal:.3f}: {alone.line()}", flush=True)
+    together.print_by_release()
     return together
 
 

@@ -30,7 +30,7 @@ from dpicl.errors import ParameterError
 from dpicl.release import Release
 
 if TYPE_CHECKING:
-    from dpicl.planning.table_plan import TablePlan
+    from dpicl.planning.outlook import TablePlan
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from dpicl.cli.terminal import console, new_table, say, split_values
 from dpicl.contract import Contract
 from dpicl.methods import METHODS, tabular
 from dpicl.pipeline import read_epsilon
-from dpicl.planning.table_plan import Outlook, TablePlan, plan_table
+from dpicl.planning.outlook import Outlook, TablePlan
+from dpicl.planning.table_plan import plan_table
 
 
 def print_plan(contract: Contract, *, rows: int | None, epsilons: str, signal: str | None, trust: str | None) -> None:

@@ -132,14 +132,14 @@ def _score(columns: np.ndarray, shares: Sequence[np.ndarray], is_ordered: Sequen
     """The sum of equation (3) with a deviation of 1: shape (rows,)."""
     count = columns.shape[1]
     saying = rng.choice(count, max(1, round(float(rng.choice(_SAYING)) * count)), replace=False)
-    weights, score = rng.lognormal(0, 0.7, count), np.zeros(len(columns))
+    weights, score = rng.lognormal(0, 0.7, (count,)), np.zeros(len(columns))
     for place in saying.tolist():
         share = shares[place]
-        effect = rng.normal(size=len(share))
+        effect: np.ndarray = rng.normal(size=len(share))
         if is_ordered[place]:
             rising = np.linspace(-1, 1, len(share)) * rng.choice([-1, 1])
             effect = rising + rng.choice([0.0, 0.5]) * np.cumsum(effect) / np.sqrt(len(share))
-        effect -= share @ effect
+        effect = effect - share @ effect
         score += weights[place] * np.take(effect / max(float(np.sqrt(share @ effect**2)), 1e-9), columns[:, place])
     return (score - score.mean()) / max(score.std(), 1e-9)
 
