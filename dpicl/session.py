@@ -12,7 +12,7 @@ Asked for again, in any order and however often, the same release is the same by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpicl.contract import TextContract
 from dpicl.engine.given import Schema, given_rows, with_account
-from dpicl.engine.one_release import plan_of
+from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
@@ -130,15 +130,17 @@ class Session:
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        how = _how(epsilon, shots, period, trust, options, anyway)
-        settings = self._settings_for(rows, schema, method, how, account=account, budget=budget, population=population)
-        name = rows if settings.given is None else settings.given.contract.name
-        if isinstance(settings.declared(name), TextContract):
-            release_of(name, method, settings, generator=generator, **how)
+        settings, has_cap = self._with_rows(rows, schema, account=account, budget=budget, population=population)
+        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        if settings.given is None and isinstance(settings.declared(rows), TextContract):
+            release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
             return ()
-        plan = plan_of(name, method, settings, **how)
-        check_plan(plan, settings)
-        return quote_plan(plan, settings)
+        with one_ledger(settings):
+            plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
+            if settings.given is not None:
+                settings = with_account(plan, settings, has_cap=has_cap)
+            check_plan(plan, settings)
+            return quote_plan(plan, settings)
 
     def protect(
         self,
@@ -178,24 +180,23 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
-        how = _how(epsilon, shots, period, trust, options, anyway)
-        settings = self._settings_for(rows, schema, method, how, account=account, budget=budget, population=population)
+        settings, has_cap = self._with_rows(rows, schema, account=account, budget=budget, population=population)
+        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        if settings.given is None:
+            return release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
         with one_ledger(settings):
-            name = rows if settings.given is None else settings.given.contract.name
-            return release_of(name, method, settings, generator=generator, **how)
+            plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
+            return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap)))
 
-    def _settings_for(self, rows: Any, schema: Schema | None, method: str | None, how: Mapping[str, Any], **stated: Any) -> Settings:
-        """This session's, and the contract of rows that come with a schema."""
+    def _with_rows(self, rows: Any, schema: Schema | None, **stated: Any) -> tuple[Settings, bool]:
+        """Settings under which these rows have a contract, and whether it states a cap."""
         if schema is not None:
-            settings, has_cap = given_rows(rows, schema, self._settings, **stated)
-            assert settings.given is not None
-            return with_account(plan_of(settings.given.contract.name, method, settings, **how), settings, has_cap=has_cap)
+            return given_rows(rows, schema, self._settings, **stated)
         if not isinstance(rows, str):
             raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
-        for name, value in stated.items():
-            if value is not None:
-                raise ParameterError(name, value, f"it in the contract {rows}, or with a schema")
-        return self._settings
+        if named := [name for name, value in stated.items() if value is not None]:
+            raise ParameterError(named[0], stated[named[0]], f"it in the contract {rows}, or with a schema")
+        return self._settings, True
 
     def ask(
         self,
@@ -251,16 +252,9 @@ class Session:
         )
 
 
-def _how(epsilon: float, shots: int, period: str | None, trust: str, options: Mapping[str, Any], anyway: bool) -> dict[str, Any]:
-    """Arguments of `plan_of` and `release_of`."""
-    return {
-        "epsilon": repr(float(epsilon)),
-        "shots": shots,
-        "period": period,
-        "trust": trust,
-        "options": options,
-        "anyway": anyway,
-    }
+def _name(rows: Any, settings: Settings) -> str:
+    """Of the contract."""
+    return str(rows) if settings.given is None else settings.given.contract.name
 
 
 def protect(rows: Any, schema: Schema | None = None, *, epsilon: float, home: PathLike[str] | str | None = None, **how: Any) -> Release:

@@ -121,19 +121,6 @@ def test_the_first_release_is_the_cap_of_a_new_account_and_a_second_is_refused_w
     assert spent(home) == {"customers": (1, 1), "visitors": (2, 1.5)}, "an account's cap stands although a call states none"
 
 
-def test_what_is_quoted_is_charged_and_no_cap_yet(home: Path) -> None:
-    session = dpicl.Session(home)
-    (quoted,) = session.quote(frame(), SCHEMA, epsilon=0.5, account="customers")
-    assert (quoted.account, quoted.quote.cost.epsilon, quoted.quote.allowed, quoted.charged_before) == ("customers", 0.5, True, 0)
-    with pytest.raises(DataError):
-        session.protect(frame().assign(plan=SECRET), SCHEMA, epsilon=0.7, account="customers")
-    session.protect(frame(), SCHEMA, epsilon=1, account="customers")
-    (quoted,) = session.quote(frame(), SCHEMA, epsilon=1, account="customers")
-    assert quoted.charged_before == 1 and spent(home) == {"customers": (1, 1)}
-    (quoted,) = session.quote(frame(), SCHEMA, epsilon=2, account="customers")
-    assert not quoted.quote.allowed
-
-
 @pytest.mark.parametrize(("label", "classes"), [("churned", ["no", "yes"]), ("plan", ["basic", "plus", "pro"]), ("weight", None)])
 def test_every_kind_of_label_is_predicted_from_gaps_and_dates(home: Path, label: str, classes: list[str] | None) -> None:
     rows = frame(2000)
@@ -259,3 +246,30 @@ def test_what_cannot_be_released_is_one_sentence_without_a_value_and_charges_not
             dpicl.protect(one, schema, **{**named, **changed})
         assert sentence in str(refused.value) and SECRET not in str(refused.value), (sentence, str(refused.value))
     assert not any(releases for releases, _ in spent(home).values()) and not private_files(home)
+
+
+def test_a_quote_takes_what_protect_takes_and_decides_no_cap(home: Path) -> None:
+    session, rows = dpicl.Session(home), frame()
+    (quoted,) = session.quote(rows, SCHEMA, epsilon=0.5, account="customers")
+    assert (quoted.account, quoted.quote.cost.epsilon, quoted.quote.allowed, quoted.charged_before) == ("customers", 0.5, True, 0)
+    with pytest.raises(DataError):
+        session.protect(rows.assign(plan=SECRET), SCHEMA, epsilon=0.7, account="customers")
+    (quoted,) = session.quote(rows, SCHEMA, epsilon=1, account="customers", budget=1.5)
+    session.protect(rows, SCHEMA, epsilon=1, account="customers", budget=1.5)
+    (again,) = session.quote(rows, SCHEMA, epsilon=1, account="customers")
+    (more,) = session.quote(rows, SCHEMA, epsilon=0.7, account="customers")
+    assert again.charged_before == 1 and again.quote.allowed and not more.quote.allowed
+    assert spent(home) == {"customers": (1, 1.0)}
+
+
+@pytest.mark.parametrize(
+    "change", [{"account": None}, {"schema": None}, {"method": "pate"}, {"schema": {"columns": {}}}, {"period": "soon"}]
+)
+def test_a_quote_refuses_rows_in_the_words_of_protect(home: Path, change: dict[str, Any]) -> None:
+    asked = {"schema": SCHEMA, "epsilon": 1, "account": "customers", "budget": 2, **change}
+    sentences = []
+    for function in (dpicl.Session(home).quote, dpicl.Session(home).protect):
+        with pytest.raises(DpiclError) as refused:
+            function(frame(), **asked)
+        sentences.append(str(refused.value))
+    assert sentences[0] == sentences[1] and not spent(home)
