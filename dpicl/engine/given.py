@@ -118,6 +118,19 @@ def with_account(plan: Plan, settings: Settings, *, has_cap: bool) -> Settings:
     return replace(settings, given=replace(settings.given, contract=contract.model_copy(update=changed)))
 
 
+def check_cap_known(settings: Settings, *, has_cap: bool) -> None:
+    """Refuse to open an account by a quote, where a release would open it with a cap that is what it costs.
+
+    Raises:
+        ParameterError: no cap is stated, and the account is new.
+    """
+    assert settings.given is not None and settings.given.contract.account is not None
+    with open_ledger(settings) as ledger:
+        is_new = ledger.payer(settings.given.contract.account) not in {account.name for account in ledger.accounts()}
+    if is_new and not has_cap:
+        raise ParameterError("budget", None, "the cap to quote against: a new account without one may spend what its first release costs")
+
+
 def _price(contract: Contract, unit: Unit) -> float:
     """Epsilon of a unit's releases, as their account is charged."""
     account, spent = account_of(contract, unit.method), Spent.nothing()

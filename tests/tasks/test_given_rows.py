@@ -212,3 +212,30 @@ def test_what_cannot_be_released_is_one_sentence_without_a_value_and_charges_not
             dpicl.protect(one, schema, **{**named, **changed})
         assert sentence in str(refused.value) and SECRET not in str(refused.value), (sentence, str(refused.value))
     assert not any(releases for releases, _ in spent(home).values()) and not private_files(home)
+
+
+def test_a_quote_takes_what_protect_takes_and_opens_no_account_by_itself(home: Path) -> None:
+    session, rows = dpicl.Session(home), frame()
+    with pytest.raises(ParameterError, match="budget=None: expected the cap to quote against"):
+        session.quote(rows, SCHEMA, epsilon=1, account="customers")
+    assert spent(home) == {}, "a cap that nobody stated is not stored"
+    (quoted,) = session.quote(rows, SCHEMA, epsilon=1, account="customers", budget=1.5)
+    assert (quoted.account, quoted.charged_before, quoted.quote.allowed) == ("customers", 0, True)
+    session.protect(rows, SCHEMA, epsilon=1, account="customers", budget=1.5)
+    (again,) = session.quote(rows, SCHEMA, epsilon=1, account="customers")
+    (more,) = session.quote(rows, SCHEMA, epsilon=0.7, account="customers")
+    assert again.charged_before == 1 and again.quote.allowed and not more.quote.allowed
+    assert spent(home) == {"customers": (1, 1.0)}
+
+
+@pytest.mark.parametrize(
+    "change", [{"account": None}, {"schema": None}, {"method": "pate"}, {"schema": {"columns": {}}}, {"period": "soon"}]
+)
+def test_a_quote_refuses_rows_in_the_words_of_protect(home: Path, change: dict[str, Any]) -> None:
+    asked = {"schema": SCHEMA, "epsilon": 1, "account": "customers", "budget": 2, **change}
+    sentences = []
+    for function in (dpicl.Session(home).quote, dpicl.Session(home).protect):
+        with pytest.raises(DpiclError) as refused:
+            function(frame(), **asked)
+        sentences.append(str(refused.value))
+    assert sentences[0] == sentences[1] and not spent(home)
