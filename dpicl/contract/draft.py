@@ -256,7 +256,8 @@ def _head(draft: Draft) -> str:
     if draft.looked:
         return f"""\
 # A draft: lines marked LOOKED hold what the rows of {draft.file} say. Write what is publicly known in their place
-# (a code book, a law, a device's range), then take out `draft: true`; until then nothing is released."""
+# (a code book, a law, a device's range), then take out `draft: true`; until then nothing is released. Why a column
+# is left out is what rows say, too: take such comments out before anybody else sees this file."""
     made = f"# Made from {draft.origin}; no row of {draft.file} was looked at."
     if not draft.open_count:
         return made
