@@ -72,7 +72,9 @@ class DraftColumn:
     def _grid(self) -> str:
         """Decimals and step of real numbers whose bounds are too narrow or too wide for the usual ones."""
         low, high = self.bounds
-        if self.type != "real" or not isinstance(low, int | float) or not isinstance(high, int | float) or 1 <= high - low < 1e12:
+        if self.type != "real" or not isinstance(low, int | float) or not isinstance(high, int | float):
+            return ""
+        if high <= low or 1 <= high - low < 1e12:
             return ""
         digit = math.floor(math.log10(high - low))
         return f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}" if digit < 0 else f", step: {10 ** (digit - 9)}"
