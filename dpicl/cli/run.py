@@ -71,8 +71,8 @@ def run(
         "sampling_rates": sampling_rates,
     }
     changes: dict[str, Any] = {name: split_values(text) for name, text in many.items() if text is not None}
-    single = {"queries": queries, "model": model, "generator": generator, "writer": writer}
-    changes |= {name: value for name, value in single.items() if value is not None} | ({"anyway": True} if anyway else {})
+    single = {"queries": queries, "model": model, "generator": generator, "writer": writer, "anyway": anyway or None}
+    changes |= {name: value for name, value in single.items() if value is not None}
     if resume is not None:
         if pipeline or changes or run_id or period:
             raise DpiclError("--resume uses the run's own plan; expected no pipeline and no other option")
