@@ -62,15 +62,9 @@ def run(
     from dpicl.cli.dry_run import print_dry_run
     from dpicl.engine.run_folder import read_plan, run_folder
 
-    many = {
-        "datasets": datasets,
-        "methods": methods,
-        "epsilons": epsilons,
-        "shots": shots,
-        "seeds": seeds,
-        "sampling_rates": sampling_rates,
-    }
-    changes: dict[str, Any] = {name: split_values(text) for name, text in many.items() if text is not None}
+    many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
+    lists = {**many, "sampling_rates": sampling_rates}
+    changes: dict[str, Any] = {name: split_values(text) for name, text in lists.items() if text is not None}
     single = {"queries": queries, "model": model, "generator": generator, "writer": writer, "anyway": anyway or None}
     changes |= {name: value for name, value in single.items() if value is not None}
     if resume is not None:
