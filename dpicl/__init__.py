@@ -1,8 +1,8 @@
 """dpicl: in-context learning on private data with a differential-privacy guarantee.
 
     import dpicl
-    session = dpicl.Session()
-    released = session.protect("customers", method=NAME, epsilon=1, shots=8)  # of dpicl.METHODS
+    release = dpicl.protect(frame, {"columns": {...}}, epsilon=1, account="customers")
+    release.table(10_000)
 
 The product is framework-free, its report and command line too: no orchestrator, no cluster, no
 validation suite. Those stand in `tasks/` and `flows/`, which call it.
@@ -15,12 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpicl.contract import load_contract
+    from dpicl.contract.sources import Query
     from dpicl.methods import METHODS
-    from dpicl.session import Session
+    from dpicl.release import Release
+    from dpicl.session import Session, protect
 
 __version__ = "0.1.0"
-__all__ = ["METHODS", "Session", "__version__", "load_contract"]
-_PLACES = {"METHODS": "dpicl.methods", "Session": "dpicl.session", "load_contract": "dpicl.contract"}
+__all__ = ["METHODS", "Query", "Release", "Session", "__version__", "load_contract", "protect"]
+_PLACES = {
+    "METHODS": "dpicl.methods",
+    "Query": "dpicl.contract.sources",
+    "Release": "dpicl.release",
+    "Session": "dpicl.session",
+    "load_contract": "dpicl.contract",
+    "protect": "dpicl.session",
+}
 
 
 def __getattr__(name: str) -> Any:

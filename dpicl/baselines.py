@@ -8,6 +8,11 @@ Central    diffprivlib's models at the same epsilon, two ways:
                                     rows; here they are public, the one change that privacy needs
 At epsilon = infinity all are scikit-learn's own.
 
+Of several classes, scikit-learn's logistic regression is multinomial, diffprivlib's one against the rest with an equal
+share of epsilon each. A number is predicted as the class of its bin, and centrally not at all: diffprivlib's price of
+many classes leaves nothing. A missing number reads as the middle of its bounds centrally, and as a category of its own
+locally. Without a label there is nothing to fit.
+
 Unit        one row.
 Neighbours  as diffprivlib states them: replace-one of fixed-size tables.
 """
@@ -23,10 +28,10 @@ from typing import Any
 import numpy as np
 
 from dpicl.contract.models import CategoryColumn, Contract
-from dpicl.evaluation import Metrics, measure
+from dpicl.evaluation import Metrics, measure, no_confidence
 from dpicl.randomness import Stream
 from dpicl.tabular.reading.encode import LocalEncoding, label_codes
-from dpicl.types import EncodedQueries, ReleasedRows, Table
+from dpicl.types import EncodedQueries, LabelNumbers, ReleasedRows, Table
 
 _MOST_CELLS = 1 << 22
 
@@ -64,7 +69,8 @@ def central_design(table: Table, contract: Contract, *, one_hot: bool) -> Design
     for name in contract.features:
         declared = contract.columns[name]
         if not isinstance(declared, CategoryColumn):
-            columns.append(table.numbers(name)[:, None])
+            values = table.numbers(name)[:, None]
+            columns.append(np.where(np.isnan(values), sum(declared.bounds) / 2, values))
             low.append(declared.bounds[0])
             high.append(declared.bounds[1])
             continue
@@ -78,16 +84,22 @@ def central_design(table: Table, contract: Contract, *, one_hot: bool) -> Design
     )
 
 
-def _measured(model: Any, features: np.ndarray, truth: np.ndarray) -> Metrics:
+def _measured(model: Any, features: np.ndarray, truth: np.ndarray, classes: int, numbers: LabelNumbers | None = None) -> Metrics:
+    """Of a model that knows two classes at least; one that it does not know is never likely."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         answered = model.predict(features)
-        odds = np.nan_to_num(model.predict_proba(features)[:, 1], nan=0.5)
-    return measure(truth, answered, odds)
+        likely = np.nan_to_num(model.predict_proba(features), nan=1 / len(model.classes_))
+    confidence = no_confidence(len(truth), classes)
+    if classes == 2:
+        confidence = likely[:, 1]
+    else:
+        confidence[:, model.classes_] = likely
+    return measure(truth, answered, confidence, numbers=numbers)
 
 
-def _constant(truth: np.ndarray, label: int) -> Metrics:
+def _constant(truth: np.ndarray, label: int, classes: int, numbers: LabelNumbers | None = None) -> Metrics:
     """A training set of one class can teach nothing but that class."""
-    return measure(truth, np.full_like(truth, label), np.zeros(len(truth)))
+    return measure(truth, np.full_like(truth, label), no_confidence(len(truth), classes), numbers=numbers)
 
 
 def _counted(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -111,7 +123,7 @@ def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] 
     bins = encoding.decode(distinct)
     features, labels = local_design(bins, encoding), bins[:, -1]
     if len(np.unique(labels)) < 2:
-        return max(int(labels[0]), 0)  # an unknown label counts as negative
+        return int(labels[0])
     from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import GaussianNB
 
@@ -119,31 +131,41 @@ def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] 
     return {name: model.fit(features, labels, sample_weight=weights) for name, model in models.items()}
 
 
-def local_baselines(rows: ReleasedRows, encoding: LocalEncoding, test: EncodedQueries) -> dict[str, Metrics]:
-    """LR* and GNB* of tables II and XII, on every row of the test part."""
+def local_baselines(
+    rows: ReleasedRows, encoding: LocalEncoding, test: EncodedQueries, numbers: LabelNumbers | None = None
+) -> dict[str, Metrics]:
+    """LR* and GNB* of tables II and XII, on every row of the test part; none without a label.
+
+    Args:
+        numbers: of the test part, where the label is a number.
+    """
+    classes = encoding.bin_counts[-1]
+    if classes == 1:
+        return {}
     test_features, truth = local_design(test.codes, encoding), test.codes[:, -1]
     models = local_models(rows, encoding)
     if isinstance(models, int):
-        return dict.fromkeys(("lr", "gnb"), _constant(truth, models))
-    return {name: _measured(model, test_features, truth) for name, model in models.items()}
+        return dict.fromkeys(("lr", "gnb"), _constant(truth, models, classes, numbers))
+    return {name: _measured(model, test_features, truth, classes, numbers) for name, model in models.items()}
 
 
 def central_baselines(
     train: Table, subsample: Table, test: Table, contract: Contract, *, epsilon: float, stream: Stream
 ) -> dict[str, Metrics]:
-    """The LR and GNB columns of tables III and XIII, fair and naive, on the test part."""
-    truth = label_codes(test, contract)
-    results = {}
+    """The LR and GNB columns of tables III and XIII, fair and naive, on the test part; none of a number, and without a label."""
+    if contract.target.kind in ("number", "none"):
+        return {}
+    truth, classes, results = label_codes(test, contract), contract.target.count, {}
     for name in ("lr", "gnb", "lr-naive", "gnb-naive"):
         naive, table = name.endswith("-naive"), subsample if name.endswith("-naive") else train
         designs = [central_design(part, contract, one_hot=name == "lr") for part in (table, test)]
         fitted_on, tested_on = designs if naive else [design.scaled(len(contract.features)) for design in designs]
         labels = label_codes(table, contract)
         if len(np.unique(labels)) < 2:
-            results[name] = _constant(truth, int(labels[0]) if len(labels) else 0)
+            results[name] = _constant(truth, int(labels[0]) if len(labels) else 0, classes)
             continue
         model = _central_model(name.removesuffix("-naive"), fitted_on, epsilon, stream)
-        results[name] = _measured(_fitted(model, fitted_on.matrix, labels), tested_on.matrix, truth)
+        results[name] = _measured(_fitted(model, fitted_on.matrix, labels), tested_on.matrix, truth, classes)
     return results
 
 

@@ -1,6 +1,9 @@
-"""From scores to answers, and from answers to accuracy, balanced accuracy and AUC.
+"""From scores to answers, and from answers to accuracy, balanced accuracy, AUC and absolute error.
 
 Paper       DP-TabICL: the larger summed log-probability of " Yes" and " No" wins, ties: Yes.
+
+Of more than two classes the AUC is the mean over classes of that of one against the rest. A number is answered by its
+bin: accuracy is the share of right bins, and the error that of the bin's middle.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+
+from dpicl.types import LabelNumbers
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Result:
     rougeL: float | None = None
     bleu: float | None = None
     levenshtein: float | None = None
+    absolute_error: float | None = None
 
     def as_row(self) -> dict[str, Any]:
         """A plain dictionary, one entry per column of results.csv."""
@@ -41,7 +47,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Quality of answers; balanced accuracy and AUC are None where one class is missing, the others but for whole texts."""
+    """Quality of answers.
+
+    Balanced accuracy and AUC are None where one class is missing and of numbers; the absolute error, in the label's unit, but of
+    numbers; all others but of whole texts.
+    """
 
     query_count: int
     accuracy: float
@@ -52,6 +62,7 @@ class Metrics:
     rougeL: float | None = None
     bleu: float | None = None
     levenshtein: float | None = None
+    absolute_error: float | None = None
 
 
 def answers(scores: np.ndarray) -> np.ndarray:
@@ -66,33 +77,66 @@ def answers(scores: np.ndarray) -> np.ndarray:
     return (scores.shape[1] - 1 - scores[:, ::-1].argmax(axis=1)).astype(np.int64)
 
 
-def measure(truth: np.ndarray, answered: np.ndarray, confidence: np.ndarray | None = None, *, balanced: bool = True) -> Metrics:
+def measure(
+    truth: np.ndarray,
+    answered: np.ndarray,
+    confidence: np.ndarray | None = None,
+    *,
+    balanced: bool = True,
+    numbers: LabelNumbers | None = None,
+) -> Metrics:
     """Compare answers with the truth.
 
     Args:
         truth, answered: classes, or texts that must match; shape (queries,).
-        confidence: any score that rises with the odds of 1, where classes are 0 and 1; its ranks give the AUC.
+        confidence: any score that rises with the odds of 1, where classes are 0 and 1, shape (queries,); or of every class,
+            shape (queries, classes). Its ranks give the AUC.
         balanced: whether accuracy is balanced over classes too; open answers have none.
+        numbers: of a label that is a number, whose classes are bins.
     """
     classes = np.unique(truth)
-    several = balanced and len(classes) > 1
-    from sklearn.metrics import recall_score, roc_auc_score  # a second to import: only where something is measured
+    several = balanced and numbers is None and len(classes) > 1
+    from sklearn.metrics import recall_score  # a second to import: only where something is measured
 
     mean_recall = float(recall_score(truth, answered, labels=classes, average="macro", zero_division=0.0)) if several else None
-    auc = float(roc_auc_score(truth, confidence)) if several and len(classes) == 2 and confidence is not None else None
-    return Metrics(len(truth), float(np.mean(truth == answered)), mean_recall, auc)
+    auc = _auc(truth, classes, confidence) if several and confidence is not None else None
+    error = _absolute_error(answered, numbers) if numbers else None
+    return Metrics(len(truth), float(np.mean(truth == answered)), mean_recall, auc, absolute_error=error)
 
 
-def majority(truth: np.ndarray, *, balanced: bool = True) -> Metrics:
+def _auc(truth: np.ndarray, classes: np.ndarray, confidence: np.ndarray) -> float | None:
+    from sklearn.metrics import roc_auc_score
+
+    if confidence.ndim == 2:
+        return float(np.mean([roc_auc_score(truth == one, confidence[:, one]) for one in classes]))
+    return float(roc_auc_score(truth, confidence)) if len(classes) == 2 else None
+
+
+def _absolute_error(answered: np.ndarray, numbers: LabelNumbers) -> float | None:
+    """Of rows that have a number; None where none has."""
+    distances = np.abs(numbers.of_code[answered] - numbers.truth)
+    return None if np.isnan(distances).all() else float(np.nanmean(distances))
+
+
+def majority(truth: np.ndarray, *, balanced: bool = True, classes: int = 2, numbers: LabelNumbers | None = None) -> Metrics:
     """Always giving the most frequent answer to these very queries, of equals the last: the bar to beat."""
     values, counts = np.unique(truth, return_counts=True)
     most = values[len(values) - 1 - counts[::-1].argmax()]
-    return measure(truth, np.full_like(truth, most), np.zeros(len(truth)), balanced=balanced)
+    return measure(truth, np.full_like(truth, most), no_confidence(len(truth), classes), balanced=balanced, numbers=numbers)
 
 
-def measure_scores(truth: np.ndarray, scores: np.ndarray) -> Metrics:
+def no_confidence(count: int, classes: int) -> np.ndarray:
+    """What `measure` is given of answers that are all alike."""
+    return np.zeros((count, classes) if classes > 2 else count)
+
+
+def measure_scores(truth: np.ndarray, scores: np.ndarray, *, numbers: LabelNumbers | None = None) -> Metrics:
     """Metrics of a model's scores, shape (queries, answers)."""
-    return measure(truth, answers(scores), scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else None)
+    if scores.shape[1] == 2:
+        return measure(truth, answers(scores), scores[:, 1] - scores[:, 0], numbers=numbers)
+    from scipy.special import log_softmax  # a third of a second to import: only where something is measured
+
+    return measure(truth, answers(scores), log_softmax(scores, axis=1), numbers=numbers)
 
 
 def results_frame_columns() -> Sequence[str]:

@@ -2,7 +2,7 @@
 
     session = dpicl.Session()
     session.quote("customers", method=NAME, epsilon=1)  # of dpicl.methods.METHODS
-    released = session.protect("customers", method=NAME, epsilon=1, shots=8)
+    release = session.protect("customers", epsilon=1)
     session.ask("letters", ["What is asked?"], epsilon=1, model=NAME)
     session.budget()
 
@@ -17,13 +17,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dpicl.engine.one_release import Protected, plan_of, protect
+from dpicl.engine.given import Schema, given_rows, with_account
+from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.releases import one_ledger, open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
+from dpicl.errors import ParameterError
+from dpicl.release import Release
 
 
 @dataclass(frozen=True)
@@ -86,20 +89,65 @@ class Session:
         check_plan(plan, self._settings)
         return quote_plan(plan, self._settings)
 
-    def protect(self, dataset: str, *, method: str, epsilon: float, shots: int = 4, period: str | None = None) -> Protected:
-        """Release demonstrations of a table, once: charged in its account before a row is read.
+    def protect(
+        self,
+        rows: Any,
+        schema: Schema | None = None,
+        *,
+        epsilon: float,
+        account: str | None = None,
+        method: str | None = None,
+        trust: str = "central",
+        shots: int = 4,
+        budget: float | None = None,
+        period: str | None = None,
+        population: int | None = None,
+        anyway: bool = False,
+        **options: Any,
+    ) -> Release:
+        """Release a table, once: charged in its account before a row is read.
 
         Args:
-            dataset: the name of a contract.
-            method: of `dpicl.methods`, on tables.
+            rows: the name of a contract; or, with a schema, a data frame (pandas, polars, Arrow), a path of CSV or Parquet, a folder, an
+                address `s3://…` or a `dpicl.Query`.
+            schema: what is publicly known of the rows: a mapping with `columns`, the path of a YAML file, or a Contract.
             epsilon: of the release, in nats.
-            shots: how many demonstrations.
+            account: the data asset that is charged; required of a data frame, whose rows have no address.
+            method: of `dpicl.methods`, on tables; the usual one of `trust` if left out.
+            trust: who sees true rows: `central`, a curator; `local`, the client alone.
+            shots: how many demonstrations a method makes whose release depends on their number.
+            budget: the cap of a new account; the schema's if left out, or else what this release costs.
             period: where the contract releases again each month, say, another one than now.
+            population: about how many rows there are, as publicly stated.
+            anyway: make a release all the same that would be little but noise at the stated number of rows.
+            options: of the method, in place of its usual ones.
 
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
-        return protect(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
+        settings, has_cap = self._settings, True
+        if schema is not None:
+            settings, has_cap = given_rows(rows, schema, settings, account=account, budget=budget, population=population)
+        elif not isinstance(rows, str):
+            raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
+        elif stated := [
+            name for name, value in (("account", account), ("budget", budget), ("population", population)) if value is not None
+        ]:
+            raise ParameterError(stated[0], vars()[stated[0]], f"it in the contract {rows}, or with a schema")
+        name = rows if settings.given is None else settings.given.contract.name
+        with one_ledger(settings):
+            plan = plan_of(
+                name,
+                method,
+                settings,
+                epsilon=repr(float(epsilon)),
+                shots=shots,
+                period=period,
+                trust=trust,
+                options=options,
+                anyway=anyway,
+            )
+            return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap) if settings.given else settings))
 
     def ask(
         self,
@@ -153,3 +201,12 @@ class Session:
             Budget(account.name, spent.epsilon, account.epsilon_cap, spent.delta, account.delta_cap, len(entries))
             for account, spent, entries in accounts
         )
+
+
+def protect(rows: Any, schema: Schema | None = None, *, epsilon: float, home: PathLike[str] | str | None = None, **how: Any) -> Release:
+    """Release a table, once: `Session(home).protect`, whose arguments it takes.
+
+    Raises:
+        DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
+    """
+    return Session(home).protect(rows, schema, epsilon=epsilon, **how)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 LABEL = "label"
-"""Name of the binary label attribute; code 1 is the positive class."""
+"""Name of the label among attributes; its codes are those of the contract's target."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,19 @@ class EncodedQueries:
     """Held-out rows in a local encoding: codes of shape (rows, attributes)."""
 
     codes: np.ndarray
+
+
+@dataclass(frozen=True)
+class LabelNumbers:
+    """Of a label that is a number.
+
+    Attributes:
+        of_code: the number that each code is answered with, shape (codes,); the middle of the bounds where it says that the number is missing.
+        truth: the number of every row, shape (rows,); NaN where it is missing.
+    """
+
+    of_code: np.ndarray
+    truth: np.ndarray
 
 
 @dataclass(frozen=True)

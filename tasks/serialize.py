@@ -3,5 +3,4 @@
 from dpicl.engine.stages import serialize as stages
 from tasks.wrapper import as_task
 
-demonstrate = as_task(stages.demonstrate)
 serialize = as_task(stages.serialize)

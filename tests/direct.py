@@ -29,7 +29,7 @@ def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> li
     draws = draws_for(contract, unit.seed)
     prompts = method.prompts(released, split.queries, contract, unit, draws)
     said = {cell: method.answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts.items()}
-    metrics = method.answers.metrics_of(said, method.answers.truth_of(split.queries, contract), contract)
+    metrics = method.answers.metrics_of(said, split.queries, contract)
     if method.fits_baselines(contract, unit):
         metrics |= method.fitted(released, lambda: split.train, split.test, contract, unit, draws)
     return results(unit, metrics, method.costs(contract, unit))
@@ -61,5 +61,5 @@ def run_texts(
     prompts = method.prompts(released, public, split.train, split.queries, contract, unit)
     said = {cell: method.answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts.items()}
     said |= method.final_answers(released, contract)
-    metrics = method.answers.metrics_of(said, method.answers.truth_of(split.queries, contract), contract)
+    metrics = method.answers.metrics_of(said, split.queries, contract)
     return results(unit, metrics, method.costs(contract, unit))

@@ -70,7 +70,7 @@ def _commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
     """One line of a command's table: how it is written, what it takes, what is taken if it is left out, and its help."""
-    kinds = {int: "whole number", float: "number", Path: "path", str: "text", bool: ""}
+    kinds = {int: "whole number", float: "number", Path: "path", str: "text", bool: "", list[str]: "text"}
     wanted = hints[parameter.name]
     kind = next(kinds[one] for one in (*typing.get_args(wanted), wanted) if one in kinds)
     limits = [f"from {parameter.min}" if parameter.min is not None else "", f"to {parameter.max}" if parameter.max is not None else ""]

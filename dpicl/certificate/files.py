@@ -33,7 +33,7 @@ def write_certified(path: Path, write: Callable[[BinaryIO], object], certificate
         write_certified(Path("rows.csv"), lambda file: frame.to_csv(file, index=False), release.certificate, settings)
 
     Args:
-        write: writes the content; it is held in memory.
+        write: writes the content, made from the release and public randomness alone; it is held in memory.
         certificate: of the release, as `issue.certify` gives it.
 
     Raises:

@@ -173,7 +173,7 @@ def _records(release: Release, settings: Settings) -> tuple[tuple[Record, ...], 
         charge = charge if record["kind"] == "published" else content
     if charge is None:
         raise LedgerRefusedError(f"release {release.release_id}: it has no receipt; expected released/ of the installation that charged it")
-    return tuple(Record(sequence=one["sequence"], kind=one["kind"], hash=one["hash"]) for one in stored), charge
+    return tuple(Record(kind=one["kind"], hash=one["hash"]) for one in stored), charge
 
 
 def _accounting(contract: Declared, release: Release, charge: Mapping[str, Any], guarantee: Guarantee, *, amplified: bool) -> Accounting:
@@ -181,7 +181,7 @@ def _accounting(contract: Declared, release: Release, charge: Mapping[str, Any],
     account = charge.get("account_row", {})
     totals = {}
     for name in ("before", "spent"):
-        if written := charge.get(name):
+        if account and (written := charge.get(name)):
             totals[name] = Spent.from_json(json.loads(written)).cost(account["delta_cap"])
     before, after = (_parameters(one.epsilon, one.delta) if one else None for one in (totals.get("before"), totals.get("spent")))
     capped = account.get("epsilon_cap") is not None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from html import escape
 
-from dpicl.certificate.statement import Accounting, Certificate, Mechanism, Parameters
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.certificate.statement import Accounting, Certificate, Mechanism, Parameters, rounded
+from dpicl.contract.periods import ONCE
 
 _STYLE = """
 .dpicl { --ink: #1c2430; --muted: #5b6673; --paper: #fff; --panel: #f3f6f8; --rule: #d8dee4; --accent: #0b6e4f; --warn: #a13d12;
@@ -16,7 +19,7 @@ _STYLE = """
 .dpicl h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } .dpicl h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem; }
 .dpicl .kind { color: var(--muted); margin: 0 0 .2rem; } .dpicl .promise { font-size: 1.12rem; border-left: 4px solid var(--accent);
   padding: .3rem 0 .3rem 1rem; margin: 1.2rem 0; } .dpicl .nothing { border-color: var(--warn); color: var(--warn); font-weight: 600; }
-.dpicl .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .7rem; margin: 1.2rem 0; padding: 0; }
+.dpicl .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, auto)); gap: .7rem; margin: 1.2rem 0; padding: 0; }
 .dpicl .tiles div { background: var(--panel); border-radius: 8px; padding: .7rem 1rem; }
 .dpicl .tiles dt { font-size: .82rem; color: var(--muted); }
 .dpicl .tiles dd { margin: .1rem 0 0; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
@@ -65,12 +68,15 @@ def to_fragment(certificate: Certificate) -> str:
         f"<h1>{escape(product.name)}</h1>",
         f"<p>{escape(product.description)}</p>",
         f'<p class="promise {kind}">{escape(certificate.certifies)}</p>',
-        *([] if certificate.simulation else [_tiles(certificate), _bar(certificate.accounting)]),
-        _section("Privacy loss", _loss(certificate)),
-        _section("Trust", _trust(certificate)),
-        _section("Accounting", _accounting(certificate.accounting)),
+        *(() if certificate.simulation else (_tiles(certificate), _bar(certificate.accounting), _odds(certificate))),
+        _section("What a release would be charged" if certificate.simulation else "Privacy loss", _loss(certificate)),
+        *(
+            ()
+            if certificate.simulation
+            else (_section("Trust", _trust(certificate)), _section("Accounting", _accounting(certificate.accounting)))
+        ),
         "<h2>Before the mechanism</h2>",
-        _list(f"{one.name}: stability {one.stability}. {one.why}" for one in certificate.accounting.transformations),
+        _list(f"{one.name} (stability {one.stability}): {one.why}" for one in certificate.accounting.transformations),
         "<h2>Not covered</h2>",
         _list(certificate.not_covered),
         _section("Implementation", _implementation(certificate)),
@@ -85,13 +91,12 @@ def _tiles(certificate: Certificate) -> str:
     loss, accounting = certificate.privacy_loss, certificate.accounting
     tiles = [
         ("ε of this release", _epsilon(loss.privacy_parameters)),
-        ("δ", f"{loss.privacy_parameters.delta:g}"),
+        ("δ", rounded(loss.privacy_parameters.delta)),
         ("protects", f"one {loss.privacy_unit}"),
     ]
-    if accounting.spent_before and accounting.spent_after:
-        tiles.append((f"account {accounting.account}, before", f"ε {_epsilon(accounting.spent_before)}"))
-        of_cap = f" of {_epsilon(accounting.cap)}" if accounting.cap else ""
-        tiles.append((f"account {accounting.account}, after", f"ε {_epsilon(accounting.spent_after)}{of_cap}"))
+    before, after, cap = accounting.spent_before, accounting.spent_after, accounting.cap
+    if before and after and cap:
+        tiles.append((f"ε spent by account {accounting.account}", f"{_epsilon(before)} → {_epsilon(after)} of {_epsilon(cap)}"))
     return f'<dl class="tiles">{"".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in tiles)}</dl>'
 
 
@@ -103,6 +108,21 @@ def _bar(accounting: Accounting) -> str:
     widths = [f"{100 * share:.2f}%" for share in (before / cap, max(after - before, 0.0) / cap)]
     label = escape(f"{before:g} of {cap:g} spent before, {after:g} after")
     return f'<div class="bar" role="img" aria-label="{label}"><i style="width:{widths[0]}"></i><b style="width:{widths[1]}"></b></div>'
+
+
+def _odds(certificate: Certificate) -> str:
+    """What pure losses mean to a reader with even odds, of this release and of the account."""
+    loss, after = certificate.privacy_loss, certificate.accounting.spent_after
+    total = loss.privacy_parameters.epsilon if after is None else after.epsilon
+    if loss.privacy_parameters.epsilon is None or total is None or loss.privacy_parameters.delta or (after and after.delta):
+        return ""
+    this, all_of_them = (rounded(100 / (1 + math.exp(-epsilon))) for epsilon in (loss.privacy_parameters.epsilon, total))
+    unit, is_add = escape(loss.privacy_unit), loss.neighbours == Neighbours.ADD_OR_REMOVE_ONE
+    doubt = f"it is equally likely that one {unit} is in the table or is not" if is_add else f"two values of one {unit} are equally likely"
+    return (
+        f'<p class="note">A reader to whom {doubt} is at most {this} % sure of either after this release, and at most {all_of_them} % '
+        "after all that the account had paid for then.</p>"
+    )
 
 
 def _loss(certificate: Certificate) -> list[tuple[str, str]]:
@@ -125,7 +145,7 @@ def _trust(certificate: Certificate) -> list[tuple[str, str]]:
         ("Model", model.model_name),
         ("Who is trusted", model.trust_model),
         ("Against whom", model.threat_model),
-        ("Releases", f"{model.release_type}; this one is for {model.period}"),
+        ("Releases", model.release_type + ("" if model.period == ONCE else f"; this one is for {model.period}")),
         ("Access", model.access_type),
     ]
 
@@ -161,7 +181,7 @@ def _evidence(certificate: Certificate) -> list[tuple[str, str]]:
         ("Release", evidence.release_id),
         ("Charged on", certificate.product.publication_date),
         ("Published draw", f"SHA-256 {evidence.artefact_sha256}"),
-        *((f"Ledger, {one.kind}", f"record {one.sequence}, {one.hash}") for one in evidence.records),
+        *((f"Ledger, {one.kind}", one.hash) for one in evidence.records),
         *([("Signed by", f"{signature.algorithm} key {signature.public_key}"), ("Signature", signature.value)] if signature else []),
     ]
 
@@ -187,8 +207,8 @@ def _event(event: Mechanism) -> str:
 
 
 def _epsilon(parameters: Parameters) -> str:
-    return "∞" if parameters.epsilon is None else f"{parameters.epsilon:.6g}"
+    return "∞" if parameters.epsilon is None else rounded(parameters.epsilon)
 
 
 def _both(parameters: Parameters) -> str:
-    return f"ε = {_epsilon(parameters)}, δ = {parameters.delta:g}"
+    return f"ε = {_epsilon(parameters)}, δ = {rounded(parameters.delta)}"

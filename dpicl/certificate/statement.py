@@ -10,6 +10,7 @@ white space, whole numbers as integers, ASCII.
 from __future__ import annotations
 
 import json
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError
@@ -25,8 +26,8 @@ Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]
 
 
-def _sorted(facts: dict[str, Any]) -> dict[str, Any]:
-    return dict(sorted(facts.items()))
+def _sorted(facts: dict[str, Any]) -> Any:
+    return json.loads(json.dumps(facts, sort_keys=True))
 
 
 Facts = Annotated[dict[str, Any], AfterValidator(_sorted)]
@@ -184,8 +185,6 @@ class Implementation(Frozen):
 class Record(Frozen):
     """A record of the ledger's chain."""
 
-    sequence: int
-    """Its number."""
     kind: str
     """`reserved`: charged before a row was read; `published`: the hash of the artefact won."""
     hash: Hex32
@@ -274,3 +273,9 @@ class Certificate(Frozen):
         from dpicl.certificate.page import to_fragment
 
         return to_fragment(self)
+
+
+def rounded(number: float) -> str:
+    """Five digits, rounded up: a sentence never states less than what is exact in the certificate."""
+    exact = Decimal(f"{number:.12g}")
+    return f"{Context(prec=5, rounding=ROUND_CEILING).plus(exact):.5g}"

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Context, Decimal
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.certificate.statement import Accounting, Parameters
+from dpicl.certificate.statement import Accounting, Parameters, rounded
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 from dpicl.methods.base import Method
 
 SIMULATION = (
-    "Nothing: this is a simulation on a public benchmark. Its noise is seeded, so that anyone with the seed can remove it, and no account "
+    "Nothing is certified: this is a simulation on a public benchmark. Its noise is seeded, so that anyone with the seed can remove it, and no account "
     "with a cap paid for it."
 )
 THREAT = (
@@ -27,7 +26,7 @@ THREAT = (
 COMPOSITION = (
     "Every release charged to the account counts, published or not, whatever method or contract made it, and however later ones were "
     "chosen (sequential composition, fully adaptive, by a privacy filter; losses of pure releases add up). What other accounts, ledgers "
-    "or organisations release about the same people is not counted."
+    "or organisations release about the same people is not counted. Totals are those at this charge; later releases add to them."
 )
 POST_PROCESSING = "Whatever is derived from the release without the rows, any number of times, costs nothing more."
 _LARGEST = 20.0
@@ -45,12 +44,12 @@ def promise(guarantee: Guarantee, accounting: Accounting, *, simulation: bool) -
     """The first line: what is certified, in a sentence or two."""
     if simulation:
         return SIMULATION
-    change = "replaced by another" if guarantee.neighbours is Neighbours.REPLACE_ONE else "added or removed"
+    change = "replacing it by another" if guarantee.neighbours is Neighbours.REPLACE_ONE else "adding or removing it"
     exception = f", except with probability {rounded(guarantee.delta)}" if guarantee.delta else ""
     factor = rounded(math.exp(guarantee.epsilon)) if guarantee.epsilon < _LARGEST else "e^epsilon"
     first = (
-        f"Differential privacy with epsilon {rounded(guarantee.epsilon)} and delta {rounded(guarantee.delta)} for one {guarantee.unit}: its "
-        f"being {change} changes the probability of any outcome by a factor of at most {factor}{exception}."
+        f"Differential privacy with epsilon {rounded(guarantee.epsilon)} and delta {rounded(guarantee.delta)} for one {guarantee.unit}: "
+        f"{change} changes the probability of any outcome by a factor of at most {factor}{exception}."
     )
     before, after, cap = accounting.spent_before, accounting.spent_after, accounting.cap
     if before is None or after is None or cap is None:
@@ -63,12 +62,6 @@ def loss(parameters: Parameters) -> str:
     """A privacy loss in words."""
     epsilon = "infinite epsilon" if parameters.epsilon is None else f"epsilon {rounded(parameters.epsilon)}"
     return epsilon + (f" at delta {rounded(parameters.delta)}" if parameters.delta else "")
-
-
-def rounded(number: float) -> str:
-    """Five digits, rounded up: a sentence never states less than what is exact in the certificate."""
-    exact = Decimal(f"{number:.12g}")
-    return f"{Context(prec=5, rounding=ROUND_CEILING).plus(exact):.5g}"
 
 
 def unit(name: str, contract: Declared) -> str:
@@ -127,6 +120,5 @@ def not_covered(contract: Declared, head: Mapping[str, str]) -> tuple[str, ...]:
     return (
         *([of_method[:1].upper() + of_method[1:]] if of_method else []),
         *(["What the SQL statement does inside the database: neighbours are those of the rows that it returns."] if by_query else []),
-        *(["Queries of the contract's file of public rows: they are sent as they are."] if contract.evaluation == "public" else []),
         *_ALWAYS,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -14,7 +14,7 @@ from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app
 from dpicl.cli.ledger import ledger_app
 from dpicl.cli.run import run
-from dpicl.cli.terminal import INTERRUPTED, PERIOD, console, new_table, say
+from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
 from dpicl.cli.verify import verify
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -83,23 +83,54 @@ def budget(
 @app.command()
 def protect(
     contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
-    out: Annotated[Path, typer.Option(help="A new file for the demonstrations.")],
-    method: Annotated[str | None, typer.Option(help="A method on tables. Default: GDP-TabICL, noisy averages of groups.")] = None,
-    epsilon: Annotated[str, typer.Option(help="Privacy parameter of the release.")] = "1",
+    out: Annotated[Path, typer.Option(help="A new file.")],
+    method: Annotated[str | None, typer.Option(help=METHOD)] = None,
+    trust: Annotated[str, typer.Option(help=TRUST)] = "central",
+    epsilon: Annotated[str, typer.Option(help=EPSILON)] = "1",
     shots: Annotated[int, typer.Option(min=1, max=64, help="Number of demonstrations.")] = 4,
-    form: Annotated[str, typer.Option("--as", help="jsonl (text and answer), chat (messages) or prompt (plain text).")] = "jsonl",
+    form: Annotated[
+        str,
+        typer.Option("--as", help="jsonl (text and answer), text, chat (messages), alpaca, sharegpt; or csv or parquet, 10,000 rows."),
+    ] = "jsonl",
+    option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
 ) -> None:
     """Release demonstrations of a table to a file, without any model. Repeating it in the same period is free and gives the same bytes."""
-    from dpicl.cli.protect import print_protected
+    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
+    _release(contract, out, form, shots=shots, options=option or (), **how)
+
+
+@app.command()
+def synth(
+    contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
+    out: Annotated[Path, typer.Option(help="A new file that ends in .parquet or .csv.")],
+    rows: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")] = 10_000,
+    method: Annotated[str | None, typer.Option(help=METHOD)] = None,
+    trust: Annotated[str, typer.Option(help=TRUST)] = "central",
+    epsilon: Annotated[str, typer.Option(help=EPSILON)] = "1",
+    option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
+    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
+) -> None:
+    """Release a table to a file: rows of a private model. Any number of rows costs the same, and repeating it is free."""
+    if out.suffix not in (".csv", ".parquet"):
+        raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
+    form = out.suffix.removeprefix(".")
+    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
+    _release(contract, out, form, rows=rows, options=option or (), **how)
+
+
+def _release(contract: str, out: Path, form: str, **how: Any) -> None:
+    from dpicl.cli.protect import release_to_file
     from dpicl.cli.without_pandas import without_pandas
     from dpicl.engine.stage import StageFailed, clean_errors
 
     without_pandas()
     _check_state()
-    release = clean_errors("protect", print_protected)
+    release = clean_errors("protect", release_to_file)
     try:
-        release(contract, method, epsilon=epsilon, shots=shots, out=out, form=form, period=period)
+        release(contract, out, form, **how)
     except StageFailed as error:
         print(f"dpicl: {error}; repeating the command is not charged again", file=sys.stderr)
         raise typer.Exit(1) from None

@@ -1,57 +1,92 @@
-"""`dpicl protect`: one release of a table into a new file, and what it cost."""
+"""`dpicl protect` and `dpicl synth`: one release of a table into a new file, and what it cost."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from dpicl.certificate.files import certificate_of
 from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import say
-from dpicl.engine.artefacts import finite
-from dpicl.engine.files import publish
-from dpicl.engine.one_release import protect
+from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.quote import accounts_of
+from dpicl.engine.releases import one_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
-from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.release import Release
+from dpicl.release.demonstrations import FORMS
+from dpicl.release.files import TABLE_FORMS, writer_of
 
-FORMATS = ("jsonl", "chat", "prompt")
+_EARLIER = {"prompt": "text"}
+"""Forms by their earlier names."""
 
 
-def print_protected(dataset: str, method: str | None, *, epsilon: str, shots: int, out: Path, form: str, period: str | None) -> None:
+def release_to_file(
+    dataset: str,
+    out: Path,
+    form: str,
+    *,
+    method: str | None,
+    trust: str,
+    epsilon: str,
+    shots: int = 4,
+    rows: int | None = None,
+    options: Sequence[str] = (),
+    anyway: bool = False,
+    period: str | None,
+) -> None:
     """Release into a new file, and print what it costs.
 
+    Args:
+        form: of demonstrations, or of a table of `rows` rows.
+        options: of the method, each `NAME=VALUE`.
+
     Raises:
-        DpiclError: as `protect`, or the file exists or cannot be written.
+        DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists or cannot be written.
         StageFailed: something unforeseen; the same command resumes without another charge.
     """
-    if form not in FORMATS:
-        raise ParameterError("as", form, f"one of {', '.join(FORMATS)}")
-    try:  # before anything is charged; nothing is left there, so that a killed command can be run again
-        if os.path.lexists(out):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        with TemporaryFile(dir=out.parent):
-            pass
-    except OSError as error:
-        raise ParameterError("out", out.name, f"a new file in a folder that can be written ({error.strerror})") from None
-    settings, method = Settings.from_environment(), method or GdpTabicl.name
-    release = protect(dataset, method, settings, epsilon=epsilon, shots=shots, period=period)
-    if form == "prompt":
-        lines = [f"{text} {answer}" for text, answer in release.demonstrations]
-    elif form == "chat":
-        turns = [(("user", text), ("assistant", answer)) for text, answer in release.demonstrations]
-        messages = [{"role": role, "content": content} for turn in turns for role, content in turn]
-        lines = [json.dumps({"messages": messages}, ensure_ascii=False)]
-    else:
-        contract = {"contract": release.dataset, "contract_sha256": release.contract_sha256}
-        origin = {**contract, "method": release.method, "epsilon": finite(release.epsilon)}
-        lines = [json.dumps({**origin, "text": text, "answer": answer}, ensure_ascii=False) for text, answer in release.demonstrations]
-    content = "".join(f"{line}\n" for line in lines).encode()
-    publish(out, lambda file: file.write(content))  # whole or not at all, and never over another file
-    if out.read_bytes() != content:
-        raise ParameterError("out", out.name, "a new file, but it was created meanwhile; repeating the release with another is free")
-    say(f"{out.name}: {len(release.demonstrations)} demonstrations", release.statement, *release.spent, *release.caveats)
-    warn_of_caps(accounts_of([(dataset, method)], settings), settings)
+    form = _EARLIER.get(form, form)
+    if form not in (*FORMS, *TABLE_FORMS):
+        raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
+    _check_new(out)
+    settings, chosen = Settings.from_environment(), dict(map(_option, options))
+    with one_ledger(settings):
+        plan = plan_of(dataset, method, settings, epsilon=epsilon, shots=shots, period=period, trust=trust, options=chosen, anyway=anyway)
+        release = Release(release_once(plan, settings))
+        what = _write(release, out, form, rows)
+        say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
+        warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)
+
+
+def _check_new(out: Path) -> None:
+    """Before anything is charged; nothing is left there, so that a killed command can be run again."""
+    for path in (out, certificate_of(out)):
+        try:
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            with TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise ParameterError("out", path.name, f"a new file in a folder that can be written ({error.strerror})") from None
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise ParameterError("option", text[:60], "NAME=VALUE")
+    return name.strip(), value.strip()
+
+
+def _write(release: Release, out: Path, form: str, rows: int | None) -> str:
+    """The release in a file, whole or not at all, its certificate beside it; says what is in it."""
+    if form in TABLE_FORMS:
+        table = release.arrow(rows)
+        release.write(out, writer_of(table, form))
+        return f"{table.num_rows} rows of {table.num_columns} columns"
+    demonstrations = release.demonstrations()
+    content = f"{demonstrations.in_form(form)}\n".encode()
+    release.write(out, lambda file: file.write(content))
+    return f"{len(demonstrations)} demonstrations"

@@ -8,6 +8,11 @@ errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
 INTERRUPTED = 130
 """Exit code, as shells give it."""
 MANY = "comma-separated"
+METHOD = "A method on tables. Default: the one whose released rows are best, for --trust."
+TRUST = "Who sees true rows: central (a curator) or local (the client alone)."
+EPSILON = "Privacy parameter of the release."
+OPTION = "An option of the method, NAME=VALUE; may be repeated."
+ANYWAY = "Release also what would be little but noise at the contract's population."
 PERIOD = "Make a new release for this period, such as 2026-12 or once. Default: the contract's current period."
 
 

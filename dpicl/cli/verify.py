@@ -52,6 +52,6 @@ def verify(
         else f"is signed; no file was compared{f', it is of {named.name}' if named else ''}; signed"
     )
     if statement.simulation:
-        say(f"dpicl: {file.name}: {what} by {signer}, and it certifies nothing. {statement.certifies}", to=errors)
+        say(f"dpicl: {file.name}: {what} by {signer}. {statement.certifies}", to=errors)
         raise typer.Exit(1)
     say(f"{file.name}: {what} by {signer}.", statement.certifies)

@@ -66,6 +66,7 @@ def _timings(folder: Path, plan: Plan) -> Iterable[dict[str, Any]]:
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
     charged = {name: contract for name, contract in contracts.items() if not contract.privacy.budget.benchmark}
+    unlabelled = [name for name, contract in contracts.items() if isinstance(contract, Contract) and contract.label is None]
     units = list(plan.units.values())
     grid = plan.as_json()["pipeline"]
     options = plan.pipeline.options.model_dump(mode="json", context=TODAY)
@@ -95,11 +96,11 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "budget": spending_sentences(folder, plan.units, settings),
         "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": [
-            *(_BENCHMARK if len(charged) < len(contracts) else ()),
+            *(_BENCHMARK if any(one.evaluation == "public" for name, one in contracts.items() if name not in charged) else ()),
             *(_PUBLIC if any(contract.evaluation == "public" for contract in charged.values()) else ()),
             *_ALWAYS,
         ],
-        "evaluation": {name: contract.evaluation for name, contract in charged.items()},
+        "evaluation": {name: contract.evaluation for name, contract in charged.items()} | dict.fromkeys(unlabelled, "no label"),
         "evaluation_noise": _evaluation_noise(units, contracts),
         "left_out": left_out(plan, contracts),
     }

@@ -76,14 +76,21 @@ def rows_ready(run: str, dataset: str) -> Iterator[Group]:
     yield [Step(split, (run, dataset))]
 
 
-def released(run: str, unit_key: str) -> Iterator[Group]:
-    """Charge a unit, draw, publish, and derive rows."""
+def published(run: str, unit_key: str) -> Iterator[Group]:
+    """Charge a unit, draw and publish."""
     unit = read_plan(Path(run)).units[unit_key]
     yield [Step(charge, (run, unit_key))]
     if parts := parts_of(run, unit.dataset):
         yield [Step(count, (run, unit_key, part, parts)) for part in range(parts)]
-    for stage in (*drawing_stages(unit.method), release, *deriving_stages(unit.method)):
+    for stage in (*drawing_stages(unit.method), release):
         yield [Step(stage, (run, (unit_key,) if stage.together else unit_key))]
+
+
+def released(run: str, unit_key: str) -> Iterator[Group]:
+    """Charge a unit, draw, publish, and derive rows."""
+    yield from published(run, unit_key)
+    for stage in deriving_stages(read_plan(Path(run)).units[unit_key].method):
+        yield [Step(stage, (run, unit_key))]
 
 
 def answered(run: str, unit_key: str) -> Iterator[Group]:

@@ -17,7 +17,9 @@ from dpicl.methods import METHODS, Options, unit_of
 from dpicl.pipeline import Unit, parse_epsilon
 from dpicl.yaml_file import read_yaml, validate
 
-Replaceable = Literal["datasets", "methods", "epsilons", "shots", "seeds", "sampling_rates", "queries", "model", "generator", "writer"]
+Replaceable = Literal[
+    "datasets", "methods", "epsilons", "shots", "seeds", "sampling_rates", "queries", "model", "generator", "writer", "anyway"
+]
 """Keys of a pipeline that one run may override, as the options of `dpicl run` do; `writer` is the earlier name of `generator`."""
 
 
@@ -93,6 +95,8 @@ class Pipeline(Frozen):
     """Whether baseline classifiers are fitted too. Those that would read private rows, which no account pays for, are left out of data sets
     that are no benchmark or protect persons; asked for there by `true` they are refused.
     """
+    anyway: bool = False
+    """Whether a release that would be little but noise at the contract's `population` is made all the same."""
     options: Options = Options()
     """Options of the methods."""
     schedule: Schedule | None = None

@@ -23,6 +23,7 @@ from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Unit
+from dpicl.planning.noise import check_noise
 from dpicl.tabular.reading.queries import load_queries
 from dpicl.tabular.reading.source import find_rows
 from dpicl.text.read import find_texts
@@ -231,6 +232,8 @@ def check_units(plan: Plan, settings: Settings) -> None:
             METHODS[unit.method].check(contract, unit)
             METHODS[unit.method].refuse_run(contract)
             costs_of(contract, unit)  # refuses what has no price
+            if isinstance(contract, Contract):
+                check_noise(contract, unit, anyway=plan.pipeline.anyway)
 
 
 def _check_kind(contract: Declared, unit: Unit) -> None:

@@ -131,5 +131,5 @@ def check_budget(plan: Plan, units: Iterable[Unit], settings: Settings) -> None:
             raise BudgetError(
                 f"account {line.account!r}: {line.releases - line.charged_before} new releases ask epsilon={quote.cost.epsilon:.6g}, "
                 f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
-                f"expected fewer seeds, shots or epsilons"
+                f"expected fewer seeds, shots or epsilons, or a higher cap by `dpicl budget {line.account} --cap EPSILON`"
             )

@@ -19,6 +19,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
 
 SPENDING = "releases.json"
+_shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
@@ -53,11 +55,26 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
     Raises:
         LedgerRefusedError: releases stand that were charged in another one, or another folder holds a ledger too.
     """
+    shared = _shared.get()
+    if shared is not None and shared[0] == (settings.home, settings.ledger):
+        yield shared[1]
+        return
     key = ledger_key(settings)
     check_not_lost(settings)
     with Ledger.open(address_of(settings), key, settings.home / "ledger.anchor.json") as ledger:
         check_not_shorter(ledger, settings)
         yield ledger
+
+
+@contextmanager
+def one_ledger(settings: Settings) -> Iterator[None]:
+    """Inside, the ledger is opened once for all that open it here; every change of it is checked as before."""
+    with open_ledger(settings) as ledger:
+        token = _shared.set(((settings.home, settings.ledger), ledger))
+        try:
+            yield
+        finally:
+            _shared.reset(token)
 
 
 def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
@@ -132,7 +149,7 @@ class UnitReleases:
     @staticmethod
     def of(folder: UnitFolder, ledger: Ledger) -> UnitReleases:
         """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
-        return UnitReleases(folder, named_releases(ledger, folder.declared, folder.unit, folder.settings, **_plan_facts(folder)))
+        return UnitReleases(folder, named_releases(ledger, folder.declared, folder.unit, folder.settings, **plan_facts(folder)))
 
     def reserve(self, ledger: Ledger) -> list[Cell]:
         """Charge every release that was not charged before; gives those that nothing is published for.
@@ -219,7 +236,7 @@ class UnitReleases:
         return self._final(release).with_name(f"{release.release_id}.{sha256}.draft")
 
 
-def _plan_facts(folder: UnitFolder) -> dict[str, Any]:
+def plan_facts(folder: UnitFolder) -> dict[str, Any]:
     """What a run adds to the names of a unit's releases: the period, the model that reads rows, and the public queries that are answered."""
     plan = read_plan(folder.run)
     facts: dict[str, Any] = {"period": plan.period_of(folder.unit.dataset)}
@@ -233,7 +250,7 @@ def _plan_facts(folder: UnitFolder) -> dict[str, Any]:
 
 def facts_digests(folder: UnitFolder) -> dict[Cell, str]:
     """A digest of the public facts of each of a unit's releases: computed without the ledger, equal where the release is the same."""
-    contract, unit, added = folder.declared, folder.unit, _plan_facts(folder)
+    contract, unit, added = folder.declared, folder.unit, plan_facts(folder)
     described = {cell: canonical(public_facts(contract, unit, cell, **added)) for cell in folder.method.releases(contract, unit)}
     return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
 

@@ -49,10 +49,10 @@ def _resource(variable: str, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Given:
-    """Rows that the program which makes a release holds, and what their contract says; private."""
+    """A contract that the program which makes a release states, and private rows that it holds; None where the contract says where they are."""
 
     contract: Contract
-    rows: pa.Table = field(repr=False)
+    rows: pa.Table | None = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ Paper       DP-TabICL section V-E, "Numerical", mended: the sum is taken of clip
 
     (1)  u_i = round((clip(x_i, low, high) - origin) / step)           integers
     (2)  S = sum u_i + Z,  Z discrete Laplace of scale 2 D / epsilon,  D = max |u|
-    (3)  n = sum 1 + Z',   Z' discrete Laplace of scale 2 / epsilon
+    (3)  n = sum 1 + Z',   Z' discrete Laplace of scale 2 / epsilon; a row without a value is in neither sum
     (4)  mean = clip(origin + step * S / max(n, 1), low, high)
 
 Symbols     low, high, step public; origin the lower bound (`lower`, D the whole width) or
@@ -67,7 +67,7 @@ class Grid:
         return max(abs(round((bound - self.zero) / self.step)) for bound in (self.low, self.high))
 
     def units(self, values: np.ndarray) -> np.ndarray:
-        """Equation (1): int64, of the same shape; NaN counts as the origin."""
+        """Equation (1): int64, of the same shape; 0 of a missing value, NaN."""
         wide = values.astype(np.int64, copy=False) if values.dtype.kind in "iu" else values
         known = np.where(np.isnan(wide), self.zero, wide)
         clipped = np.minimum(np.maximum(known, self.low), self.high)
@@ -98,10 +98,11 @@ def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stre
 
 
 def noisy_means(columns: Sequence[np.ndarray], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
-    """`noisy_mean` of every column, each at the cost of epsilon; columns may differ in length."""
-    units, counts = grid.units(np.concatenate(columns)), [len(column) for column in columns]
+    """`noisy_mean` of every column, each at the cost of epsilon; columns may differ in length, and NaN is a missing value."""
+    units, lengths = grid.units(np.concatenate(columns)), [len(column) for column in columns]
+    counts = [int(np.count_nonzero(~np.isnan(column))) for column in columns]
     # in two halves: a sum that wraps round at 2^64 would have no bounded sensitivity
-    upper, lower, owners = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64), np.repeat(np.arange(len(counts)), counts)
+    upper, lower, owners = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64), np.repeat(np.arange(len(counts)), lengths)
     np.add.at(upper, owners, units >> 32)
     np.add.at(lower, owners, units & 0xFFFFFFFF)
     totals = [(high << 32) + low for high, low in zip(upper.tolist(), lower.tolist(), strict=True)]
@@ -109,7 +110,7 @@ def noisy_means(columns: Sequence[np.ndarray], grid: Grid, *, epsilon: Fraction 
 
 
 def noised_means(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
-    """`noisy_means` of columns of which the exact sums of units, and the rows, are known already."""
+    """`noisy_means` of columns of which the exact sums of units, and the rows that have a value, are known already."""
     if epsilon is not None:
         totals = _noisy(totals, grid, epsilon / 2, stream)
         counts = noisy_counts(counts, epsilon=epsilon / 2, stream=stream)

@@ -44,6 +44,9 @@ class Registry(dict[str, Method]):
             raise PrivacyError(f"method {str(method)[:60]!r}: is none; expected a TabularMethod or a TextMethod")
         if method.name in self:
             raise PrivacyError(f"method {method.name!r}: is registered twice; expected a name of its own")
+        for other in self.values() if method.is_default else ():
+            if other.is_default and (other.data, other.trust) == (method.data, method.trust):
+                raise PrivacyError(f"method {method.name!r}: is_default: as {other.name!r} is; expected one of each trust and kind of data")
         self[method.name] = method
 
 
@@ -52,6 +55,8 @@ METHODS = Registry()
 _OTHERS = (point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
 for _method in (LdpTabicl, GdpTabicl, MstTabicl, FewShotGeneration, DpIcl, *_OTHERS):
     METHODS.add(_method())
+DEFAULTS: dict[str, str] = {method.trust: name for name, method in METHODS.items() if method.data == "table" and method.is_default}
+"""By whom is trusted with the rows of a table: the method that releases them where none is named."""
 _CHOICES: dict[str, Any] = {
     name: (method.options, Field(default=method.options(), description=f"For {method.title}.")) for name, method in METHODS.items()
 }

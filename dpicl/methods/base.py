@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, get_args
 
 from dpicl.contract.base import Frozen
@@ -62,6 +62,8 @@ class Method(ABC):
     """Raised when something else is derived from the same draw: stands in the manifest, and costs nothing."""
     artefact: ClassVar[str]
     """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is one array."""
+    is_default: ClassVar[bool] = False
+    """Whether it releases what it reads where a user names no method: one of each trust, on tables and on texts."""
     stated: ClassVar[tuple[tuple[str, type, str], ...]] = ()
     """Further facts that a kind of methods states, with their types in Python and in words."""
     kind: ClassVar[str] = "Method"
@@ -121,6 +123,14 @@ class Method(ABC):
         Raises:
             DpiclError: names the contract and the rule.
         """
+
+    def default_options(self, contract: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Its best choices for a release that is no pipeline's, beside those that are stated: those of `options` are a pipeline's."""
+        return {}
+
+    def handed_out(self, unit: Unit) -> str:
+        """The system whose demonstrations are those of a release that is no pipeline's: shown to any query."""
+        return "icl"
 
     def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
         """Every cell in which the model is asked with demonstrations."""

@@ -205,6 +205,7 @@ class FewShotGeneration(TextMethod):
     answers_queries = False
     baselines_read: ClassVar[Reads] = "none"
     options = FewShotOptions
+    is_default = True
     draw_version = 1
     post_version = 1
     artefact = "released_texts.json"

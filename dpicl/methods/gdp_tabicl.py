@@ -31,7 +31,8 @@ import numpy as np
 
 from dpicl.accounting.amplification import amplify, epsilon_before
 from dpicl.baselines import central_baselines
-from dpicl.contract.models import Contract
+from dpicl.contract.derive import as_text
+from dpicl.contract.models import Column, Contract, DateColumn
 from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics
 from dpicl.lm.requests import prompt
@@ -105,6 +106,11 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and {cost.charged.epsilon:.4g}-DP counting the secret "
             "subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
         )
+
+    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+        """See `TabularMethod`: of group averages, in widths of a column's bounds."""
+        groups, epsilon, sample = partition(contract, shots_of(cell)), nominal_epsilon(contract, unit, cell), rows * rate_of(contract, cell)
+        return aggregate.expected_errors(groups, contract, epsilon=epsilon, options=options_of(unit), rows=float(sample))
 
     def prepare(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
         """Steps 0 to 2: each row's group number or `LEFT_OUT`; private."""
@@ -183,10 +189,20 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     def shown(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
         """One row per group."""
         return [
-            {"cell": cell.key, "group": " & ".join(group.key), "label": "Yes" if group.label else "No", **group.values}
+            {
+                "cell": cell.key,
+                "group": " & ".join(group.key),
+                **({"label": contract.target.answers[group.label]} if contract.label else {}),
+                **{name: _shown(value, contract.columns[name]) for name, value in group.values.items()},
+            }
             for cell, groups in released.draws.items()
             for group in groups.groups
         ]
+
+
+def _shown(value: float | str, column: Column) -> float | str:
+    """A date as people write it."""
+    return as_text(value, column) if isinstance(column, DateColumn) else value
 
 
 def _subsample(row_count: int, contract: Contract, cell: Cell, stream: Stream) -> np.ndarray:

@@ -9,12 +9,13 @@ Guarantee   epsilon-LDP per client and collection; delta = 0.
     all-columns   every answer i under epsilon_i = epsilon / d, the paper's       laws in sequence
     all others    one question under the whole of epsilon                         the largest of the laws
 
-Symbols     d reported answers, m the contract's most rows per person.
+Symbols     d reported answers, the label among them where there is one, m the contract's most rows per person.
 Not covered collecting twice from one client: a collection of another design is charged on top.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -23,6 +24,7 @@ import numpy as np
 from dpicl.accounting.guarantee import compose_sequential
 from dpicl.contract.models import Contract
 from dpicl.mechanisms.randomised_response import Response, randomise, response
+from dpicl.mechanisms.unary_encoding import Unary
 from dpicl.methods.common import Cost, epsilon_of
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.pipeline import Cell, Unit
@@ -45,8 +47,12 @@ def encoding_of(contract: Contract, chosen: LdpVariant) -> LocalEncoding:
 
 
 def laws_for(encoding: LocalEncoding, epsilon: float) -> tuple[Response, ...]:
-    """Distortion matrices of all columns: epsilon split equally over the answers of one client."""
-    return tuple(response(epsilon=epsilon / len(encoding.sizes), categories=size) for size in encoding.sizes)
+    """Distortion matrices of all columns: epsilon split equally over the answers of one client; a label that is none takes nothing."""
+    return tuple(response(epsilon=_share(encoding, epsilon), categories=size) for size in encoding.sizes)
+
+
+def _share(encoding: LocalEncoding, epsilon: float) -> float:
+    return epsilon / (len(encoding.sizes) - (encoding.sizes[-1] == 1))
 
 
 def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -> Questionnaire:
@@ -129,6 +135,35 @@ def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
             once = [questions_for(encoding, chosen, epsilon).guarantee]
         costs[cell] = Cost(compose_sequential(once * (person.max_rows if person else 1)))
     return costs
+
+
+def expected_errors(contract: Contract, chosen: LdpVariant, epsilon: float, clients: int) -> dict[str, float]:
+    """Of every attribute, the expected total variation between its estimated shares and those of so many clients; at most 1.
+
+    Of the answers that name it; a model of the population does somewhat better where it is sure of other columns.
+    """
+    encoding, errors = encoding_of(contract, chosen), {}
+    if chosen.design == "all-columns":
+        laws: list[tuple[tuple[int, ...], Response | Unary]] = []
+        for place, bins in enumerate(encoding.bin_counts):
+            answered = 2 if encoding.kind == "one-hot" else bins
+            laws.append(((place,), response(epsilon=_share(encoding, epsilon), categories=answered)))
+    else:
+        laws = [(question.columns, question.law) for question in questions_for(encoding, chosen, epsilon).questions]
+    for place, (name, bins) in enumerate(zip(encoding.names[:-1], encoding.bin_counts[:-1], strict=True)):
+        naming = [law for columns, law in laws if place in columns]
+        reports = clients * (1.0 if chosen.design == "all-columns" else len(naming) / len(laws))
+        deviation = max(_deviation(law, 1 / (bins if chosen.encoding == "k-ary" else 2)) for law in naming) / math.sqrt(reports)
+        errors[name] = min(1.0, bins * deviation * math.sqrt(2 / math.pi) / 2)
+    return errors
+
+
+def _deviation(law: Response | Unary, share: float) -> float:
+    """Of a report's estimate of a share of the clients, whose cells are this share of all."""
+    lie = law.lie_probability
+    if isinstance(law, Response):
+        return 0.0 if not lie else math.sqrt(share * (1 - share)) / (law.truth_probability - lie)
+    return math.sqrt(share * law.categories * lie * (1 - lie)) / (0.5 - lie)
 
 
 def released_by(system: str, epsilon: float, collected: Mapping[Cell, Collected] | Mapping[Cell, Cost]) -> Cell:

@@ -1,7 +1,7 @@
 """LDP-TabICL: randomised at the client, reconstructed, sampled afresh for every query.
 
 Trust       Local: only the client sees a true answer.
-Unit        One client, who reports every attribute and the label once; where the contract
+Unit        One client, who reports every attribute and the label, if any, once; where the contract
             protects persons, a client is a person and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling
@@ -31,16 +31,27 @@ from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import Cost, epsilon_of
-from dpicl.methods.ldp_collection import Collected, collect, encoding_of, merged, read_collected, release_cells, released_by, releases
-from dpicl.methods.options import LdpOptions
-from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
+from dpicl.methods.ldp_collection import (
+    Collected,
+    collect,
+    encoding_of,
+    expected_errors,
+    merged,
+    read_collected,
+    release_cells,
+    released_by,
+    releases,
+)
+from dpicl.methods.options import LdpOptions, LdpVariant
+from dpicl.methods.row_prompts import SHOWN, Pool, handed_out, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.local.estimate import estimated_rows
+from dpicl.tabular.local.estimate import OF_ANY_DESIGN, estimated_rows, fits
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
-from dpicl.tabular.reading.encode import encode_queries
+from dpicl.tabular.reading.encode import encode_queries, label_numbers
+from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("carey2024dptabicl",)
@@ -58,6 +69,7 @@ class LdpTabicl(TabularMethod[Collected]):
     post_version = 1
     artefact = "released_reports.npz"
     first_versions = (1,)
+    is_default = True
     draw_stage, derive_stage = "randomise", "reconstruct"
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
@@ -77,6 +89,18 @@ class LdpTabicl(TabularMethod[Collected]):
                     f"{contract.name}: {self.name} shows how many rows report, and `{key}` lets a row's content decide that; expected no "
                     "such key (queries may come from a public file: `queries`)"
                 )
+
+    def default_options(self, contract: Contract, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """A few columns and the label from each client, and a model of the population; prototypes of each label in turn demonstrate."""
+        shown = {"shot_selection": SHOWN}
+        if stated.get("encoding", "k-ary") != "k-ary" or stated.get("estimator", "tree") not in OF_ANY_DESIGN:
+            return shown  # the paper's way, all columns at once
+        fitting = next((one for one in OF_ANY_DESIGN if fits(one, encoding_of(contract, LdpVariant()).sizes)), "tree")
+        return {"design": "subset", "estimator": fitting, **shown}
+
+    def handed_out(self, unit: Unit) -> str:
+        """See `Method`."""
+        return handed_out(unit.chosen(LdpOptions).shot_selection, unit)
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """See `ldp_collection`."""
@@ -101,6 +125,10 @@ class LdpTabicl(TabularMethod[Collected]):
         return (
             f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
         )
+
+    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+        """See `TabularMethod`: of every attribute's parts."""
+        return expected_errors(contract, release_cells(unit)[cell], epsilon_of(cell), rows)
 
     def draw(
         self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
@@ -133,14 +161,15 @@ class LdpTabicl(TabularMethod[Collected]):
         stored = np.load(io.BytesIO(content), allow_pickle=False)
         return read_collected(stored, contract, release_cells(unit)[cell], epsilon_of(cell))
 
-    def derive(self, drawn: Mapping[Cell, Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
+    def rows(self, drawn: Collected, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
         """Step 2."""
-        chosen, rows = release_cells(unit), {}
-        for cell, collected in drawn.items():
-            variant = chosen[cell]
-            chance = draws.public("rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}")
-            rows[cell] = estimated_rows(collected, variant.estimator, chance)
-        return rows
+        variant = release_cells(unit)[cell]
+        chance = draws.public("rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}")
+        return estimated_rows(drawn, variant.estimator, chance, count)
+
+    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
+        """See `TabularMethod`."""
+        return local_form(contract, release_cells(unit)[cell].encoding)
 
     def examples(self, released: Released[Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""
@@ -158,11 +187,11 @@ class LdpTabicl(TabularMethod[Collected]):
         self, released: Released[Collected], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
         """LR* and GNB* of every collection: fitted on the reconstructed rows, at no further cost."""
-        chosen, encoded = release_cells(unit), encode_queries(test, contract)
+        chosen, encoded, numbers = release_cells(unit), encode_queries(test, contract), label_numbers(test, contract)
         return {
             Cell(name + cell.system.removeprefix("reports"), cell.epsilon): metrics
             for cell, rows in released.rows.items()
-            for name, metrics in local_baselines(rows, encoding_of(contract, chosen[cell]), encoded).items()
+            for name, metrics in local_baselines(rows, encoding_of(contract, chosen[cell]), encoded, numbers).items()
         }
 
     def shown(self, released: Released[Collected], contract: Contract, unit: Unit) -> list[dict[str, Any]]:

@@ -36,17 +36,19 @@ from dpicl.evaluation import Metrics
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import Cost, epsilon_of, for_unit
 from dpicl.methods.options import MstOptions
-from dpicl.methods.row_prompts import Pool, row_examples, row_prompts, shares
+from dpicl.methods.row_prompts import SHOWN, Pool, handed_out, row_examples, row_prompts, shares
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
 from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, guarantee, measure
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, expected_errors, guarantee, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
+from dpicl.tabular.reading.encode import label_numbers
+from dpicl.tabular.values import RowForm, central_form
 from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows
 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
@@ -64,12 +66,21 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
     post_version = 2
     artefact = "released_counts.json"
     first_versions = (1,)
+    is_default = True
     draw_stage, derive_stage = "measure", "reconstruct"
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
         ways = (f"icl-{name}" for name in unit.chosen(MstOptions).shot_selection)
         return (*ways, *(("content-free",) if unit.options.calibrate else ()))
+
+    def default_options(self, contract: Contract, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Prototypes of each label in turn demonstrate."""
+        return {"shot_selection": SHOWN}
+
+    def handed_out(self, unit: Unit) -> str:
+        """See `Method`."""
+        return handed_out(unit.chosen(MstOptions).shot_selection, unit)
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon.
@@ -98,6 +109,11 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
             f"The released counts are {cost.nominal.epsilon:.4g}-DP; rows drawn from their model demonstrate for any number of queries and "
             "shots. Every seed is a release of its own."
         )
+
+    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+        """See `TabularMethod`: of every column's bins."""
+        errors = expected_errors(row_encoding(contract).sizes, epsilon_of(cell), rows)
+        return dict(zip(contract.features, errors, strict=True))
 
     def draw(
         self,
@@ -130,13 +146,17 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         """See `TabularMethod`."""
         return [NoisyMarginal(tuple(one["columns"]), np.array(one["counts"]), one["scale"]) for one in json.loads(content)]
 
-    def derive(self, drawn: Mapping[Cell, list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
-        """Step 2 for every epsilon, and rows to draw from."""
-        sizes, rows = row_encoding(contract).sizes, {}
-        for cell, marginals in drawn.items():
-            codes = graphical_model(sizes, marginals).rows(LEAST_ROWS, draws.public("rows", cell.key).generator())
-            rows[cell] = ReleasedRows(codes.astype(np.uint8))
-        return rows
+    def rows(
+        self, drawn: list[NoisyMarginal], contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None
+    ) -> ReleasedRows:
+        """Step 2, and rows to draw from."""
+        chance = draws.public("rows", cell.key).generator()
+        codes = graphical_model(row_encoding(contract).sizes, drawn).rows(count or LEAST_ROWS, chance)
+        return ReleasedRows(codes.astype(np.uint8))
+
+    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
+        """See `TabularMethod`."""
+        return central_form(contract)
 
     def examples(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""
@@ -166,11 +186,11 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         draws: Draws,
     ) -> dict[Cell, Metrics]:
         """Logistic regression and naive Bayes fitted on rows of the model, at no further cost."""
-        queries, encoding = EncodedQueries(row_bins(test, contract)), row_encoding(contract)
+        queries, encoding, numbers = EncodedQueries(row_bins(test, contract)), row_encoding(contract), label_numbers(test, contract)
         return {
             Cell(name, cell.epsilon): metrics
             for cell, rows in released.rows.items()
-            for name, metrics in local_baselines(rows, encoding, queries).items()
+            for name, metrics in local_baselines(rows, encoding, queries, numbers).items()
         }
 
     def shown(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit) -> list[dict[str, Any]]:

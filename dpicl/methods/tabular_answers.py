@@ -19,7 +19,7 @@ from dpicl.lm.requests import Progress, Scorer
 from dpicl.lm.spec import Wanted
 from dpicl.methods.common import MAJORITY
 from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.reading.encode import label_codes
+from dpicl.tabular.reading.encode import label_codes, label_numbers
 from dpicl.types import QueryTable
 
 CONTENT_FREE = "N/A."
@@ -72,9 +72,11 @@ def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
     return label_codes(queries, contract)
 
 
-def metrics_of(scores: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: Contract) -> dict[Cell, Metrics]:
-    """Metrics of every cell, and of always answering the more frequent label."""
-    return {**{cell: measure_scores(truth, table) for cell, table in _calibrated(scores).items()}, MAJORITY: majority(truth)}
+def metrics_of(scores: Mapping[Cell, np.ndarray], queries: QueryTable, contract: Contract) -> dict[Cell, Metrics]:
+    """Metrics of every cell, and of always answering the most frequent label."""
+    truth, numbers = truth_of(queries, contract), label_numbers(queries, contract)
+    measured = {cell: measure_scores(truth, table, numbers=numbers) for cell, table in _calibrated(scores).items()}
+    return {**measured, MAJORITY: majority(truth, classes=contract.target.count, numbers=numbers)}
 
 
 def answered(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:

@@ -19,6 +19,7 @@ from dpicl.methods import tabular_answers
 from dpicl.methods.base import Data, Method
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
+from dpicl.tabular.values import RowForm
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows
 
 Arrays = Mapping[str, np.ndarray]
@@ -45,7 +46,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     draw_stage: ClassVar[str]
     """What the stage is called that draws: the task's name on the orchestrator's pages."""
     derive_stage: ClassVar[str | None] = None
-    """What the stage is called in which `derive` makes rows; None of methods whose draws demonstrate as they are."""
+    """What the stage is called in which `derive` makes rows; None of methods whose draws demonstrate as they are, and have no `rows`."""
 
     def prepare(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
         """Private marks of rows, shape (rows,), that `draw` gets again; charged before."""
@@ -81,7 +82,8 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """See `Method`."""
         return (
             ("prepare", cls.prepare_stage is not None, "prepare_stage"),
-            ("derive", cls.derive_stage is not None, "derive_stage"),
+            ("rows", cls.derive_stage is not None, "derive_stage"),
+            ("form", cls.derive_stage is not None, "derive_stage"),
             ("baselines", cls.baselines_read != "none", "baselines_read"),
             ("count", cls.merge is not TabularMethod.merge, "merge"),
         )
@@ -91,6 +93,13 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """Whether tables that do not fit into memory are counted batch by batch."""
         return type(self).merge is not TabularMethod.merge
 
+    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+        """What noise alone does to each column of a release from so many rows, about: a share, of all rows or of a column's bounds.
+
+        From public facts, in no time; nothing where it is not known beforehand.
+        """
+        return {}
+
     @abstractmethod
     def encode(self, drawn: Drawn) -> bytes:
         """One release as it is published: JSON, or an array as `numpy.save` writes it."""
@@ -99,9 +108,17 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Drawn:
         """A release from its published bytes."""
 
-    def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
-        """Rows like the population's, from releases."""
+    def rows(self, drawn: Drawn, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
+        """Rows like the population's, from one release: so many, or as many as `derive` makes; the same again for the same number."""
         raise NotImplementedError
+
+    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
+        """What the codes of these rows stand for."""
+        raise NotImplementedError
+
+    def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
+        """Rows of every release."""
+        return {cell: self.rows(one, contract, unit, cell, draws) for cell, one in drawn.items()}
 
     @abstractmethod
     def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:

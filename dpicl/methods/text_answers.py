@@ -95,12 +95,12 @@ def answers_of(outputs: np.ndarray, contract: TextContract) -> np.ndarray:
     return np.asarray(scores.argmax(axis=1))
 
 
-def metrics_of(outputs: Mapping[Cell, np.ndarray], truth: np.ndarray, contract: TextContract) -> dict[Cell, Metrics]:
+def metrics_of(outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract: TextContract) -> dict[Cell, Metrics]:
     """Accuracy of every cell, exact match for open answers, and of always giving the most frequent answer.
 
     Answers that are texts of their own are measured by how near they come; no answer is frequent among them.
     """
-    answered = {cell: answers_of(one, contract) for cell, one in outputs.items()}
+    truth, answered = truth_of(queries, contract), {cell: answers_of(one, contract) for cell, one in outputs.items()}
     if isinstance(contract.task, FreeText):
         return {cell: measure_texts(truth, one) for cell, one in answered.items()}
     balanced = contract.is_classification

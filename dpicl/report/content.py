@@ -13,7 +13,7 @@ from dpicl.report.figures import Figures
 from dpicl.report.guarantees import guarantee_table, relevant_errata
 from dpicl.report.load import Demonstrations, Manifest, Run
 from dpicl.report.paper import Paper
-from dpicl.report.tables import METRICS, fitted_means, metric_tables, of_texts, stage_seconds
+from dpicl.report.tables import METRICS, fitted_means, metric_tables, stage_seconds
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 
@@ -77,7 +77,7 @@ def _accuracy(run: Run) -> Iterator[Block]:
         return
     paper = _paper(run.manifest)
     metrics = {metric: metric_tables(results, metric, paper) for metric in METRICS}
-    notes = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(of_texts=bool(of_texts(results).any()))]
+    notes = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(results)]
     if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
         baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
         notes.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
@@ -90,7 +90,7 @@ def _accuracy(run: Run) -> Iterator[Block]:
         if metric == "accuracy":
             yield from blocks
         elif tables:
-            yield Fold(METRICS[metric], blocks, level=2, is_open=metric == "rouge1")
+            yield Fold(METRICS[metric], blocks, level=2, is_open=metric in ("rouge1", "absolute_error"))
 
 
 def _fitted(run: Run, figures: Figures) -> Iterator[Block]:

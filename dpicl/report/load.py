@@ -20,6 +20,8 @@ from dpicl.yaml_file import validate
 
 RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
 TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
+LATER_NUMBERS = (*TEXT_NUMBERS, "absolute_error")
+"""Columns that files of earlier runs may lack."""
 """Numbers that runs of older versions may lack."""
 TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
 Rate = Annotated[float, BeforeValidator(lambda rate: float(Fraction(str(rate))))]
@@ -129,7 +131,7 @@ class Manifest(_Part):
     majority: dict[str, float] = {}
     """By data set, on all of its held-out rows."""
     evaluation: dict[str, str] = {}
-    """By data set that is no benchmark: what answers were measured on."""
+    """By data set that is no benchmark, or has no label: what answers were measured on."""
     evaluation_noise: list[EvaluationNoise] = []
     left_out: list[str] = []
     """Sentences on baselines that nobody pays for."""
@@ -168,7 +170,7 @@ def load_run(folder: Path) -> Run:
         DataError: a column should hold numbers and does not; gives the count.
     """
     manifest = validate(Manifest, _read_json(folder / "manifest.json"), "manifest.json")
-    results = _read_frame(folder / "results.csv", results_frame_columns(), (*RESULT_NUMBERS, *TEXT_NUMBERS), optional=TEXT_NUMBERS)
+    results = _read_frame(folder / "results.csv", results_frame_columns(), (*RESULT_NUMBERS, *LATER_NUMBERS), optional=LATER_NUMBERS)
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
     files = sorted(
         (folder / "units").glob("*/demonstrations.json"),  # seed2 before seed10

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pandas as pd
+
 from dpicl.report import words
 from dpicl.report.load import Energy, Manifest
+from dpicl.report.tables import of_texts
 
 ANSWERS = {
     "scored": "by the log-probability of every label",
@@ -34,15 +37,19 @@ def answers(counts: Mapping[str, float]) -> str:
 
 
 def measured(manifest: Manifest) -> list[str]:
-    """How data sets that are no benchmark were measured; nothing of public queries."""
-    unmeasured = [name for name, on in manifest.evaluation.items() if on == "none"]
-    nothing = "Nothing was measured on {}: no public queries are named, and no evaluation of held-out rows is charged for."
+    """How data sets were measured that are no benchmark, or have no label; nothing of public queries."""
+    reasons = {
+        "none": "no public queries are named, and no evaluation of held-out rows is charged for",
+        "no label": "no label is declared, so that there is nothing to predict",
+    }
+    unmeasured = {reason: [name for name, on in manifest.evaluation.items() if on == value] for value, reason in reasons.items()}
+    nothing = [f"Nothing was measured on {words.listing(names)}: {reason}." for reason, names in unmeasured.items() if names]
     noisy = (
         "Accuracies of {} on {} are noisy: right answers and held-out rows are counted with noise of standard deviation {:.3g} rows each, "
         "charged epsilon {:.4g} for every seed."
     )
     charged = [noisy.format(words.method_name(one.method), one.dataset, one.deviation, one.epsilon) for one in manifest.evaluation_noise]
-    return [*([nothing.format(words.listing(unmeasured))] if unmeasured else []), *charged]
+    return [*nothing, *charged]
 
 
 def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *, has_answers: bool) -> str:
@@ -63,15 +70,22 @@ def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *,
     return "; ".join([", ".join(parts), *models]) + "."
 
 
-def bold_is(*, of_texts: bool) -> str:
-    """What is bold in a table of a metric, and of whole texts what the metrics are."""
-    if not of_texts:
-        return "Bold: above the majority label on the same queries."
-    return (
-        "Bold: above the majority label on the same queries, or above zero-shot where answers are whole texts. Of whole texts, accuracy is "
-        "the share of exact matches, ROUGE an F-measure of stemmed words, BLEU the mean over answers, and Levenshtein similarity one minus "
-        "edits over letters."
-    )
+def bold_is(results: pd.DataFrame) -> str:
+    """What is bold in a table of a metric, and of whole texts and numbers what the metrics are."""
+    bold, metrics = "Bold: above the majority label on the same queries", []
+    if of_texts(results).any():
+        bold += ", or above zero-shot where answers are whole texts"
+        metrics.append(
+            "Of whole texts, accuracy is the share of exact matches, ROUGE an F-measure of stemmed words, BLEU the mean over answers, and "
+            "Levenshtein similarity one minus edits over letters."
+        )
+    if results["absolute_error"].notna().any():
+        bold += "; of errors, below it"
+        metrics.append(
+            "Of a number, accuracy is the share of answers in the right bin, and the error the distance of the bin's middle from the true "
+            "number; days or seconds of dates."
+        )
+    return " ".join([f"{bold}.", *metrics])
 
 
 def caption(measure: str, *, by_rate: bool) -> str:

@@ -22,6 +22,7 @@ METRICS = {
     "rougeL": "ROUGE-L",
     "bleu": "BLEU",
     "levenshtein": "Levenshtein similarity",
+    "absolute_error": "Mean absolute error, in the label's unit",
 }
 _FITTED = ("lr", "gnb")
 """Baselines fitted on data, tested on the whole held-out part; majority and zero-shot are measured on the queries."""
@@ -77,7 +78,7 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
         queried = _is_queried(system)
         quoted = None if queried and several else paper  # the papers' tables have one rate
         for (shots, rate), group in part[part["system"] == system].groupby(["shots", "sampling_rate"], dropna=False):
-            cells = (_cell(group, metric, epsilon, quoted, bar if queried else math.inf, several) for epsilon in epsilons)
+            cells = (_cell(group, metric, epsilon, quoted, bar if queried else math.nan, several) for epsilon in epsilons)
             beside = (Cell(spread(own[name]) if queried else words.DASH) for name in _OWN_COLUMNS)
             rows.append((Cell(row_label(system, shots, rate, several)), *cells, *beside))
     by_epsilon = part[(part["system"] == "icl") & part["amplified_epsilon"].notna()].groupby("epsilon")["amplified_epsilon"]
@@ -119,7 +120,7 @@ def _is_queried(system: str) -> bool:
 
 
 def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None, bar: float, show_amplified: bool) -> Cell:
-    """One row's cell; `bar` is what it must be above to stand out."""
+    """One row's cell; `bar` is what it must be above to stand out, or below as an error."""
     here = group[group["epsilon"] == epsilon]
     values = here[metric].dropna()
     row, printed = group.iloc[0], ""
@@ -133,7 +134,8 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
     notes = [f"{len(values)} of {seed_count} seeds"] if len(values) < seed_count else []
     if show_amplified and here["amplified_epsilon"].notna().any():
         notes.append(f"ε′ {words.number(_common(here['amplified_epsilon']))}")
-    return Cell(spread(values), ", ".join(notes), printed, "above" if values.mean() > bar else "")
+    better = values.mean() < bar if metric == "absolute_error" else values.mean() > bar
+    return Cell(spread(values), ", ".join(notes), printed, "above" if better else "")
 
 
 def _common(amplified: pd.Series) -> float:

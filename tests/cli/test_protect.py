@@ -45,7 +45,7 @@ def test_the_same_release_is_the_same_bytes_and_charged_once(place: Place, capsy
 
 
 def test_a_run_of_the_same_release_costs_nothing(place: Place, capsys: Capture, table: str) -> None:
-    said(capsys, "protect", table, "--epsilon", "1", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
+    said(capsys, "protect", table, "--method", "gdp_tabicl", "--epsilon", "1", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
     quoted = said(
         capsys,
         "run",
@@ -67,7 +67,7 @@ def test_a_run_of_the_same_release_costs_nothing(place: Place, capsys: Capture, 
 
 def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture, table: str) -> None:
     found: dict[str, str] = {}
-    for form in ("jsonl", "chat", "prompt"):
+    for form in ("jsonl", "chat", "text", "prompt", "alpaca", "sharegpt"):
         out = place.root / f"demos.{form}"
         said(capsys, "protect", table, "--shots", "2", "--as", form, "--out", str(out))
         found[form] = out.read_text()
@@ -75,17 +75,26 @@ def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture,
     messages = json.loads(found["chat"])["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant"] * 2
     assert [(user["content"], answer["content"]) for user, answer in zip(messages[::2], messages[1::2], strict=True)] == told
-    assert found["prompt"].splitlines() == [f"{text} {answer}" for text, answer in told]
+    assert found["text"].splitlines() == [f"{text} {answer}" for text, answer in told]
+    assert found["prompt"] == found["text"], "its earlier name"
+    alpaca = [json.loads(line) for line in found["alpaca"].splitlines()]
+    assert [(f"{one['input']} {one['instruction']}", one["output"]) for one in alpaca] == told
+    turns = [json.loads(line)["conversations"] for line in found["sharegpt"].splitlines()]
+    assert [(user["value"], model["value"]) for user, model in turns] == told
+    assert [(user["from"], model["from"]) for user, model in turns] == [("human", "gpt")] * 2
 
 
 @pytest.mark.parametrize(
     ("options", "phrase"),
     [
         (("--method", "dp_icl"), "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl on a table"),
-        (("--as", "xml"), "as=xml: expected one of jsonl, chat, prompt"),
+        (("--as", "xml"), "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv"),
         (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),
         (("--epsilon", "5000"), "epsilon"),
-        (("--shots", "3"), "shots=3"),
+        (("--method", "gdp_tabicl", "--shots", "3"), "shots=3"),
+        (("--option", "design"), "option=design: expected NAME=VALUE"),
+        (("--option", "colour=red"), "options of the release: options.mst_tabicl.colour"),
+        (("--trust", "nobody"), "trust=nobody: expected central or local"),
         (("--out", "no/such/folder/x"), "a new file in a folder that can be written"),
     ],
 )
@@ -121,7 +130,7 @@ def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, capsys: Ca
 def test_rows_do_not_outlive_a_failed_or_killed_release(place: Place, capsys: Capture, table: str) -> None:
     out = place.root / "demos.jsonl"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpicl.engine.one_release._protected", lambda *_: 1 / 0)
+        patch.setattr("dpicl.engine.one_release.spending_sentences", lambda *_: 1 / 0)
         code, told = call_main(("protect", table, "--shots", "2", "--out", str(out)), capsys)
     assert code == 1 and "not charged again" in told, told
     assert not private_files(place) and not out.exists()
@@ -152,14 +161,14 @@ def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_type
     if not (folder / "demos.jsonl").exists():
         assert not list(folder.iterdir())
         assert "1 releases" in said(capsys, *options)
-    assert len((folder / "demos.jsonl").read_text().splitlines()) == 2 and len(list(folder.iterdir())) == 1
+    assert len((folder / "demos.jsonl").read_text().splitlines()) == 2 and len(list(folder.iterdir())) == 2
 
 
 def test_neither_a_release_that_is_done_nor_one_that_was_killed_is_an_unfinished_run(place: Place, capsys: Capture, table: str) -> None:
     said(capsys, "protect", table, "--shots", "2", "--out", str(place.root / "demos.jsonl"))
     assert not list((place.home / "runs").glob("protect-*"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpicl.engine.one_release._protected", lambda *_: 1 / 0)
+        patch.setattr("dpicl.engine.one_release.spending_sentences", lambda *_: 1 / 0)
         assert call_main(("protect", table, "--shots", "2", "--out", str(place.root / "more.jsonl")), capsys)[0] == 1
     assert list((place.home / "runs").glob("protect-*"))
     told = said(capsys, "metrics")
@@ -198,7 +207,7 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, capsys: Capt
     contract = place.root / "contracts" / f"{table}.yaml"
     contract.write_text(contract.read_text().replace("replace-one", "add-or-remove-one"))
     release = ("protect", table, "--method", "mst_tabicl", "--shots", "2", "--epsilon")
-    dry = ("run", "private", "--datasets", table, "--methods", "mst_tabicl", "--epsilons", "1", "--dry-run")
+    dry = ("run", "private", "--datasets", table, "--methods", "mst_tabicl", "--epsilons", "0.4", "--seeds", "0", "--dry-run")
     said(capsys, *release, "1", "--out", str(place.root / "first.jsonl"))
     said(capsys, "budget", table, "--cap", "3")
     asking = ("budget",), ("budget", table), dry

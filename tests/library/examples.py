@@ -77,7 +77,7 @@ def private_contract() -> Contract:
 
 
 def random_table(contract: Contract, row_count: int, seed: int, *, beyond: float = 0.0) -> pa.Table:
-    """Rows that fit a contract; numbers leave their bounds by up to `beyond` widths."""
+    """Rows that fit a contract; numbers leave their bounds by up to `beyond` widths, a sixth of the nullable ones is missing."""
     rng = np.random.default_rng(seed)
     columns: dict[str, pa.Array] = {}
     for name, column in contract.columns.items():
@@ -87,7 +87,8 @@ def random_table(contract: Contract, row_count: int, seed: int, *, beyond: float
             continue
         width = column.bounds[1] - column.bounds[0]
         values = rng.uniform(column.bounds[0] - beyond * width, column.bounds[1] + beyond * width, row_count)
-        columns[name] = pa.array(np.rint(values).astype(np.int64) if isinstance(column, IntegerColumn) else values)
+        missing = rng.random(row_count) < 1 / 6 if column.nullable else None
+        columns[name] = pa.array(np.rint(values).astype(np.int64) if isinstance(column, IntegerColumn) else values, mask=missing)
     return pa.table(columns)
 
 

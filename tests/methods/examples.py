@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from dpicl.contract import Contract
 from dpicl.methods import METHODS, Options, unit_of
 from dpicl.pipeline import Unit
 from dpicl.types import PrivateTable
 from tests.library.examples import private_contract, random_table, small_contract
+from tests.library.kinds import LABELS, kind_contract
 from tests.library.text_contracts import as_ensemble, text_contract
 
 TABULAR = [name for name, method in METHODS.items() if method.data == "table"]
@@ -46,6 +48,16 @@ def contract_for(name: str, *, private: bool = False) -> Any:
     return private_contract() if private else small_contract()
 
 
-def rows_for(count: int = 60) -> PrivateTable:
-    """Made-up rows of the table's contract."""
-    return PrivateTable(random_table(small_contract(), count, 0))
+TABLES = ("shop", *LABELS)
+"""Contracts of tables: the small one, which states everything, and those that state columns and a label of some kind."""
+every_table = pytest.mark.parametrize("table", TABLES)
+
+
+def table_for(table: str) -> Contract:
+    """One of `TABLES`."""
+    return small_contract() if table == "shop" else kind_contract(table)
+
+
+def rows_for(count: int = 60, table: str = "shop") -> PrivateTable:
+    """Made-up rows of a table's contract."""
+    return PrivateTable(random_table(table_for(table), count, 0))

@@ -26,25 +26,46 @@ from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import PrivacyError
 from dpicl.methods import METHODS, on_texts, tabular
+from dpicl.methods.base import Method
 from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.tabular_method import Released
 from dpicl.methods.text_method import TextMethod
+from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
 from dpicl.report.stages import report_steps
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 from tests.direct import release
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
-from tests.library.examples import ROOT, small_contract
+from tests.library.examples import ROOT
 from tests.library.text_contracts import lines, records
-from tests.methods.examples import TABULAR, contract_for, every_method, every_tabular_method, rows_for, unit_for
+from tests.methods.examples import (
+    TABULAR,
+    contract_for,
+    every_method,
+    every_table,
+    every_tabular_method,
+    rows_for,
+    table_for,
+    unit_for,
+)
 
 
 @every_method
 def test_it_is_priced_and_named_without_any_row(name: str) -> None:
     """No table is at hand here."""
-    method, contract, unit = METHODS[name], contract_for(name), unit_for(name)
+    _priced(METHODS[name], contract_for(name), unit_for(name))
+
+
+@every_tabular_method
+@every_table
+def test_it_is_priced_whatever_is_predicted(name: str, table: str) -> None:
+    contract = table_for(table)
+    _priced(METHODS[name], contract, unit_for(name, shots=contract.shots[:2]))
+
+
+def _priced(method: Method, contract: Any, unit: Unit) -> None:
     releases = method.releases(contract, unit)
     assert releases and all(0 < cost.charged.epsilon < math.inf for cost in releases.values())
     costs = method.costs(contract, unit)
@@ -113,9 +134,11 @@ def test_prompts_of_private_data_read_no_row(name: str) -> None:
 
 
 @every_tabular_method
-def test_a_release_is_read_as_it_was_published(name: str) -> None:
-    method, contract, unit = tabular(name), small_contract(), unit_for(name, epsilons=(1.0, math.inf))
-    for cell, drawn in release(rows_for(), contract, unit).draws.items():
+@every_table
+def test_a_release_is_read_as_it_was_published(name: str, table: str) -> None:
+    contract = table_for(table)
+    method, unit = tabular(name), unit_for(name, epsilons=(1.0, math.inf), shots=contract.shots[:2])
+    for cell, drawn in release(rows_for(table=table), contract, unit).draws.items():
         content = method.encode(drawn)
         again = method.decode(content, contract, unit, cell)
         assert method.encode(again) == content
@@ -133,14 +156,15 @@ def test_texts_are_read_as_they_were_published() -> None:
 
 
 @every_tabular_method
-def test_batches_are_worth_the_whole_table(name: str) -> None:
+@every_table
+def test_batches_are_worth_the_whole_table(name: str, table: str) -> None:
     """Without noise, and without a sample: exactly the same release."""
     method = tabular(name)
     if not method.takes_batches:
         pytest.skip("refused in batches")
-    contract = small_contract()
+    contract = table_for(table)
     contract = contract.model_copy(update={"privacy": contract.privacy.model_copy(update={"sampling_rate": 1})})
-    unit, rows = unit_for(name, epsilons=(math.inf,)), rows_for()
+    unit, rows = unit_for(name, epsilons=(math.inf,), shots=contract.shots[:2]), rows_for(table=table)
     cells = list(method.releases(contract, unit))
     whole = release(rows, contract, unit).draws
     draws: Draws = draws_for(contract, 0)

@@ -124,7 +124,7 @@ FACTS = {
 
 PAIRS = {
     "prepare": ('prepare_stage = "mark"', "prepare_stage"),
-    "derive": ('derive_stage = "make rows"', "derive_stage"),
+    "rows": ('derive_stage = "make rows"', "derive_stage"),
     "baselines": ('baselines_read = "private"', "baselines_read"),
     "count": ("merge = draw", "merge"),
 }

@@ -17,18 +17,27 @@ import dpicl
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import gaussian
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account, Ledger, Release
+from dpicl.accounting.ledger import Account, Ledger, Release, load_key
+from dpicl.accounting.ledger.anchor import Head
+from dpicl.accounting.ledger.chain import link
+from dpicl.accounting.ledger.keys import canonical
 from dpicl.certificate.files import certificate_of, verify_file, write_certified
 from dpicl.certificate.issue import certify
 from dpicl.certificate.signing import check_signature, public_key, signed, trusted_key
 from dpicl.certificate.statement import Certificate
+from dpicl.engine.adopt import adopt
 from dpicl.engine.one_release import plan_of
+from dpicl.engine.plan import make_plan
 from dpicl.engine.receipts import receipt_of, released_folder
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.releases import open_ledger, plan_facts
+from dpicl.engine.run_folder import open_unit
 from dpicl.engine.settings import Settings
+from dpicl.engine.state_home import KEY
 from dpicl.errors import CertificateError, LedgerError, LedgerRefusedError, ParameterError
-from tests.harness import install, new_place, shop, shop_rows
+from tests.harness import SMALL, install, install_texts, letters, new_place, shop, shop_rows
 from tests.leaks import hits
+from tests.library.text_contracts import lines, records
+from tests.tasks.stages import steps
 
 NAME, BENCHMARK = "certified", "certified_benchmark"
 ROWS = 6173
@@ -95,10 +104,15 @@ def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> No
 
 def test_a_benchmark_certifies_nothing_and_says_so_in_its_first_line(settings: Settings) -> None:
     certificate = issued(settings, BENCHMARK, "mst_tabicl", 1.0)
-    assert certificate.to_json().decode().splitlines()[1].startswith(' "certifies": "Nothing: this is a simulation on a public benchmark.')
+    assert (
+        certificate.to_json()
+        .decode()
+        .splitlines()[1]
+        .startswith(' "certifies": "Nothing is certified: this is a simulation on a public benchmark.')
+    )
     assert certificate.simulation and certificate.accounting.cap is None and certificate.dp_flavor.name == "None"
     page = certificate.to_page()
-    assert "Nothing: this is a simulation" in page and 'class="tiles"' not in page
+    assert "Nothing is certified: this is a simulation" in page and 'class="tiles"' not in page
 
 
 def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Settings) -> None:
@@ -233,9 +247,34 @@ def test_the_certificate_of_a_release_is_of_no_file(settings: Settings, tmp_path
         verify_file(path, key=public_key(settings), certificate=alone)
 
 
+def _reversed(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _reversed(part) for name, part in reversed(value.items())}
+    return [_reversed(part) for part in value] if isinstance(value, list) else value
+
+
+def test_the_same_statement_has_no_other_form(settings: Settings) -> None:
+    certificate = issued(settings, NAME, "gdp_tabicl", 0.5)
+    content = json.loads(certificate.to_json())
+    inside = {**content, "implementation": {**content["implementation"], "parameters": {"b": {"d": 1, "c": 2}, "a": 1}}}
+    for other in (content, _reversed(content), inside):
+        with pytest.raises(CertificateError):
+            Certificate.from_json(json.dumps(other, indent=None if other is content else 1, ensure_ascii=False).encode() + b"\n")
+    assert Certificate.from_json(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n") == certificate
+
+
 def test_hostile_bytes_are_no_certificate(settings: Settings) -> None:
     content = issued(settings, NAME, "mst_tabicl", 1.0).to_json()
-    for other in (b"[" * 100_000, b"{}", b"\xff", b'"\\ud800"', b" " * (1 << 21), content.replace(b'"epsilon": 1', b'"epsilon": NaN', 1)):
+    deep = content.replace(b'"parts": []', b'"parts": [{"kind": "x", "parameters": {}, ' * 5000)
+    for other in (
+        deep,
+        b"[" * 100_000,
+        b"{}",
+        b"\xff",
+        b'"\\ud800"',
+        b" " * (1 << 21),
+        content.replace(b'"epsilon": 1', b'"epsilon": NaN', 1),
+    ):
         with pytest.raises(CertificateError, match="is no certificate, or not as it was written"):
             Certificate.from_json(other)
 
@@ -247,6 +286,7 @@ def test_a_page_executes_and_fetches_nothing_whatever_a_certificate_says(setting
     assert "<script" not in page and "<img" not in page and "default-src 'none'" in page
     plain = certificate.to_page()
     assert certificate.signature and certificate.signature.public_key in plain and certificate.evidence.artefact_sha256 in plain
+    assert "is in the table or is not is at most 73.106 % sure of either after this release" in plain, "e / (1 + e), rounded up"
 
 
 def test_the_total_before_a_charge_is_recorded_as_not_every_loss_can_be_subtracted(tmp_path: Path) -> None:
@@ -258,3 +298,49 @@ def test_the_total_before_a_charge_is_recorded_as_not_every_loss_can_be_subtract
             ledger.reserve(Release(name * 64, "a", "any", {}, guarantee))
         first, second = (json.loads(ledger.records_of(name * 64)[0]["content"]) for name in "12")
     assert json.loads(first["before"])["count"] == 0 and second["before"] == first["spent"] != second["spent"]
+
+
+def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    contract = letters("certified_letters", private=True)
+    install_texts(place, contract, lines(records(40)), lines(records(4)))
+    grid = {**SMALL, "datasets": [contract["name"]], "methods": ["few_shot_generation"], "epsilons": ["1"], "shots": [1, 2], "seeds": [0]}
+    with place.entered():
+        run = make_plan("private", grid, None)
+        for stage, references in steps(str(run)):
+            stage(*references)
+        folder = open_unit(str(run), "few_shot_generation__certified_letters__seed0")
+        with pytest.raises(ParameterError, match=r"cell=None: expected one of icl,epsilon=1.0,shots=1"):
+            certify(folder.declared, folder.unit, folder.settings, **plan_facts(folder))
+        made = [
+            certify(folder.declared, folder.unit, folder.settings, cell=cell, **plan_facts(folder)) for cell in folder.unit.cells("icl")
+        ]
+    first, second = made
+    assert first.dp_flavor.name == "Approximate DP" and 0 < first.privacy_loss.privacy_parameters.delta < 0.05
+    assert "except with probability" in first.certifies and "the language model that read them" in first.model.trust_model
+    assert [step.name for step in first.accounting.transformations] == ["read", "drop", "hold out by file"]
+    assert first.accounting.spent_after == second.accounting.spent_before and first.accounting.composition_rule.startswith("PLD")
+    assert first.accounting.spent_after and first.accounting.spent_after.delta == 0.05
+
+
+def test_a_ledger_that_was_rebuilt_or_charged_by_an_earlier_program_changes_no_certificate_and_invents_no_total(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, shop("adopted", private=True), shop_rows(60))
+    with place.entered():
+        settings = Settings.from_environment()
+        release(settings, "adopted", "mst_tabicl", 1.0)
+        before = issued(settings, "adopted", "mst_tabicl", 1.0).to_json()
+        for path in (settings.home / "ledger.db", settings.home / "ledger.anchor.json", *released_folder(settings).rglob("*.certificate")):
+            path.unlink()
+        adopt(settings)
+        assert issued(settings, "adopted", "mst_tabicl", 1.0).to_json() == before
+        (receipt,) = released_folder(settings).rglob("*.receipt")
+        receipt.with_suffix(".certificate").unlink()
+        charged, published = json.loads(receipt.read_text())
+        content = json.loads(charged["content"])
+        earlier = canonical({name: value for name, value in content.items() if name != "before"})
+        head = link(load_key(settings.home / KEY), Head(charged["sequence"] - 1, charged["before"]), "reserved", earlier)
+        receipt.write_text(json.dumps([{**charged, "content": earlier, "hash": head.hash}, published]))
+        older = issued(settings, "adopted", "mst_tabicl", 1.0)
+    assert older.accounting.spent_before is None and older.accounting.spent_after and older.accounting.spent_after.epsilon == 2
+    assert "Account" not in older.certifies and 'class="bar"' not in older.to_page()

@@ -41,7 +41,7 @@ def test_a_cell_that_is_run_again_gives_the_same_and_is_charged_once(place: Plac
     assert session.budget()[0].epsilon_spent == 0, "a quote spends nothing"
     first = session.protect("shop", method=method, epsilon=1, shots=2)
     again = session_of(place).protect("shop", method=method, epsilon=1.0, shots=2)
-    assert first.demonstrations == again.demonstrations and len(first.demonstrations) == 2
+    assert first.demonstrations() == again.demonstrations() and len(first.demonstrations()) == 2
     (account,) = session.budget()
     assert (account.account, account.releases, account.epsilon_cap) == ("shop", 1, 5)
     assert account.epsilon_spent == pytest.approx(quoted.quote.after.epsilon)

@@ -15,6 +15,7 @@ from runpy import run_module
 from unittest.mock import patch
 
 from dpicl.audit.end_to_end.world import NAME, World
+from dpicl.certificate.files import certificate_of
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.plan import make_plan
 from dpicl.engine.stage import StageFailed
@@ -41,11 +42,12 @@ def command_line(*arguments: str) -> Output:
 
 
 def protect(method: str, *, epsilon: float = 1.0, contract: str = NAME, more: tuple[str, ...] = ()) -> Command:
-    """`dpicl protect` of one demonstration into a file beside the data."""
+    """`dpicl protect` of one demonstration into a file beside the data, which gets a certificate."""
 
     def work() -> Output:
         out = Path("demonstrations.jsonl")
-        out.unlink(missing_ok=True)
+        for path in (out, certificate_of(out)):
+            path.unlink(missing_ok=True)
         return command_line("protect", contract, "--method", method, "--epsilon", str(epsilon), "--shots", "1", "--out", str(out), *more)
 
     return work

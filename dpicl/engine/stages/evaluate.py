@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from dpicl.engine.accounts import open_account
@@ -21,6 +22,7 @@ from dpicl.methods.common import ZERO_SHOT, draws_for, results
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
 
+_MEASURED = {one.name for one in fields(Metrics)}
 EVALUATION = Cell("evaluation")
 """The one release of an evaluation."""
 
@@ -48,11 +50,10 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     write_predictions(folder.path / PREDICTIONS, scores, {cell: method.answers.answers_of(one, contract) for cell, one in scores.items()})
     fitted = read_json(folder.path / BASELINES) if method.fits_baselines(contract, unit) else []
     baselines = {
-        Cell(row["system"], float(row["epsilon"])): Metrics(row["query_count"], row["accuracy"], row["balanced_accuracy"], row["auc"])
+        Cell(row["system"], float(row["epsilon"])): Metrics(**{name: value for name, value in row.items() if name in _MEASURED})
         for row in fitted
     }
-    truth = method.answers.truth_of(read_queries(folder), contract)
-    return _rows(folder, {**method.answers.metrics_of(scores, truth, contract), **baselines})
+    return _rows(folder, {**method.answers.metrics_of(scores, read_queries(folder), contract), **baselines})
 
 
 def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:

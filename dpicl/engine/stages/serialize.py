@@ -14,30 +14,16 @@ from dpicl.pipeline import Cell
 DEMONSTRATIONS = "demonstrations.json"
 
 
-@unit_stage("demonstrate", DEMONSTRATIONS)
-def demonstrate(folder: UnitFolder) -> str:
-    """Write one example of every cell's demonstrations; looks at no query of a table."""
-    return f"demonstrations of {_demonstrate(folder)} cells"
-
-
-def _demonstrate(folder: UnitFolder) -> int:
-    method = folder.method
-    if isinstance(method, TextMethod):
-        examples = method.examples(*read_texts(folder), read_queries(folder), folder.texts)
-    else:
-        contract, unit = folder.contract, folder.unit
-        demonstrations = tabular(unit.method).examples(read_released(folder), contract, unit, draws_for(contract, unit.seed))
-        examples = {cell: "\n".join(texts).split("\n") for cell, texts in demonstrations.items() if cell.system == "icl"}
-    write_json(folder.path / DEMONSTRATIONS, {cell.key: texts for cell, texts in examples.items()})
-    return len(examples)
-
-
 @unit_stage("serialize", PROMPTS)
 def serialize(folder: UnitFolder) -> str:
     """Write an example of every cell's demonstrations, and its prompts where there is something to ask."""
-    if not (folder.path / DEMONSTRATIONS).exists():
-        _demonstrate(folder)
     method, unit = folder.method, folder.unit
+    if isinstance(method, TextMethod):
+        examples = method.examples(*read_texts(folder), read_queries(folder), folder.texts)
+    else:
+        demonstrations = tabular(unit.method).examples(read_released(folder), folder.contract, unit, draws_for(folder.contract, unit.seed))
+        examples = {cell: "\n".join(texts).split("\n") for cell, texts in demonstrations.items() if cell.system == "icl"}
+    write_json(folder.path / DEMONSTRATIONS, {cell.key: texts for cell, texts in examples.items()})
     prompts: dict[Cell, list[str]] = {}
     if folder.declared.evaluation != "none" and isinstance(method, TextMethod):
         split = read_split(folder)

@@ -8,13 +8,15 @@ Guarantee   epsilon-DP, delta = 0: columns of a group in sequence, groups in par
 Paper       DP-TabICL algorithm 2 and section V-E, mended (see the mechanisms).
 
     (1)  epsilon_j = epsilon / C    C columns that are paid for in the group
-    (2)  category or label: argmax of a noisy histogram over the public categories
-    (3)  number: noisy mean on the contract's bounds, narrowed by the group's predicate
+    (2)  category or label: argmax of a noisy histogram over the public categories, (missing) among them
+    (3)  number: noisy mean on the contract's bounds, narrowed by the group's predicate, of the rows that have a value
 
-    (4)  `shared-count`: one noisy count of the group, and (3) from a noisy sum over it; the count is one of the C
+    (4)  `shared-count`: one noisy count of the group, and (3) from a noisy sum over it; the count is one of the C.
+         It counts rows whose value is missing too, which pull the mean to the origin of the sum, as if they had
+         that value: by their share of the group
 
-Symbols     C leaves out what the predicate already says; `all-columns` is the paper's
-            split, which pays for those columns too.
+Symbols     C leaves out what the predicate already says, and the label where a contract has none; `all-columns`
+            is the paper's split, which pays for what the predicate says too.
 Not covered correlations between columns of a group; columns are averaged one by one.
 """
 
@@ -69,6 +71,24 @@ def guarantee(groups: tuple[Group, ...], contract: Contract, *, epsilon: float, 
     return compose_parallel(guarantees)
 
 
+def expected_errors(
+    groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions, rows: float
+) -> dict[str, float]:
+    """Of every column, about how far noise moves an average: in widths of its bounds, or of a histogram in rows of the group; at most 1.
+
+    Args:
+        rows: of the subsample, taken to be as many in every group.
+    """
+    total, shared, errors = noisy_count.exact_epsilon(epsilon), options.allocation == "shared-count", {}
+    for name in contract.features:
+        shares = [_share(group, contract, total, options) for group in groups if _known(name, group, contract) is None]
+        noise = max((0.0 if share is None else len(groups) / (rows * float(share)) for share in shares), default=0.0)
+        if not isinstance(contract.columns[name], CategoryColumn):  # the sum has half of it, and D of the mean's equation (2) is a half
+            noise *= (1.0 if shared else 2.0) * (0.5 if options.sum_origin == "centre" else 1.0)
+        errors[name] = min(1.0, noise)
+    return errors
+
+
 def aggregate(
     table: PrivateTable,
     members: np.ndarray,
@@ -121,7 +141,7 @@ def noised(
         rows = np.zeros(len(parts), dtype=np.int64)
         for (_, share), places in _alike(averages_numbers, parts).items():
             rows[places] = noisy_count.noisy_counts([int(sums.rows[i]) for i in places], epsilon=share, stream=stream)
-        sums = replace(sums, rows=rows)
+        sums = replace(sums, rows=rows, known={})
     columns = {name: _column(sums, name, parts, contract, options, stream) for name in contract.features}
     labels = _modes(sums.labels, [tuple(range(contract.target.count)) if group.label is None else None for group in groups], parts, stream)
     return ReleasedGroups(
@@ -157,7 +177,7 @@ def _column(
         averages = noisy_mean.means_over if options.allocation == "shared-count" else noisy_mean.noised_means
         means: dict[int, float] = {}
         for (grid, share), places in _alike(grids, parts).items():
-            totals, counts = [sums.total(name, i) for i in places], [int(sums.rows[i]) for i in places]
+            totals, counts = [sums.total(name, i) for i in places], [sums.valued(name, i) for i in places]
             means |= zip(places, averages(totals, counts, grid, epsilon=share, stream=stream), strict=True)
         return [means[i] if value is None else value for i, value in enumerate(known)]
     categories = declared.categories
@@ -196,7 +216,7 @@ def _paid(group: Group, contract: Contract) -> list[str]:
 def _share(group: Group, contract: Contract, total: Fraction | None, options: AggregateOptions) -> Fraction | None:
     """Equation (1)."""
     if options.allocation == "all-columns":
-        columns = len(contract.features) + 1
+        columns = len(contract.features) + (contract.label is not None)
     else:
         paid = _paid(group, contract)
         shared = options.allocation == "shared-count" and any(not isinstance(contract.columns[name], CategoryColumn) for name in paid)

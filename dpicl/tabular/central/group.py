@@ -26,7 +26,11 @@ Key = GroupKey | Literal["label"]
 
 @dataclass(frozen=True)
 class Group:
-    """One part of the partition: what its predicate leaves open for every key column."""
+    """One part of the partition: what its predicate leaves open for every key column.
+
+    Attributes:
+        label: the code of all its rows' answers; None where they differ.
+    """
 
     key: tuple[str, ...]
     label: int | None
@@ -37,11 +41,13 @@ class Group:
 def partition(contract: Contract, shots: int) -> tuple[Group, ...]:
     """The public groups for this number of demonstrations; one open group for 1.
 
+    Where a contract has no label, all rows have its only code.
+
     Raises:
         ParameterError: the contract has no groups for `shots`.
     """
     if shots == 1:
-        return (Group(("all",), None, {}, {}),)
+        return (_group(contract, (), ()),)
     if shots not in contract.group_keys:
         known = ", ".join(map(str, contract.shots))
         raise ParameterError("shots", shots, f"one of {known} for {contract.name}: the contract groups by these")
@@ -52,7 +58,7 @@ def partition(contract: Contract, shots: int) -> tuple[Group, ...]:
 
 
 def _group(contract: Contract, keys: Sequence[Key], parts: tuple[int, ...]) -> Group:
-    label, bounds, categories, names = None, {}, {}, []
+    label, bounds, categories, names = None if contract.label else 0, {}, {}, []
     for key, part in zip(keys, parts, strict=True):
         if not isinstance(key, GroupKey):
             label = part
@@ -69,7 +75,7 @@ def _group(contract: Contract, keys: Sequence[Key], parts: tuple[int, ...]) -> G
             edges = (declared.bounds[0], *cuts, declared.bounds[1] + declared.step)
             bounds[column] = (edges[part], edges[part + 1] - declared.step)
             names.append(f"{column} in [{edges[part]:g}, {edges[part + 1]:g})" if part < len(rule.cuts) else f"{column} >= {edges[part]:g}")
-    return Group(tuple(names), label, bounds, categories)
+    return Group(tuple(names) or ("all",), label, bounds, categories)
 
 
 def assign(table: Table, contract: Contract, shots: int, rows: np.ndarray | slice = slice(None)) -> np.ndarray:

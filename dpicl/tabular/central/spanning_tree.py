@@ -41,6 +41,8 @@ CITATIONS = ("mckenna2021winning", "mckenna2022aim", "rogers2016privacy")
 FIRST, CHOICE, SECOND = Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)
 """Parts of epsilon for equations (1), (3) and (4)."""
 _SPREAD = 2
+_MEAN_OF_NORMAL = math.sqrt(2 / math.pi)
+"""Of the absolute value, where the deviation is 1."""
 _MOST_COUNTS = 1 << 24
 Pair = tuple[int, int]
 
@@ -82,6 +84,19 @@ def guarantee(epsilon: float | Fraction) -> Guarantee:
     total = noisy_count.exact_epsilon(epsilon)
     cost = math.inf if total is None else float(total)
     return Guarantee(cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", pure(cost))
+
+
+def expected_errors(sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
+    """Of every column but the label, the expected total variation between its noisy counts and so many rows; at most 1.
+
+    Where no pair is worth counting, so that equation (1) is done twice: with fewer rows than that none is.
+    """
+    features, label = len(sizes) - 1, sizes[-1]
+    shares = Shares.of(epsilon, features)
+    once, again = _scale(shares.first), _scale(shares.rest(features - 1, features)) or math.inf
+    scale = 0.0 if not once else 1 / math.hypot(1 / once, 1 / again)
+    deviation = math.sqrt(2 * label) * scale  # of a bin's count, added over the label
+    return [min(1.0, size * deviation * _MEAN_OF_NORMAL / 2 / rows) for size in sizes[:-1]]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 Trust       Central: exact and private; only `aggregate.noised` may make something of them that leaves.
 Guarantee   none spent. Whole numbers: the sums of two batches of rows add up to the sums of both,
-            so that what is released does not depend on how the rows are split.
+            so that what is released does not depend on how the rows are split. One row more moves a count by
+            one, a histogram by one in one cell, and a sum by at most a grid's sensitivity, or not at all
+            where its value is missing.
 
 Sums of a grid's units are stored as two halves, of the units' upper and lower 32 bits: a sum that
 wraps round at 2^64 would have no bounded sensitivity, and halves of 2^31 rows do not wrap.
@@ -29,9 +31,14 @@ _ROWS_PER_COMPARISON = 400
 
 @dataclass(frozen=True)
 class GroupSums:
-    """Of all groups: rows, of shape (groups,); per number column (groups, 2); per category column, and of the label, (groups, codes); int64."""
+    """Of all groups, int64: counts of shape (groups,), sums (groups, 2), histograms (groups, codes).
+
+    Attributes:
+        known: of nullable number columns, the rows that have a value: those that the column's sum adds up.
+    """
 
     rows: np.ndarray
+    known: Mapping[str, np.ndarray]
     halves: Mapping[str, np.ndarray]
     histograms: Mapping[str, np.ndarray]
     labels: np.ndarray
@@ -41,9 +48,14 @@ class GroupSums:
         high, low = self.halves[name][group].tolist()
         return int((high << 32) + low)
 
+    def valued(self, name: str, group: int) -> int:
+        """The rows of a group that have a value in a number column."""
+        return int(self.known.get(name, self.rows)[group])
+
     def __add__(self, other: GroupSums) -> GroupSums:
         return GroupSums(
             self.rows + other.rows,
+            {name: counts + other.known[name] for name, counts in self.known.items()},
             {name: halves + other.halves[name] for name, halves in self.halves.items()},
             {name: counts + other.histograms[name] for name, counts in self.histograms.items()},
             self.labels + other.labels,
@@ -52,6 +64,7 @@ class GroupSums:
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file."""
         numbers = {f"sum {name}": halves for name, halves in self.halves.items()}
+        numbers |= {f"known {name}": counts for name, counts in self.known.items()}
         return {
             "rows": self.rows,
             "labels": self.labels,
@@ -67,9 +80,11 @@ class GroupSums:
     @staticmethod
     def read(arrays: Mapping[str, np.ndarray]) -> GroupSums:
         """The sums that `arrays` gave."""
-        halves = {name.removeprefix("sum "): values for name, values in arrays.items() if name.startswith("sum ")}
-        counts = {name.removeprefix("count "): values for name, values in arrays.items() if name.startswith("count ")}
-        return GroupSums(arrays["rows"], halves, counts, arrays["labels"])
+        known, halves, counts = (
+            {name.removeprefix(kind): values for name, values in arrays.items() if name.startswith(kind)}
+            for kind in ("known ", "sum ", "count ")
+        )
+        return GroupSums(arrays["rows"], known, halves, counts, arrays["labels"])
 
 
 Grids = Mapping[str, Sequence[Grid | None]]
@@ -87,7 +102,7 @@ def group_sums(table: PrivateTable, rows: np.ndarray, groups: np.ndarray, count:
     order = np.argsort(short, kind="stable")
     bounds = np.searchsorted(short[order], np.arange(count + 1)).tolist()
     taken = rows[order]
-    halves, histograms = {}, {}
+    known, halves, histograms = {}, {}, {}
     for name in contract.features:
         declared = contract.columns[name]
         if isinstance(declared, CategoryColumn):
@@ -99,8 +114,12 @@ def group_sums(table: PrivateTable, rows: np.ndarray, groups: np.ndarray, count:
                 for grid, (start, stop) in zip(grids[name], pairwise(bounds), strict=True)
             ]
             halves[name] = np.array([(total >> 32, total & 0xFFFFFFFF) for total in sums], dtype=np.int64).reshape(-1, 2)
+            if declared.nullable:
+                known[name] = np.array(
+                    [np.count_nonzero(~np.isnan(values[start:stop])) for start, stop in pairwise(bounds)], dtype=np.int64
+                )
     labels = _histograms(label_codes(table, contract, taken), bounds, contract.target.count)
-    return GroupSums(np.diff(bounds), halves, histograms, labels)
+    return GroupSums(np.diff(bounds), known, halves, histograms, labels)
 
 
 def _histograms(codes: np.ndarray, bounds: Sequence[int], size: int) -> np.ndarray:

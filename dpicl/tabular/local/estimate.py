@@ -30,14 +30,21 @@ from dpicl.types import ReleasedRows
 
 LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 20
 Estimator = Literal["simplex", "clip", "none", "em", "log-linear", "tree"]
-MOST_CELLS = {"simplex": 1 << 26, "clip": 1 << 26, "log-linear": 1 << 20, "em": 1 << 20}
-"""Of what works on all cells at once; a tree takes any number of columns."""
+MOST_CELLS = {"simplex": 1 << 26, "clip": 1 << 26, "log-linear": 1 << 20, "em": 1 << 20, "tree": 1 << 20}
+"""Of what works on all cells at once; a tree takes any number of columns, and works on those of two columns and the label."""
+OF_ANY_DESIGN: tuple[Estimator, ...] = ("log-linear", "tree", "em")
+"""Models of the population, the best first: they take reports of every design."""
 _WHOLE = {"log-linear": log_linear, "em": maximum_likelihood}
 
 
 def fits(estimator: Estimator, sizes: Sequence[int]) -> bool:
     """Whether the estimator takes columns of these sizes."""
-    return estimator not in MOST_CELLS or prod(sizes) <= MOST_CELLS[estimator]
+    return estimator not in MOST_CELLS or prod(_together(estimator, sizes)) <= MOST_CELLS[estimator]
+
+
+def _together(estimator: Estimator, sizes: Sequence[int]) -> list[int]:
+    """Sizes of the columns, the label last, whose cells the estimator works on at once."""
+    return [*sorted(sizes[:-1])[-2:], sizes[-1]] if estimator == "tree" else list(sizes)
 
 
 def check_fits(estimator: Estimator, sizes: Sequence[int], where: str) -> None:
@@ -47,13 +54,16 @@ def check_fits(estimator: Estimator, sizes: Sequence[int], where: str) -> None:
         ParameterError: there are more.
     """
     if not fits(estimator, sizes):
-        raise ParameterError(
-            "estimator", estimator, f"tree for {where}: about 10^{sum(map(log10, sizes)):.0f} cells, at most {MOST_CELLS[estimator]}"
-        )
+        cells = f"about 10^{sum(map(log10, _together(estimator, sizes))):.0f} cells, at most {MOST_CELLS[estimator]}"
+        other = "tree" if fits("tree", sizes) else "fewer categories"
+        raise ParameterError("estimator", estimator, f"{other} for {where}: {cells}")
 
 
-def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: Stream) -> ReleasedRows:
+def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: Stream, count: int | None = None) -> ReleasedRows:
     """Rows of shape (rows, columns), uint8.
+
+    Args:
+        count: of the rows, in place of the usual number.
 
     Raises:
         DataError: there are no reports.
@@ -62,9 +72,10 @@ def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: St
     if not collected.clients:
         raise DataError("reconstruction", "no reports to reconstruct from", count=0)
     if isinstance(collected, Reported) and estimator in ("simplex", "clip", "none"):
-        return reconstruct(collected.reports, collected.laws, estimator=estimator)
+        rows = reconstruct(collected.reports, collected.laws, estimator=estimator)
+        return rows if count is None else ReleasedRows(rows.codes[chance.generator().integers(len(rows.codes), size=count)])
     observed = collected if isinstance(collected, Reported) else observed_tally(collected)
-    count, generator = min(max(collected.clients, LEAST_ROWS), MOST_ROWS), chance.generator()
+    count, generator = count or min(max(collected.clients, LEAST_ROWS), MOST_ROWS), chance.generator()
     if estimator == "tree":
         return ReleasedRows(tree(observed).rows(count, generator).astype(np.uint8))
     check_fits(estimator, observed.sizes, "this table")

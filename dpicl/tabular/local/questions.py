@@ -5,14 +5,17 @@ Guarantee   that of the dearest law: a client answers one question with the whol
 
     all-columns   every column on its own, epsilon / columns for each: the paper's, in `ldp_tabicl`
     one-column    one column, the label among them, with all of epsilon
-    pairs         one column and the label, as one answer over their cells
+    pairs         one column and the label, as one answer over their cells; without a label, two columns
     subset        m columns and the label, as one answer; m grows with epsilon
 
     (1)  m = argmax m L(m)^2 / d,   L(m) = (e^epsilon - 1) / (e^epsilon + K - 1),   K cells of m typical columns and the label
+    (2)  m = argmax m (m - 1) L(m)^2 / (d (d - 1)),   m >= 2                        without a label
 
-which is how much n clients tell of one column's dependence on the label: a fraction m / d of them
-gets the question, and every moment is attenuated by L. Answers over more than 3 e^epsilon + 2 cells are
-unary encoded, all others are randomised responses (Wang et al. 2017).
+which is how much n clients tell of one column's dependence on the label, or on another column: a fraction
+m / d of them, or m (m - 1) / (d (d - 1)), gets the question, and every moment is attenuated by L. Answers over
+more than 3 e^epsilon + 2 cells are unary encoded, all others are randomised responses (Wang et al. 2017).
+
+A label of one category is none: nobody is asked for it on its own, and in a question it multiplies the cells by one.
 
 Symbols     d columns beside the label, K cells of an answer.
 """
@@ -82,18 +85,19 @@ def questionnaire(sizes: tuple[int, ...], design: Design, epsilon: float, *, col
     """The questions of a design on columns of these sizes, the label's last.
 
     Args:
-        columns: of `subset`, how many are reported together; None is equation (1).
+        sizes: of the label 1 where there is none.
+        columns: of `subset`, how many are reported together; None is equation (1) or (2).
 
     Raises:
         ParameterError: a question has too many cells.
     """
-    label, features = len(sizes) - 1, range(len(sizes) - 1)
+    label, features, has_label = len(sizes) - 1, range(len(sizes) - 1), sizes[-1] > 1
     if design == "one-column":
-        chosen: list[tuple[int, ...]] = [(column,) for column in range(len(sizes))]
-    elif design == "pairs":
+        chosen: list[tuple[int, ...]] = [(column,) for column in range(label + has_label)]
+    elif design == "pairs" and has_label:
         chosen = [(column, label) for column in features]
     else:
-        together = min(columns or best_column_count(sizes, epsilon), label)
+        together = min(2 if design == "pairs" else columns or best_column_count(sizes, epsilon), label)
         if comb(label, together) <= MOST_QUESTIONS:
             subsets = list(combinations(features, together))
         else:
@@ -112,14 +116,16 @@ def questionnaire(sizes: tuple[int, ...], design: Design, epsilon: float, *, col
 @lru_cache(maxsize=4096)
 def _law(cells: int, epsilon: float) -> Response | Unary:
     if cells > MAX_CATEGORIES:
-        raise ParameterError("cells of a question", cells, f"at most {MAX_CATEGORIES}: fewer columns")
+        raise ParameterError(
+            "cells of a question", cells, f"at most {MAX_CATEGORIES}: fewer columns or categories, or `design: one-column`"
+        )
     if epsilon < 50 and cells > 3 * math.exp(epsilon) + 2:
         return unary(epsilon=epsilon, categories=cells)
     return response(epsilon=epsilon, categories=cells)
 
 
 def best_column_count(sizes: Sequence[int], epsilon: float) -> int:
-    """m of equation (1), for columns of the sizes' geometric mean: public numbers only."""
+    """m of equation (1), without a label of (2), for columns of the sizes' geometric mean: public numbers only."""
     features = len(sizes) - 1
     typical = math.exp(math.fsum(math.log(size) for size in sizes[:-1]) / features)
     largest = sorted(sizes[:-1], reverse=True)
@@ -127,7 +133,7 @@ def best_column_count(sizes: Sequence[int], epsilon: float) -> int:
     def information(count: int) -> float:
         cells = sizes[-1] * typical**count
         attenuation = 1.0 if epsilon > 500 else math.expm1(epsilon) / (math.exp(epsilon) + cells - 1)
-        return count * attenuation * attenuation
+        return (count if sizes[-1] > 1 else count * (count - 1)) * attenuation * attenuation
 
     possible = [count for count in range(1, features + 1) if sizes[-1] * prod(largest[:count]) <= MAX_CATEGORIES]
     return max(possible, key=information, default=1)

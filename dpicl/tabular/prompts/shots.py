@@ -7,7 +7,8 @@
     icl-diverse    k rows for all queries, labels in turn: of each label the first prototype, then the farthest from all before
     icl-near       for each query the k rows nearest to it, the nearest last
 
-Nearness is the number of equal columns. The last three choose among 2,048 rows drawn at random.
+Nearness is the number of equal columns. The last three choose among 2,048 rows drawn at random. Labels are all that
+occur among these, the more frequent first; where a contract has none, all rows are of one label.
 
 Paper       `near` [LSZDCC22] Liu et al. 2022 (arXiv 2101.06804); `diverse` [G85] Gonzalez 1985.
 """
@@ -22,7 +23,9 @@ from dpicl.randomness import Draws
 
 CITATIONS = ("liu2022what", "gonzalez1985clustering")
 SHARED_SETS, POOL = 50, 2048
-_MOST_SHOTS = 64
+MOST_SHOTS = 64
+SAME_FOR_ALL = ("icl-prototype", "icl-diverse")
+"""Systems whose demonstrations are chosen by a rule that looks at no query."""
 
 
 def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws) -> np.ndarray:
@@ -40,15 +43,15 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
         raise DataError("demonstrations", f"too few rows to draw {shots} shots from", count=row_count)
     if cell.system == "icl-nested":
         every = Cell(cell.system, cell.epsilon, None, cell.sampling_rate)
-        return _draws(row_count, query_count, min(_MOST_SHOTS, row_count), every, draws)[:, :shots]
+        return _draws(row_count, query_count, min(MOST_SHOTS, row_count), every, draws)[:, :shots]
     if cell.system == "icl-shared":
         return _draws(row_count, SHARED_SETS, shots, cell, draws)[np.arange(query_count) % SHARED_SETS]
-    if cell.system in ("icl-prototype", "icl-diverse", "icl-near"):
+    if cell.system in (*SAME_FOR_ALL, "icl-near"):
         pool = _draws(row_count, 1, min(POOL, row_count), Cell(cell.system, cell.epsilon), draws)[0]
         if cell.system == "icl-near":  # of equals those that were drawn first
             apart = np.stack([(rows[pool, :-1] != query).sum(axis=1) for query in queries[:, :-1]])
             return pool[np.argsort(apart, axis=1, kind="stable")[:, :shots][:, ::-1]]
-        # Of both labels in turn, the more frequent first, and from the start again where there are no more.
+        # Of all labels in turn, the more frequent first, and from the start again where there are no more.
         of_labels = [pool[rows[pool, -1] == label] for label in np.unique(rows[pool, -1])]
         diverse = cell.system == "icl-diverse"
         ranked = [some[_ranked(rows[some, :-1], shots, diverse=diverse)] for some in sorted(of_labels, key=len, reverse=True)]

@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from dpicl.contract.derive import inner_edges
+from dpicl.contract.derive import bin_middles, inner_edges
 from dpicl.contract.models import CategoryColumn, Contract, Rule, Word
 from dpicl.contract.rules import resolve_parts
-from dpicl.types import LABEL, EncodedQueries, PrivateCodes, PrivateTable, QueryTable, Table
+from dpicl.types import LABEL, EncodedQueries, LabelNumbers, PrivateCodes, PrivateTable, QueryTable, Table
 
 Encoding = Literal["k-ary", "one-hot"]
 UNKNOWN = -1
@@ -50,13 +50,24 @@ def label_codes(table: Table, contract: Contract, rows: np.ndarray | slice = sli
     return bin_codes(table.numbers(label.column)[rows], inner_edges(column))
 
 
+def label_numbers(table: Table, contract: Contract) -> LabelNumbers | None:
+    """The label of each row as a number, and that of each code; None of a label that is no number."""
+    if contract.target.kind != "number" or contract.label is None:
+        return None
+    column = contract.columns[contract.label.column]
+    assert not isinstance(column, CategoryColumn)
+    middles = [one for one in bin_middles(column, inner_edges(column)) if not isinstance(one, str)]
+    of_code = [*middles, *([sum(column.bounds) / 2] if column.nullable else [])]
+    return LabelNumbers(np.array(of_code), table.numbers(contract.label.column).astype(np.float64))
+
+
 @dataclass(frozen=True)
 class LocalEncoding:
-    """The answers that a client reports, label last.
+    """The answers that a client reports, label last: one code, always 0, where a contract has none.
 
     `k-ary` reports every attribute once. `one-hot` is the paper's: an attribute with more
     than two bins becomes one bit per bin, each randomised on its own, so that a report
-    may name no bin or several.
+    may name no bin or several. The label stays one answer: a row has one label.
     """
 
     kind: Encoding
@@ -72,15 +83,21 @@ class LocalEncoding:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Domain size of every reported answer."""
-        if self.kind == "k-ary":
-            return self.bin_counts
-        return tuple(size for bins in self.bin_counts for size in ([2] * bins if bins > 2 else [bins]))
+        return tuple(
+            size for bins, width in zip(self.bin_counts, self._widths, strict=True) for size in ([2] * width if width > 1 else [bins])
+        )
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        """How many answers each attribute and the label become."""
+        one_hot = self.kind == "one-hot"
+        return (*(bins if one_hot and bins > 2 else 1 for bins in self.bin_counts[:-1]), 1)
 
     def encode(self, bins: np.ndarray) -> np.ndarray:
         """Bins (rows, attributes) to reported answers (rows, answers), uint8."""
         if self.kind == "k-ary":
             return bins.astype(np.uint8)
-        parts = [bins[:, [i]] == np.arange(count) if count > 2 else bins[:, [i]] for i, count in enumerate(self.bin_counts)]
+        parts = [bins[:, [i]] == np.arange(width) if width > 1 else bins[:, [i]] for i, width in enumerate(self._widths)]
         return np.hstack(parts).astype(np.uint8)
 
     def decode(self, answers: np.ndarray) -> np.ndarray:
@@ -91,10 +108,9 @@ class LocalEncoding:
         if self.kind == "k-ary":
             return answers.astype(np.int64)
         columns, start = [], 0
-        for count in self.bin_counts:
-            width = count if count > 2 else 1
+        for width in self._widths:
             bits = answers[:, start : start + width]
-            columns.append(np.where(bits.any(axis=1), bits.argmax(axis=1), UNKNOWN) if count > 2 else bits[:, 0].astype(np.int64))
+            columns.append(np.where(bits.any(axis=1), bits.argmax(axis=1), UNKNOWN) if width > 1 else bits[:, 0].astype(np.int64))
             start += width
         return np.stack(columns, axis=1)
 

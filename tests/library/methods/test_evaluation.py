@@ -60,7 +60,9 @@ def test_auc_depends_on_the_difference_of_scores_only(truth: np.ndarray, seed: i
 def test_a_result_is_a_row_with_the_columns_of_the_file() -> None:
     result = Result("m", "icl", "d", 0, 1.0, 2, None, None, 5, 0.6, None, None)
     assert result.rouge1 is result.bleu is result.levenshtein is None, "of whole texts only"
+    assert result.absolute_error is None, "of numbers only"
     assert tuple(result.as_row()) == tuple(results_frame_columns()) == (
         "method", "system", "dataset", "seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon",
         "query_count", "accuracy", "balanced_accuracy", "auc", "rouge1", "rouge2", "rougeL", "bleu", "levenshtein",
+        "absolute_error",
     )  # fmt: skip

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from dpicl.methods.common import MAJORITY, ZERO_SHOT, results
 from dpicl.methods.text_answers import metrics_of
 from dpicl.pipeline import Cell
 from dpicl.text_metrics import measure_texts
+from dpicl.types import QueryTable
 
 from ..text_contracts import as_extraction, as_free_text, text_contract
 
@@ -74,7 +76,7 @@ def test_the_right_answer_is_at_no_distance(text: str) -> None:
 
 
 def test_answers_that_are_texts_are_measured_so_and_have_no_majority() -> None:
-    truth = np.array(["a cat sat", "it rains"])
+    truth = QueryTable(pa.table({"label": ["a cat sat", " it rains"], "text": ["one", "two"]}))
     said = {ZERO_SHOT: np.array([" it rains", " it rains"]), Cell("icl", 1.0, 4): np.array([" a cat sat", " it poured"])}
     found = metrics_of(said, truth, text_contract(as_free_text))
     assert MAJORITY not in found and {metrics.accuracy for metrics in found.values()} == {0.5}

@@ -1,0 +1,199 @@
+"""Rows that a program holds or names, with a schema: what a contract in a file says, made in this process.
+
+Rows in memory have no address, so their account is named: `frame:ACCOUNT` is the data asset, whatever frame holds it. A file, a
+folder, an object of a store or a query is the asset that a contract's `source` of it would be.
+
+Guarantee   none spent: from public facts to a contract and a cap; rows are only handed on, and no message holds any of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dpicl.accounting.filters import Spent
+from dpicl.accounting.ledger.budget import as_paid
+from dpicl.contract import Contract
+from dpicl.contract.load import parse_contract
+from dpicl.contract.sources import Query
+from dpicl.engine.accounts import account_of, addresses_of
+from dpicl.engine.names import costs_of
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.run_folder import Plan
+from dpicl.engine.settings import Given, Settings
+from dpicl.errors import DataError, DeclarationError, ParameterError
+from dpicl.files.objects import SCHEME
+from dpicl.pipeline import Unit
+from dpicl.tabular.reading.parse import check_columns
+from dpicl.tabular.reading.read import SUFFIXES
+from dpicl.yaml_file import read_yaml
+
+_PLACES = ("bundled", "file", "folder", "query", "frame", "openml", "uci", "moved_from", "content_sha256")
+_NO_CAP_YET = 1e12
+"""In the place of a cap, until what a first release costs is known."""
+Schema = Mapping[str, Any] | PathLike[str] | str | Contract
+
+
+def given_rows(
+    rows: Any,
+    schema: Schema,
+    settings: Settings,
+    *,
+    account: str | None = None,
+    budget: float | None = None,
+    population: int | None = None,
+) -> tuple[Settings, bool]:
+    """Settings under which these rows have a contract, `given.contract`; and whether it states a cap.
+
+    Args:
+        rows: a data frame or Arrow table; a path, an address `s3://…` or a `Query`.
+        schema: a contract's content: columns at least; or its file.
+        account: of the data asset; required of rows in memory.
+        budget: the asset's cap on epsilon, in place of the schema's.
+        population: about how many rows there are, as publicly stated.
+
+    Raises:
+        DpiclError: the schema breaks a rule, or rows are of no known kind.
+    """
+    content, file = _content(schema)
+    place, table, settings = _placed(rows, settings)
+    named = account or content.get("account")
+    if table is not None and named is None:
+        raise ParameterError(
+            "account",
+            None,
+            "the name of the data asset that these rows are, such as customers: all that is ever released of it is charged there",
+        )
+    stated = {key: value for key, value in (("account", named), ("population", population)) if value is not None}
+    source = {key: value for key, value in dict(content.get("source") or {}).items() if key not in _PLACES}
+    privacy = dict(content.get("privacy") or {})
+    caps = dict(privacy.get("budget") or {}) | ({} if budget is None else {"epsilon": budget})
+    has_cap = bool(caps.get("benchmark")) or "epsilon" in caps
+    whole = {
+        "name": _name_of(named or rows),
+        **content,
+        **stated,
+        "version": 2,
+        "source": {**source, **place},
+        "privacy": {**privacy, "budget": caps if has_cap else {**caps, "epsilon": _NO_CAP_YET}},
+    }
+    contract = parse_contract(whole, file)
+    if not isinstance(contract, Contract):
+        raise DeclarationError(file, "kind", "is of texts", "a schema of a table")
+    if table is not None:
+        check_columns(table.column_names, contract, contract.name)
+    return replace(settings, given=Given(contract, table)), has_cap
+
+
+def with_account(plan: Plan, settings: Settings, *, has_cap: bool) -> Settings:
+    """The same, with what the schema leaves open: which account pays, and its cap.
+
+    It is the one that pays at the rows' address already; else a new one, by a name that no other asset has. An open account's cap
+    stands; a new account may spend what this release costs, and no more.
+    """
+    assert settings.given is not None
+    ((_, unit),) = plan.units.items()
+    contract = settings.given.contract
+    addresses = addresses_of(contract, settings)
+    with open_ledger(settings) as ledger:
+        accounts = {account.name: account for account in ledger.accounts()}
+        paying = [name for name in accounts if set(addresses) & set(ledger.addresses(name))]
+        own = contract.account or next(iter(paying), contract.name)
+        if contract.account is None and not paying and own in accounts:
+            own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
+        opened = accounts.get(ledger.payer(own))
+    changed: dict[str, Any] = {"account": own}
+    if not has_cap:
+        budget = contract.privacy.budget.model_copy(update={"epsilon": (opened and opened.epsilon_cap) or _price(contract, unit)})
+        changed["privacy"] = contract.privacy.model_copy(update={"budget": budget})
+    return replace(settings, given=replace(settings.given, contract=contract.model_copy(update=changed)))
+
+
+def _price(contract: Contract, unit: Unit) -> float:
+    """Epsilon of a unit's releases, as their account is charged."""
+    account, spent = account_of(contract, unit.method), Spent.nothing()
+    for cost in costs_of(contract, unit).values():
+        spent = spent.plus(as_paid(cost.charged, account))
+    return spent.cost(account.delta_cap).epsilon
+
+
+def _content(schema: Schema) -> tuple[dict[str, Any], str]:
+    """A schema as a contract's file has it, and its name in messages."""
+    if isinstance(schema, Contract):
+        return json.loads(schema.model_dump_json()), f"{schema.name}.yaml"
+    if isinstance(schema, str | PathLike):
+        content, file = read_yaml(Path(schema)), Path(schema).name
+    else:
+        content, file = schema, "schema"
+    if not isinstance(content, Mapping) or not isinstance(content.get("columns"), Mapping):
+        raise DeclarationError(file, "columns", "is missing", "{name: {type: …, bounds or categories}} of every column")
+    for key in ("source", "privacy"):
+        if not isinstance(content.get(key) or {}, Mapping):
+            raise DeclarationError(file, key, "is no mapping", "keys with values, or none")
+    return dict(content), file
+
+
+def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], pa.Table | None, Settings]:
+    """The part of a source that says where rows are, those in memory, and settings that lead to a file."""
+    if isinstance(rows, Query):
+        return {"query": rows.model_dump()}, None, settings
+    if not isinstance(rows, str | PathLike):
+        return {"frame": True}, as_arrow(rows), settings
+    text = str(rows)
+    if text.startswith(SCHEME):
+        return {"file" if text.endswith(SUFFIXES) else "folder": text}, None, settings
+    path = Path(rows).absolute()
+    if not path.exists():
+        raise ParameterError("rows", path.name, "a data frame, a Query, or the path of a file or folder; there is no such file")
+    return {"folder" if path.is_dir() else "file": path.name}, None, replace(settings, data=path.parent)
+
+
+def _name_of(rows: Any) -> str:
+    """A contract's name from that of an account or file."""
+    stem = "" if isinstance(rows, Query) else Path(str(rows).rstrip("/")).name.partition(".")[0]
+    plain = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")[:40]
+    return plain if re.match("[a-z]", plain) else "table"
+
+
+def as_arrow(rows: Any) -> pa.Table:
+    """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow stream.
+
+    Raises:
+        DataError: a column has no plain values.
+        ParameterError: it is nothing of the kind.
+    """
+    pandas = sys.modules.get("pandas")
+    try:
+        if isinstance(rows, pa.Table):
+            return rows
+        if isinstance(rows, pa.RecordBatch):
+            return pa.Table.from_batches([rows])
+        if pandas is not None and isinstance(rows, pandas.DataFrame):
+            columns = list(zip(map(str, rows.columns), (rows.iloc[:, place] for place in range(rows.shape[1])), strict=True))
+            return pa.Table.from_arrays([_column(name, values) for name, values in columns], names=[name for name, _ in columns])
+        if hasattr(rows, "__arrow_c_stream__"):
+            return pa.table(rows)
+    except pa.ArrowException:
+        raise DataError("rows", "cannot be read as an Arrow table; expected columns of numbers, texts, dates or categories") from None
+    expected = "a data frame of pandas, polars or Arrow, the path of a file or folder, s3://…, or a dpicl.Query"
+    raise ParameterError("rows", f"<{type(rows).__name__}>", expected)
+
+
+def _column(name: str, values: Any) -> pa.Array:
+    """One column of a DataFrame; values of several types as texts, as CSV would hold them."""
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        try:
+            return pa.array([None if missing else str(value) for value, missing in zip(values, values.isna(), strict=True)], pa.string())
+        except (pa.ArrowException, TypeError, ValueError):
+            raise DataError("rows", "holds neither numbers nor text", column=name) from None

@@ -1,0 +1,76 @@
+"""Released rows as a pandas DataFrame that remembers its release."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+
+from dpicl.errors import DpiclError
+from dpicl.release.files import writer_of
+
+if TYPE_CHECKING:
+    from dpicl.release.release import Release
+
+
+class ReleasedTable(pd.DataFrame):
+    """Rows of a release. What is made of it (a filter, a copy) is a plain DataFrame, and so is what is read back."""
+
+    _metadata = ["_release"]
+    _release: Release
+
+    @classmethod
+    def of(cls, release: Release, rows: pa.Table) -> ReleasedTable:
+        """The rows of a release."""
+        frame = rows.to_pandas(date_as_object=False)
+        for field in rows.schema:
+            if field.nullable and pa.types.is_integer(field.type):  # else pandas would make floats of them
+                frame[field.name] = rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())
+        table = cls(frame)
+        table._release = release
+        return table
+
+    @property
+    def _constructor(self) -> Any:
+        return pd.DataFrame
+
+    def to_arrow(self) -> pa.Table:
+        """An Arrow table."""
+        return pa.Table.from_pandas(self, preserve_index=False)
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame.
+
+        Raises:
+            DpiclError: that package is not installed.
+        """
+        try:
+            import polars
+        except ModuleNotFoundError:
+            raise DpiclError("to_polars: needs the package polars; type `pip install polars`") from None
+        return polars.from_arrow(self.to_arrow())
+
+    def to_parquet(self, path: Any = None, *arguments: Any, **options: Any) -> Any:
+        """Write the rows and their certificate; with a buffer or options of pandas, as pandas does."""
+        if not _is_plain(path, arguments, options):
+            return super().to_parquet(path, *arguments, **options)
+        return self._write(path, "parquet")
+
+    def to_csv(self, path_or_buf: Any = None, *arguments: Any, **options: Any) -> Any:
+        """Write the rows and their certificate; with a buffer or options of pandas, as pandas does."""
+        if not _is_plain(path_or_buf, arguments, options):
+            return super().to_csv(path_or_buf, *arguments, **options)
+        return self._write(path_or_buf, "csv")
+
+    def _write(self, path: Any, form: str) -> None:
+        rows = self._release.arrow(len(self))
+        if not rows.equals(self.to_arrow().cast(rows.schema)):
+            raise DpiclError(f"to_{form}: this table was changed since it was released; expected pandas.DataFrame(table).to_{form}(…)")
+        self._release.write(Path(path), writer_of(rows, form))
+
+
+def _is_plain(path: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    return isinstance(path, str | PathLike) and not arguments and options in ({}, {"index": False})

@@ -1,0 +1,206 @@
+"""One release of a table, and all that can be made of it.
+
+    release = dpicl.protect("customers", epsilon=1)
+    release.table(10_000)        a pandas DataFrame
+    release.demonstrations(8)    .text(), .chat(), .alpaca(), ...
+    release.predictor()          a scikit-learn classifier or regressor
+
+Guarantee   none spent: everything here is post-processing of what was charged, drawn and published, by public streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pyarrow as pa
+
+from dpicl.certificate.files import write_certified
+from dpicl.certificate.issue import certify
+from dpicl.certificate.statement import Certificate
+from dpicl.contract import Contract
+from dpicl.contract.load import contract_digest
+from dpicl.engine.artefacts import finite
+from dpicl.engine.one_release import Published
+from dpicl.errors import ParameterError
+from dpicl.methods import METHODS, tabular, unit_of
+from dpicl.methods.common import Cost, draws_for, epsilon_of
+from dpicl.methods.tabular_method import Released
+from dpicl.randomness import Draws
+from dpicl.release.demonstrations import Demonstrations
+from dpicl.release.page import page_of
+from dpicl.tabular.values import RowForm
+from dpicl.types import ReleasedRows
+
+if TYPE_CHECKING:
+    from dpicl.release.frame import ReleasedTable
+
+ROWS = 10_000
+"""Of a table, where no number is given and none is publicly stated."""
+MOST_ROWS = 10_000_000
+_SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can remove it. Not a release."
+_HELD_OUT = "Rows that the contract's split holds out were not used."
+
+
+@dataclass(frozen=True, repr=False)
+class Release:
+    """A release that was charged once; see the module."""
+
+    published: Published
+
+    @property
+    def dataset(self) -> str:
+        """The name of the contract."""
+        return self.contract.name
+
+    @property
+    def method(self) -> str:
+        """The name of the method."""
+        return self.published.unit.method
+
+    @property
+    def epsilon(self) -> float:
+        """As it was asked for, in nats."""
+        return epsilon_of(self.published.cell)
+
+    @property
+    def contract(self) -> Contract:
+        """What is publicly known of the rows."""
+        return self.published.contract
+
+    @property
+    def statement(self) -> str:
+        """The guarantee as a sentence."""
+        contract, unit, cell = self.contract, self.published.unit, self.published.cell
+        return METHODS[unit.method].statement(contract, unit, cell, self.cost)
+
+    @property
+    def cost(self) -> Cost:
+        """What was charged."""
+        return METHODS[self.method].releases(self.contract, self.published.unit)[self.published.cell]
+
+    @property
+    def spent(self) -> tuple[str, ...]:
+        """What this release cost its account, and what is spent of it in all."""
+        return self.published.spent
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What to keep in mind."""
+        benchmark = self.contract.privacy.budget.benchmark
+        return (*([_SIMULATED] if benchmark else []), *([_HELD_OUT] if self.contract.split else []))
+
+    @property
+    def certificate(self) -> Certificate:
+        """What was promised, to whom and under which assumptions, signed: `.to_json()`, `.to_page()`."""
+        one = self.published
+        return certify(self.contract, one.unit, one.settings, cell=one.cell, period=one.period)
+
+    def write(self, path: Path, writer: Callable[[BinaryIO], object]) -> None:
+        """A file of what was made of this release, and its certificate beside it; never over another file.
+
+        Raises:
+            ParameterError: another file stands there.
+        """
+        write_certified(path, writer, self.certificate, self.published.settings)
+
+    def arrow(self, count: int | None = None) -> pa.Table:
+        """Rows of the released model, in the contract's columns and types; the same again for the same number.
+
+        Args:
+            count: of rows; None is 10,000.
+
+        Raises:
+            ParameterError: it is no positive number, or the method releases no rows.
+        """
+        count = ROWS if count is None else count
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ROWS:
+            raise ParameterError("rows", count, f"a whole number, 1 to {MOST_ROWS:,}")
+        chance = self._draws.public("table", f"{self.published.cell.key},{count}").generator()
+        codes = self._rows(count).codes
+        return self._form.table(codes[chance.permutation(len(codes))], self.contract, chance)
+
+    def table(self, n: int | None = None) -> ReleasedTable:
+        """As `arrow`, as a pandas DataFrame with `.to_arrow()` and `.to_polars()`, whose files come with a certificate.
+
+        Raises:
+            ParameterError: see `arrow`.
+        """
+        from dpicl.release.frame import ReleasedTable
+
+        return ReleasedTable.of(self, self.arrow(n))
+
+    def demonstrations(self, k: int | None = None) -> Demonstrations:
+        """So many demonstrations; None is as many as the release was asked for.
+
+        Raises:
+            ParameterError: it is no positive number, or the method releases another number of them.
+        """
+        unit, cell = self.published.unit, self.published.cell
+        k = unit.shots[0] if k is None else k
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_ROWS:
+            raise ParameterError("k", k, f"a whole number, 1 to {MOST_ROWS:,}")
+        if cell.shots not in (None, k):
+            raise ParameterError("k", k, f"{cell.shots}: {METHODS[self.method].title} releases groups for one number of demonstrations")
+        shown = unit_of(unit.method, unit.dataset, unit.seed, unit.epsilons, (k,), unit.sampling_rates, unit.baselines, unit.options)
+        rows = {cell: self._rows(k if k > len(self._usual.codes) else None)} if self._has_rows else {}
+        released = Released({cell: self.published.drawn}, rows)
+        examples = tabular(self.method).examples(released, self.contract, shown, self._draws)
+        system = METHODS[self.method].handed_out(shown)
+        (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == system)
+        target = self.contract.target
+        question = f"{target.question} {target.cue}".strip()
+        pairs = tuple(_parted(text, target.cue) for text in "\n".join(texts).split("\n"))
+        origin = {"contract": self.dataset, "contract_sha256": contract_digest(self.contract)}
+        return Demonstrations(pairs, question, {**origin, "method": self.method, "epsilon": finite(self.epsilon)})
+
+    def predictor(self) -> Any:
+        """A scikit-learn pipeline fitted on released rows only: it takes a DataFrame of the contract's columns and predicts the label.
+
+        Raises:
+            ParameterError: the method releases no rows.
+        """
+        from dpicl.release.predictor import fitted
+
+        return fitted(self._usual, self._form, self.contract)
+
+    def _repr_html_(self) -> str:
+        return page_of(self)
+
+    def __repr__(self) -> str:
+        return f"<Release of {self.dataset}: {self.method}, epsilon {self.epsilon:g}>"
+
+    @property
+    def _has_rows(self) -> bool:
+        return tabular(self.method).derive_stage is not None
+
+    @cached_property
+    def _usual(self) -> ReleasedRows:
+        """As many rows as a run derives."""
+        return self._rows(None)
+
+    @property
+    def _form(self) -> RowForm:
+        return tabular(self.method).form(self.contract, self.published.unit, self.published.cell)
+
+    @property
+    def _draws(self) -> Draws:
+        return draws_for(self.contract, self.published.unit.seed)
+
+    def _rows(self, count: int | None) -> ReleasedRows:
+        if not self._has_rows:
+            able = [name for name, method in METHODS.items() if method.data == "table" and tabular(name).derive_stage is not None]
+            raise ParameterError("method", self.method, f"one that releases a model of rows: {', '.join(able)}")
+        one = self.published
+        return tabular(self.method).rows(one.drawn, self.contract, one.unit, one.cell, self._draws, count)
+
+
+def _parted(text: str, cue: str) -> tuple[str, str]:
+    """A demonstration before its answer, and the answer."""
+    if not cue:
+        return text, ""
+    before, _, answer = text.rpartition(f"{cue} ")
+    return before + cue, answer

@@ -1,0 +1,173 @@
+"""From codes of released rows to a table of values, in the types of the contract.
+
+    category    of a code that stands for several, any of them
+    number      uniform within its bin: as many decimal places as the contract states, by `decimals` or `step`; of a column that
+                states none as many more as its narrowest bin needs to hold ten numbers
+    missing     no value
+
+Guarantee   none spent: post-processing of released rows, by the contract's bins and a public stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+
+from dpicl.contract.derive import inner_edges
+from dpicl.contract.models import MISSING, CategoryColumn, Column, Contract, DateColumn, IntegerColumn, Rule
+from dpicl.contract.rules import resolve_parts
+from dpicl.tabular.central.bins import feature_edges, row_encoding
+from dpicl.tabular.reading.encode import UNKNOWN, Encoding, LocalEncoding
+from dpicl.tabular.reading.parse import as_text
+
+_MOST_DIGITS, _NUMBERS_IN_A_BIN = 12, 10
+_TYPES = {"category": pa.string(), "integer": pa.int64(), "real": pa.float64(), "date": pa.date32(), "datetime": pa.timestamp("s")}
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the codes of one column of released rows stand for.
+
+    Attributes:
+        column: of the contract.
+        type: of its values, as the contract names it.
+        nullable: whether one code, the last of a number's, stands for no value.
+        categories: of every code, where the column has categories.
+        edges: of the bins of a number, one more than bins: a bin ends before the next one's edge, the last one with it.
+        digits: decimal places of its numbers.
+    """
+
+    column: str
+    type: str
+    nullable: bool = False
+    categories: tuple[tuple[str, ...], ...] = ()
+    edges: tuple[float, ...] = ()
+    digits: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of codes."""
+        return len(self.categories) or len(self.edges) - 1 + self.nullable
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Of its values in a table."""
+        return _TYPES[self.type]
+
+    def drawn(self, codes: np.ndarray, chance: np.random.Generator) -> pa.Array:
+        """A value for each code, null where there is none: shape (rows,)."""
+        share = chance.random(len(codes))
+        if self.categories:
+            sizes = np.array([len(some) for some in self.categories])
+            places = (np.cumsum(sizes) - sizes)[codes] + (share * sizes[codes]).astype(np.int64)
+            texts = [None if category == MISSING else category for some in self.categories for category in some]
+            return pa.array(texts, pa.string()).take(pa.array(places))
+        missing = codes == len(self.edges) - 1
+        numbers = self._numbers(np.where(missing, 0, codes), share)
+        whole = numbers if self.type == "real" else numbers.astype(np.int64)
+        return pa.array(whole, mask=missing).cast(pa.int32() if self.type == "date" else whole.dtype.name).cast(self.arrow_type)
+
+    def _numbers(self, bins: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """The multiples of 1 / 10^digits in a bin are all as likely; of a bin without any, a number of any size in it."""
+        scale = 10.0**self.digits
+        first, last = _multiples(np.array(self.edges), scale)
+        values = (first[bins] + np.floor(share * (last - first + 1)[bins])) / scale
+        low, high = np.array(self.edges[:-1])[bins], np.array(self.edges[1:])[bins]
+        return np.where((last < first)[bins], low + share * (high - low) if self.type == "real" else low, values)
+
+    def codes(self, values: pa.ChunkedArray) -> np.ndarray:
+        """The code of each value: int64 of shape (rows,), `UNKNOWN` of what the column cannot hold."""
+        if self.categories:
+            code_of = {category: code for code, some in enumerate(self.categories) for category in some}
+            texts = as_text(values, self.column, "values").to_pylist()
+            return np.array([code_of.get(text or MISSING, UNKNOWN) for text in texts], dtype=np.int64)
+        whole = {"date": pa.int32(), "datetime": pa.int64()}.get(self.type)
+        numbers = values.cast(pa.float64()) if whole is None else values.cast(self.arrow_type, safe=False).cast(whole).cast(pa.float64())
+        numbers = np.asarray(numbers.to_numpy(), dtype=np.float64)
+        missing = len(self.edges) - 1 if self.nullable else UNKNOWN
+        return np.where(np.isnan(numbers), missing, np.searchsorted(self.edges[1:-1], numbers, side="right"))
+
+
+def _multiples(edges: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last multiple of 1 / scale in every bin, times scale."""
+    scaled = np.round(edges * scale, 6)
+    first, last = np.ceil(scaled[:-1]), np.ceil(scaled[1:]) - 1
+    last[-1] = np.floor(scaled[-1])
+    return first, last
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """How released rows are coded, label last, and what the codes of each column stand for; `label` is None where nothing is predicted."""
+
+    encoding: LocalEncoding
+    features: tuple[Meaning, ...]
+    label: Meaning | None
+
+    def table(self, codes: np.ndarray, contract: Contract, chance: np.random.Generator) -> pa.Table:
+        """Rows of values, in the contract's order of columns and its types; columns that are not in the rows are left out."""
+        bins, columns = self.encoding.decode(codes), {}
+        meanings = (*self.features, *([self.label] if self.label else []))
+        for place, meaning in enumerate(meanings):
+            unknown = bins[:, place] == UNKNOWN
+            known = np.where(unknown, chance.integers(meaning.count, size=len(bins)), bins[:, place]) if unknown.any() else bins[:, place]
+            if meaning.column not in columns:
+                columns[meaning.column] = (pa.field(meaning.column, meaning.arrow_type, meaning.nullable), meaning.drawn(known, chance))
+        named = [columns[name] for name in contract.columns if name in columns]
+        return pa.Table.from_arrays([values for _, values in named], schema=pa.schema([field for field, _ in named]))
+
+
+def central_form(contract: Contract) -> RowForm:
+    """Of rows that are coded by `central.bins`."""
+    return RowForm(row_encoding(contract), tuple(_whole(contract, name) for name in contract.features), _label(contract))
+
+
+def local_form(contract: Contract, kind: Encoding) -> RowForm:
+    """Of rows that are coded by the contract's local attributes."""
+    attributes = tuple(_parts(contract, attribute.column, attribute) for attribute in contract.attributes)
+    return RowForm(LocalEncoding.of(contract, kind), attributes, _label(contract))
+
+
+def _label(contract: Contract) -> Meaning | None:
+    label = contract.label
+    if label is None:
+        return None
+    return _parts(contract, label.column, label) if label.has_rule else _whole(contract, label.column)
+
+
+def _whole(contract: Contract, name: str) -> Meaning:
+    """All values of a column: each category, or the bins of a number."""
+    column = contract.columns[name]
+    if isinstance(column, CategoryColumn):
+        return Meaning(name, column.type, column.nullable, tuple((category,) for category in column.categories))
+    inner = feature_edges(contract, name, column) if name in contract.features else inner_edges(column)
+    return _number(name, column, inner.tolist(), column.nullable)
+
+
+def _parts(contract: Contract, name: str, rule: Rule) -> Meaning:
+    """What the parts of a rule stand for."""
+    column = contract.columns[name]
+    if isinstance(column, CategoryColumn):
+        return Meaning(name, column.type, column.nullable, tuple(resolve_parts(rule.parts, column.categories, name, contract.name)))
+    return _number(name, column, rule.cuts, rule.missing)
+
+
+def _number(name: str, column: Column, inner: Sequence[float], nullable: bool) -> Meaning:
+    assert not isinstance(column, CategoryColumn)
+    if isinstance(column, IntegerColumn):  # a bin of whole numbers begins at one
+        edges = (column.bounds[0], *np.ceil(inner).tolist(), column.bounds[1])
+        return Meaning(name, column.type if isinstance(column, DateColumn) else "integer", nullable, edges=edges)
+    stated = column.model_fields_set & {"decimals", "step"}
+    digits = column.decimals if "decimals" in stated or not stated else max(0, -int(Decimal(str(column.step)).as_tuple().exponent))
+    least = 1 if stated else _NUMBERS_IN_A_BIN
+    edges = (column.bounds[0], *inner, column.bounds[1])
+    while digits < _MOST_DIGITS:
+        first, last = _multiples(np.array(edges), 10.0**digits)
+        if (last - first + 1).min() >= least:
+            break
+        digits += 1
+    return Meaning(name, column.type, nullable, edges=edges, digits=digits)

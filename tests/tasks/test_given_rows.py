@@ -1,0 +1,214 @@
+"""Rows that a program holds: one charge for as many runs of a cell as there are, under a named account; files and queries alike."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import yaml
+
+import dpicl
+from dpicl.contract import Contract
+from dpicl.contract.load import parse_contract
+from dpicl.errors import BudgetError, DataError, DeclarationError, DpiclError, ParameterError
+
+SCHEMA: dict[str, Any] = {
+    "columns": {
+        "age": {"type": "integer", "bounds": [18, 100]},
+        "weight": {"type": "real", "bounds": [30, 200], "nullable": True},
+        "since": {"type": "date", "bounds": ["2015-01-01", "2025-12-31"]},
+        "plan": {"type": "category", "categories": ["basic", "plus", "pro"], "nullable": True},
+        "churned": {"type": "category", "categories": ["no", "yes"]},
+    },
+    "label": "churned",
+}
+SECRET = "Ludmilla Quenten"
+
+
+def frame(rows: int = 300, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    weight = rng.normal(75, 12, rows).round(1)
+    weight[:9] = np.nan
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, rows),
+            "weight": weight,
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, rows), "D"),
+            "plan": pd.Categorical.from_codes(rng.integers(-1, 3, rows), ["basic", "plus", "pro"]),
+            "churned": rng.choice(["no", "yes"], rows),
+        }
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state home with nothing in it."""
+    for name in ("DPICL_DATA", "DPICL_CONTRACTS", "DPICL_LEDGER"):
+        monkeypatch.delenv(name, raising=False)
+    yield tmp_path / "home"
+
+
+def private_files(home: Path) -> list[Path]:
+    return [path for path in (home / "private").rglob("*") if path.is_file() and path.parent.name != "drawn-from"]
+
+
+def spent(home: Path) -> dict[str, tuple[int, float]]:
+    return {one.account: (one.releases, one.epsilon_spent) for one in dpicl.Session(home).budget()}
+
+
+def test_a_cell_is_charged_once_however_often_and_in_whatever_order_it_runs(home: Path) -> None:
+    rows = frame()
+    tables = []
+    for number in range(100):
+        epsilon = 1 if number % 3 else 0.5
+        release = dpicl.protect(rows, SCHEMA, epsilon=epsilon, account="customers", budget=2, home=home)
+        if epsilon == 1 and number % 25 == 1:
+            tables.append(release.table(50))
+    assert all(table.equals(tables[0]) for table in tables) and len(tables) >= 2
+    assert spent(home) == {"customers": (2, pytest.approx(1.5))}
+    assert not private_files(home)
+
+
+PROGRAM = """
+import sys, dpicl
+from tests.tasks.test_given_rows import SCHEMA, frame
+for epsilon in map(float, sys.argv[2:]):
+    print(dpicl.protect(frame(), SCHEMA, epsilon=epsilon, account="customers", budget=3, home=sys.argv[1]).demonstrations(5).text())
+"""
+
+
+def test_two_processes_at_once_and_one_that_was_killed_pay_once(home: Path) -> None:
+    def start(*epsilons: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", PROGRAM, str(home), *epsilons]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    killed = start("1", "2")
+    until = time.monotonic() + 60
+    while not (home / "ledger.db").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    killed.kill()
+    killed.communicate()
+    told = [process.communicate(timeout=120) for process in (start("1", "2", "1"), start("2", "1", "2"))]
+    assert not any(err for _, err in told), told
+    first, second = (out.splitlines() for out, _ in told)
+    assert first[:5] == first[10:] == second[5:10] and first[5:10] == second[:5] == second[10:]
+    assert spent(home) == {"customers": (2, pytest.approx(3))}
+    dpicl.protect(frame(), SCHEMA, epsilon=1, account="customers", home=home)
+    assert not private_files(home), "what the killed one left is gone"
+
+
+def test_the_first_release_is_the_cap_of_a_new_account_and_a_second_is_refused_with_a_way_out(home: Path) -> None:
+    dpicl.protect(frame(), SCHEMA, epsilon=1, account="customers", home=home)
+    with pytest.raises(BudgetError, match=r"spent 1 of cap 1, left 0; .*`dpicl budget customers --cap EPSILON`"):
+        dpicl.protect(frame(), SCHEMA, epsilon=0.5, account="customers", home=home)
+    dpicl.protect(frame(), SCHEMA, epsilon=1, account="customers", home=home)
+    with pytest.raises(BudgetError, match="spent 1 of cap 1"):
+        dpicl.protect(frame(), SCHEMA, epsilon=0.5, account="customers", budget=9, home=home)
+    dpicl.protect(frame(), SCHEMA, epsilon=1, account="visitors", budget=3, home=home)
+    dpicl.protect(frame(), SCHEMA, epsilon=0.5, account="visitors", home=home)
+    assert spent(home) == {"customers": (1, 1), "visitors": (2, 1.5)}, "an account's cap stands although a call states none"
+
+
+@pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl", "ldp_tabicl"])
+def test_every_method_takes_a_frame_and_its_first_release_fits_its_cap(home: Path, method: str) -> None:
+    schema = {**SCHEMA, "privacy": {"neighbours": "replace-one"}}
+    release = dpicl.protect(frame(), schema, epsilon=1, account="customers", method=method, shots=2, home=home)
+    assert len(release.demonstrations(2)) == 2 and release.certificate.accounting.account == "customers"
+    dpicl.protect(frame(), schema, epsilon=1, account="customers", method=method, shots=2, home=home)
+    assert spent(home)["customers"][0] == 1
+
+
+def test_changed_rows_get_the_first_release_of_the_period_and_a_warning(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = dpicl.protect(frame(), SCHEMA, epsilon=1, account="customers", budget=2, home=home)
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    with pytest.warns(UserWarning, match="customers: its rows have changed since they were released from"):
+        again = dpicl.protect(frame(seed=1), SCHEMA, epsilon=1, account="customers", home=home)
+    assert again.table(20).equals(first.table(20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dpicl.protect(frame(), SCHEMA, epsilon=1, account="customers", home=home)
+    anew = dpicl.protect(frame(), SCHEMA, epsilon=1, account="customers", period="2030-01", home=home)
+    assert not anew.table(20).equals(first.table(20)) and spent(home) == {"customers": (2, 2)}
+
+
+class Stream:
+    """As polars, DuckDB and others give their rows."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_rows_are_the_same_from_wherever_they_come(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = frame()
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    mixed = rows.astype({"age": object})
+    mixed.loc[0, "age"] = str(rows.loc[0, "age"])
+    frames = (rows, table, table.combine_chunks().to_batches()[0], Stream(table), mixed, rows.set_index(rows.index[::-1]))
+    released = [dpicl.protect(one, SCHEMA, epsilon=1, account="customers", home=home) for one in frames]
+    assert spent(home) == {"customers": (1, 1)} and all(one.table(9).equals(released[0].table(9)) for one in released)
+    (tmp_path / "folder").mkdir()
+    rows.to_parquet(tmp_path / "rows.parquet"), rows.to_csv(tmp_path / "Other rows 2026.csv", index=False)
+    (tmp_path / "rows.csv").write_bytes((tmp_path / "Other rows 2026.csv").read_bytes())
+    rows.to_parquet(tmp_path / "folder" / "1.parquet")
+    with sqlite3.connect(tmp_path / "rows.db") as connection:
+        rows.astype({"since": str, "plan": object}).to_sql("customers", connection, index=False)
+    monkeypatch.setenv("CUSTOMERS_URL", f"sqlite:///{tmp_path / 'rows.db'}")
+    monkeypatch.chdir(tmp_path)
+    query = dpicl.Query(url_env="CUSTOMERS_URL", sql="SELECT * FROM customers ORDER BY age")
+    for one in ("rows.csv", tmp_path / "rows.parquet", tmp_path / "folder", query):
+        for _ in range(2):
+            assert len(dpicl.protect(one, SCHEMA, epsilon=1, home=home).table(3)) == 3
+    accounts = {name: releases for name, (releases, _) in spent(home).items()}
+    (other,) = (name for name in accounts if name.startswith("rows_"))
+    assert accounts == {"customers": 1, "rows": 1, other: 1, "folder": 1, "table": 1}, "another file of the same name is another asset"
+    assert not private_files(home)
+
+
+def test_a_schema_is_a_mapping_a_file_or_a_contract(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "customers.yaml").write_text(yaml.safe_dump(SCHEMA, sort_keys=False))
+    whole = {**SCHEMA, "name": "customers", "source": {"file": "c.csv"}, "privacy": {"budget": {"epsilon": 1}}}
+    contract = parse_contract(whole, "customers.yaml")
+    assert isinstance(contract, Contract)
+    for schema in (SCHEMA, tmp_path / "customers.yaml", str(tmp_path / "customers.yaml"), contract):
+        dpicl.protect(frame(), schema, epsilon=1, account="customers", home=home)
+    assert spent(home) == {"customers": (1, 1)}
+
+
+def test_what_cannot_be_released_is_one_sentence_without_a_value_and_charges_nothing(home: Path) -> None:
+    rows = frame()
+    named = {"epsilon": 1, "account": "customers", "home": home}
+    wrong: list[tuple[type[DpiclError], str, Any, Any, dict[str, Any]]] = [
+        (ParameterError, "account=None: expected the name of the data asset", rows, SCHEMA, {"account": None}),
+        (ParameterError, "schema=None: expected what is publicly known", rows, None, {}),
+        (ParameterError, "account=customers: expected it in the contract", "customers", None, {}),
+        (ParameterError, "rows=<dict>: expected a data frame", {"age": [1]}, SCHEMA, {}),
+        (ParameterError, "rows=none.csv: expected a data frame, a Query, or the path", "none.csv", SCHEMA, {}),
+        (DeclarationError, "schema: columns: is missing", rows, {"label": "churned"}, {}),
+        (DeclarationError, "schema: account: ", rows, SCHEMA, {"account": "No Such"}),
+        (DeclarationError, "schema: columns.age.", rows, {"columns": {"age": {"type": "integer"}}}, {}),
+        (ParameterError, "trust=both: expected central or local", rows, SCHEMA, {"trust": "both"}),
+        (DpiclError, "epsilon", rows, SCHEMA, {"epsilon": -1}),
+        (DataError, "column 'churned': is not among the columns", rows.drop(columns="churned"), SCHEMA, {}),
+        (DataError, "column 6 of 6 is not in the contract", rows.assign(name=SECRET), SCHEMA, {}),
+        (DataError, "column 'plan': is not one of", rows.assign(plan=SECRET), SCHEMA, {}),
+        (DataError, "column 'age': ", rows.assign(age=[[SECRET]] * len(rows)), SCHEMA, {}),
+    ]
+    for kind, sentence, one, schema, changed in wrong:
+        with pytest.raises(kind) as refused:
+            dpicl.protect(one, schema, **{**named, **changed})
+        assert sentence in str(refused.value) and SECRET not in str(refused.value), (sentence, str(refused.value))
+    assert not any(releases for releases, _ in spent(home).values()) and not private_files(home)

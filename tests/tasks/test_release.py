@@ -1,0 +1,150 @@
+"""A release as a program uses it: a table, demonstrations and a predictor, all of them for the price of one charge."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpicl
+from dpicl.errors import DpiclError, ParameterError
+from tests.harness import Place, install, new_place, shop, shop_rows
+
+HOLDS_ROWS = ("mst_tabicl", "ldp_tabicl")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A private table of 400 customers."""
+    place = new_place(tmp_path_factory.mktemp("releases") / "place")
+    install(place, shop(private=True), shop_rows(400))
+    yield place
+
+
+def released(place: Place, method: str | None = None, **options: object) -> dpicl.Release:
+    session = dpicl.Session(place.home, data=place.root / "data", contracts=place.root / "contracts")
+    return session.protect("shop", method=method, epsilon=2, shots=2, **options)
+
+
+@pytest.mark.parametrize("method", HOLDS_ROWS)
+def test_a_table_has_any_number_of_rows_in_the_contracts_types(place: Place, method: str) -> None:
+    release = released(place, method)
+    table = release.table(5000)
+    contract = release.contract
+    assert len(table) == 5000 and list(table.columns) == [name for name in contract.columns if name in table.columns]
+    assert contract.label.column in table.columns
+    kinds = {"category": pa.string(), "integer": pa.int64(), "real": pa.float64()}
+    rows = table.to_arrow()
+    for name in table.columns:
+        kind = rows.schema.field(name).type
+        assert kind == kinds[contract.columns[name].type] or (kind == pa.large_string() and contract.columns[name].type == "category")
+    assert table.equals(released(place, method).table(5000)), "the same again"
+    assert len(release.table(3)) == 3 and len(release.table()) == 10_000
+    assert type(table[table.columns[:2]]) is pd.DataFrame and type(table.copy()) is pd.DataFrame
+    sample = table.head(200).drop_duplicates()
+    assert len(sample) > 5, "rows come in no order"
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, 10**9])
+def test_another_number_of_rows_is_one_sentence(place: Place, count: object) -> None:
+    with pytest.raises(ParameterError, match="rows=.*: expected a whole number"):
+        released(place).table(count)  # type: ignore[arg-type]
+
+
+def test_files_hold_the_table_and_a_changed_one_is_not_written_as_released(place: Place, tmp_path: Path) -> None:
+    table = released(place).table(50)
+    table.to_parquet(tmp_path / "shop.parquet")
+    table.to_csv(tmp_path / "shop.csv", index=False)
+    assert pq.read_table(tmp_path / "shop.parquet").equals(released(place).arrow(50))
+    read = pd.read_csv(tmp_path / "shop.csv", dtype=dict(table.dtypes))
+    pd.testing.assert_frame_equal(read, pd.DataFrame(table))
+    assert table.to_csv(None).startswith(",")
+    table.iloc[0, 0] = table.iloc[1, 0] if table.iloc[0, 0] != table.iloc[1, 0] else table.iloc[0, 0] + 1
+    with pytest.raises(DpiclError, match="was changed since it was released"):
+        table.to_parquet(tmp_path / "changed.parquet")
+    assert not (tmp_path / "changed.parquet").exists()
+    pd.DataFrame(table).to_parquet(tmp_path / "changed.parquet")
+
+
+@pytest.mark.parametrize("method", HOLDS_ROWS)
+def test_any_number_of_demonstrations_is_free(place: Place, method: str) -> None:
+    release = released(place, method)
+    for k in (1, 3, 20_000):
+        demonstrations = release.demonstrations(k)
+        assert len(demonstrations) == len(demonstrations.text().splitlines()) == k
+        assert {answer for _, answer in demonstrations} <= {"Yes", "No"}
+        assert all(text.endswith(demonstrations.question) for text, _ in demonstrations)
+    assert release.demonstrations() == release.demonstrations(2)
+
+
+def test_a_release_of_groups_says_what_it_cannot_make(place: Place) -> None:
+    release = released(place, "gdp_tabicl")
+    assert len(release.demonstrations(2)) == 2
+    with pytest.raises(ParameterError, match="k=4: expected 2: GDP-TabICL releases groups for one number"):
+        release.demonstrations(4)
+    for make in (release.table, release.predictor):
+        with pytest.raises(ParameterError, match="expected one that releases a model of rows: ldp_tabicl, mst_tabicl"):
+            make()
+    assert "<b>" in release._repr_html_()
+
+
+@pytest.mark.parametrize("method", HOLDS_ROWS)
+def test_a_predictor_takes_rows_of_the_contract_and_is_fitted_on_released_ones(place: Place, method: str) -> None:
+    release = released(place, method)
+    predictor, table = release.predictor(), release.table(2000)
+    label = table[release.contract.label.column]
+    features = table.drop(columns=release.contract.label.column)
+    assert set(predictor.classes_) <= {"Yes", "No"} or set(predictor.classes_) <= set(label)
+    assert predictor.predict(features).shape == (2000,)
+    assert np.allclose(predictor.predict_proba(features.assign(more=1)).sum(axis=1), 1)
+    again = pickle.loads(pickle.dumps(predictor))
+    assert (again.predict(features) == predictor.predict(features)).all()
+
+
+def test_packages_that_are_not_there_are_one_sentence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = released(place)
+    for name, make in (("polars", release.table(3).to_polars), ("datasets", release.demonstrations().to_datasets)):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(DpiclError, match=f"needs the package {name}; type `pip install {name}`"):
+            make()
+
+
+def test_options_of_a_method_are_options_of_the_release(place: Place) -> None:
+    chosen = released(place, "ldp_tabicl", design="one-column", estimator="tree")
+    assert chosen.published.unit.options.ldp_tabicl.design == "one-column"
+    assert not chosen.table(100).equals(released(place, "ldp_tabicl").table(100))
+    with pytest.raises(DpiclError, match="options of the release: options.ldp_tabicl.design"):
+        released(place, "ldp_tabicl", design="none of them")
+    with pytest.raises(ParameterError, match="expected those of one release"):
+        released(place, "ldp_tabicl", variants={"other": {"design": "subset", "estimator": "log-linear"}})
+
+
+def test_all_of_it_was_charged_once_each(place: Place) -> None:
+    for method in ("gdp_tabicl", *HOLDS_ROWS):
+        released(place, method)
+    session = dpicl.Session(place.home, data=place.root / "data", contracts=place.root / "contracts")
+    before = session.budget()
+    for method in ("gdp_tabicl", *HOLDS_ROWS):
+        release = released(place, method)
+        assert "0 of them charged by this run" in release.spent[0] and release.statement
+    assert session.budget() == before
+
+
+def test_rows_are_exported_without_pandas_or_scikit_learn(place: Place) -> None:
+    program = (
+        "import sys, dpicl\n"
+        f"session = dpicl.Session({str(place.home)!r}, data={str(place.root / 'data')!r}, contracts={str(place.root / 'contracts')!r})\n"
+        "session.protect('shop', epsilon=2).arrow(100)\n"
+        "print([name for name in ('sklearn', 'scipy', 'torch', 'prefect') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
