@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from dpicl.contract import TextContract
 from dpicl.engine.given import Schema, given_rows, with_account
 from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.plan import check_plan
@@ -27,6 +28,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 from dpicl.errors import ParameterError
 from dpicl.release import Release
+from dpicl.release.texts import release_of
 
 
 @dataclass(frozen=True)
@@ -77,15 +79,32 @@ class Session:
         check_one_home(settings.home)
         self._settings = settings
 
-    def quote(self, dataset: str, *, method: str, epsilon: float, shots: int = 4, period: str | None = None) -> Sequence[AccountQuote]:
-        """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
+    def quote(
+        self,
+        rows: str,
+        *,
+        epsilon: float,
+        method: str | None = None,
+        trust: str = "central",
+        shots: int = 4,
+        period: str | None = None,
+        generator: str | None = None,
+        anyway: bool = False,
+        **options: Any,
+    ) -> Sequence[AccountQuote]:
+        """What `protect` would charge for a contract, by account; opens accounts, spends nothing and reads no row.
 
-        It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is false.
+        The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is
+        false. Texts that were released cost nothing, and no account is named for them.
 
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        plan = plan_of(dataset, method, self._settings, epsilon=repr(float(epsilon)), shots=shots, period=period)
+        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        if isinstance(self._settings.declared(rows), TextContract):
+            release_of(rows, method, self._settings, generator=generator, anyway=anyway, **how)
+            return ()
+        plan = plan_of(rows, method, self._settings, anyway=anyway, **how)
         check_plan(plan, self._settings)
         return quote_plan(plan, self._settings)
 
@@ -103,9 +122,10 @@ class Session:
         period: str | None = None,
         population: int | None = None,
         anyway: bool = False,
+        generator: str | None = None,
         **options: Any,
     ) -> Release:
-        """Release a table, once: charged in its account before a row is read.
+        """Release a table, once: charged in its account before a row is read. Of texts, the release that a run has made.
 
         Args:
             rows: the name of a contract; or, with a schema, a data frame (pandas, polars, Arrow), a path of CSV or Parquet, a folder, an
@@ -120,6 +140,7 @@ class Session:
             period: where the contract releases again each month, say, another one than now.
             population: about how many rows there are, as publicly stated.
             anyway: make a release all the same that would be little but noise at the stated number of rows.
+            generator: of texts, the model that wrote them, where several have.
             options: of the method, in place of its usual ones.
 
         Raises:
@@ -135,19 +156,12 @@ class Session:
         ]:
             raise ParameterError(stated[0], vars()[stated[0]], f"it in the contract {rows}, or with a schema")
         name = rows if settings.given is None else settings.given.contract.name
+        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        if settings.given is None:
+            return release_of(name, method, settings, generator=generator, anyway=anyway, **how)
         with one_ledger(settings):
-            plan = plan_of(
-                name,
-                method,
-                settings,
-                epsilon=repr(float(epsilon)),
-                shots=shots,
-                period=period,
-                trust=trust,
-                options=options,
-                anyway=anyway,
-            )
-            return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap) if settings.given else settings))
+            plan = plan_of(name, method, settings, anyway=anyway, **how)
+            return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap)))
 
     def ask(
         self,

@@ -82,7 +82,7 @@ def budget(
 
 @app.command()
 def protect(
-    contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
+    contract: Annotated[str, typer.Argument(help="Name of the contract of a table, or of texts that a run has released.")],
     out: Annotated[Path, typer.Option(help="A new file.")],
     method: Annotated[str | None, typer.Option(help=METHOD)] = None,
     trust: Annotated[str, typer.Option(help=TRUST)] = "central",
@@ -95,10 +95,11 @@ def protect(
     option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
+    generator: Annotated[str | None, typer.Option(help="Of texts: the model that wrote them, where several have.")] = None,
 ) -> None:
     """Release demonstrations of a table to a file, without any model. Repeating it in the same period is free and gives the same bytes."""
     how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
-    _release(contract, out, form, shots=shots, options=option or (), **how)
+    _release(contract, out, form, shots=shots, options=option or (), generator=generator, **how)
 
 
 @app.command()

@@ -43,6 +43,7 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
         table.add_row(line.account, *counts, *map(number, (quote.cost.epsilon, quote.before.epsilon, quote.cap)), left + refused)
     console.print(table)
     say("epsilon in nats; a release is charged once per period, even if the rows change")
+    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
     if not resume:
         check_caps(plan, settings)
     if units:
@@ -52,7 +53,6 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
     say(*left_out(plan, contracts))
     if unread := known_when_read(contracts.values()):
         say(f"{', '.join(unread)}: whether the rows are published is checked when they are read; a run refuses others")
-    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
 
 
 def _probe(plan: Plan, settings: Settings) -> None:

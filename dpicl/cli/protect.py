@@ -7,11 +7,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
+
+import yaml
 
 from dpicl.certificate.files import certificate_of
 from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import say
-from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.releases import one_ledger
 from dpicl.engine.settings import Settings
@@ -19,6 +21,7 @@ from dpicl.errors import ParameterError
 from dpicl.release import Release
 from dpicl.release.demonstrations import FORMS
 from dpicl.release.files import TABLE_FORMS, writer_of
+from dpicl.release.texts import release_of
 
 _EARLIER = {"prompt": "text"}
 """Forms by their earlier names."""
@@ -37,12 +40,14 @@ def release_to_file(
     options: Sequence[str] = (),
     anyway: bool = False,
     period: str | None,
+    generator: str | None = None,
 ) -> None:
     """Release into a new file, and print what it costs.
 
     Args:
         form: of demonstrations, or of a table of `rows` rows.
         options: of the method, each `NAME=VALUE`.
+        generator: of texts, the model that wrote them.
 
     Raises:
         DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists or cannot be written.
@@ -54,8 +59,8 @@ def release_to_file(
     _check_new(out)
     settings, chosen = Settings.from_environment(), dict(map(_option, options))
     with one_ledger(settings):
-        plan = plan_of(dataset, method, settings, epsilon=epsilon, shots=shots, period=period, trust=trust, options=chosen, anyway=anyway)
-        release = Release(release_once(plan, settings))
+        how: dict[str, Any] = {"epsilon": epsilon, "shots": shots, "period": period, "trust": trust, "options": chosen, "anyway": anyway}
+        release = release_of(dataset, method, settings, generator=generator, **how)
         what = _write(release, out, form, rows)
         say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
         warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)
@@ -73,11 +78,15 @@ def _check_new(out: Path) -> None:
             raise ParameterError("out", path.name, f"a new file in a folder that can be written ({error.strerror})") from None
 
 
-def _option(text: str) -> tuple[str, str]:
+def _option(text: str) -> tuple[str, Any]:
+    """A value as pipelines.yaml would have it: a word, a number, or a list in brackets."""
     name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise ParameterError("option", text[:60], "NAME=VALUE")
-    return name.strip(), value.strip()
+    try:
+        if name and equals:
+            return name.strip(), yaml.safe_load(value)
+    except yaml.YAMLError:
+        pass
+    raise ParameterError("option", text[:60], "NAME=VALUE")
 
 
 def _write(release: Release, out: Path, form: str, rows: int | None) -> str:

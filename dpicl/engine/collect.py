@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import dpicl
+from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract, Declared
 from dpicl.contract.base import TODAY
 from dpicl.contract.load import contract_digest
@@ -164,18 +165,17 @@ def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settin
     spending = spending_of(folder, units)
     if not spending:
         return []
-    sentences = []
     with open_ledger(settings) as ledger:
-        caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
-        for account, (releases, charged) in sorted(spending.items()):
-            name = ledger.payer(account)
-            charges = (
-                f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} charged before at no new cost"
-            )
-            cap = caps[name]
-            total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
-            sentences.append(f"{charges}; {total}.")
-    return sentences
+        return [spending_sentence(ledger, account, releases, charged) for account, (releases, charged) in sorted(spending.items())]
+
+
+def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int) -> str:
+    """On what an account was charged now, for so many releases, and what is spent in all."""
+    name = ledger.payer(account)
+    cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == name)
+    charges = f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} charged before at no new cost"
+    total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
+    return f"{charges}; {total}."
 
 
 def _model(folder: Path, settings: Settings) -> dict[str, Any]:

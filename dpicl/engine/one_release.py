@@ -9,12 +9,12 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from dpicl.contract import Contract
+from dpicl.contract import Contract, Declared
 from dpicl.engine.artefacts import read_draws, remove_private
 from dpicl.engine.collect import spending_sentences
 from dpicl.engine.execute import call_all
@@ -45,15 +45,17 @@ class Published:
         cell: of the release, and `drawn` what the method decoded of it.
         spent: a sentence per account.
         settings: of the installation; they hold no rows.
+        facts: what else names it, of texts.
     """
 
-    contract: Contract
+    contract: Declared
     unit: Unit
     cell: Cell
     drawn: Any
     period: str
     spent: tuple[str, ...]
     settings: Settings
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def release_once(plan: Plan, settings: Settings) -> Published:

@@ -55,7 +55,7 @@ METHODS = Registry()
 _OTHERS = (point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
 for _method in (LdpTabicl, GdpTabicl, MstTabicl, FewShotGeneration, DpIcl, *_OTHERS):
     METHODS.add(_method())
-DEFAULTS: dict[str, str] = {method.trust: name for name, method in METHODS.items() if method.data == "table" and method.is_default}
+DEFAULTS: dict[str, str] = dict(sorted((one.trust, name) for name, one in METHODS.items() if one.data == "table" and one.is_default))
 """By whom is trusted with the rows of a table: the method that releases them where none is named."""
 _CHOICES: dict[str, Any] = {
     name: (method.options, Field(default=method.options(), description=f"For {method.title}.")) for name, method in METHODS.items()

@@ -34,6 +34,7 @@ from dpicl.methods.common import Cost, epsilon_of
 from dpicl.methods.ldp_collection import (
     Collected,
     collect,
+    collect_codes,
     encoding_of,
     expected_errors,
     merged,
@@ -52,7 +53,7 @@ from dpicl.tabular.local.estimate import OF_ANY_DESIGN, estimated_rows, fits
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
 from dpicl.tabular.reading.encode import encode_queries, label_numbers
 from dpicl.tabular.values import RowForm, local_form
-from dpicl.types import PrivateTable, QueryTable, ReleasedRows
+from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
 CITATIONS = ("carey2024dptabicl",)
 
@@ -170,6 +171,19 @@ class LdpTabicl(TabularMethod[Collected]):
     def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
         """See `TabularMethod`."""
         return local_form(contract, release_cells(unit)[cell].encoding)
+
+    def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
+        """See `TabularMethod`."""
+        return encode_queries(QueryTable(table.data), contract).codes
+
+    def row_count(self, drawn: Collected) -> float:
+        """See `TabularMethod`."""
+        return drawn.clients
+
+    def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Collected:
+        """Step 1 of made-up clients."""
+        clients, chosen = PrivateCodes(np.resize(truth.codes, (row_count, truth.codes.shape[1]))), release_cells(unit)[cell]
+        return collect_codes(clients, encoding_of(contract, chosen), chosen, epsilon_of(cell), draws)
 
     def examples(self, released: Released[Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""

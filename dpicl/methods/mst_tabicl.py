@@ -42,14 +42,14 @@ from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
-from dpicl.tabular.central.graphical_model import graphical_model
+from dpicl.tabular.central.graphical_model import graphical_model, row_count
 from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, expected_errors, guarantee, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.tabular.reading.encode import label_numbers
 from dpicl.tabular.values import RowForm, central_form
-from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows
+from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
 CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
 
@@ -157,6 +157,25 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
     def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
         """See `TabularMethod`."""
         return central_form(contract)
+
+    def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
+        """See `TabularMethod`."""
+        return row_bins(table, contract)
+
+    def row_count(self, drawn: list[NoisyMarginal]) -> float:
+        """See `TabularMethod`."""
+        return row_count(drawn)
+
+    def counted(self, drawn: list[NoisyMarginal], contract: Contract) -> Mapping[tuple[int, ...], np.ndarray]:
+        """See `TabularMethod`."""
+        return graphical_model(row_encoding(contract).sizes, drawn).counted
+
+    def replicate(
+        self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws
+    ) -> list[NoisyMarginal]:
+        """Step 1."""
+        exact = ExactCounts.of(truth, row_encoding(contract).sizes).scaled(row_count / len(truth.codes))
+        return measure(exact, epsilon=epsilon_of(cell), stream=draws.secret("counts", cell.key))
 
     def examples(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Step 3 for one query, whatever it is."""

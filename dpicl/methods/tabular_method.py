@@ -20,7 +20,7 @@ from dpicl.methods.base import Data, Method
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.values import RowForm
-from dpicl.types import PrivateTable, QueryTable, ReleasedRows
+from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
 Arrays = Mapping[str, np.ndarray]
 Drawn = TypeVar("Drawn")
@@ -114,6 +114,27 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
 
     def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
         """What the codes of these rows stand for."""
+        raise NotImplementedError
+
+    def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
+        """A table's rows as released ones are once these are decoded: shape (rows, columns), the label last."""
+        raise NotImplementedError
+
+    def row_count(self, drawn: Drawn) -> float:
+        """How many rows there are, as far as a release says."""
+        raise NotImplementedError
+
+    def counted(self, drawn: Drawn, contract: Contract) -> Mapping[tuple[int, ...], np.ndarray]:
+        """Shares of cells in the model that rows are drawn from, by the columns that were counted together; none where it has none."""
+        return {}
+
+    def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Drawn:
+        """A release of this cell of made-up rows.
+
+        Args:
+            truth: codes of made-up rows, shape (rows, answers).
+            row_count: how many rows these stand for.
+        """
         raise NotImplementedError
 
     def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:

@@ -25,11 +25,15 @@ class Demonstrations:
         pairs: a text that ends in the question, and its answer; the answer is empty where the table has no label.
         question: what every text ends in.
         origin: contract, method and epsilon, for a line of JSON.
+        instruction: what a model is told first; empty where the question says all.
+        between: what parts demonstrations in a prompt.
     """
 
     pairs: tuple[tuple[str, str], ...]
     question: str
     origin: Mapping[str, Any]
+    instruction: str = ""
+    between: str = "\n"
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self.pairs)
@@ -44,7 +48,7 @@ class Demonstrations:
 
     def text(self) -> str:
         """What a completion model is shown: a demonstration a line."""
-        return "\n".join(f"{text} {answer}".rstrip() for text, answer in self.pairs)
+        return self.between.join(f"{text} {answer}".rstrip() for text, answer in self.pairs)
 
     def chat(self) -> list[dict[str, str]]:
         """Turns of a chat: the user asks, the assistant answers."""
@@ -54,8 +58,9 @@ class Demonstrations:
 
     def alpaca(self) -> list[dict[str, str]]:
         """Records of instruction, input and output."""
+        told = self.instruction or self.question
         return [
-            {"instruction": self.question or asked, "input": asked.removesuffix(self.question or asked).rstrip(), "output": answer}
+            {"instruction": told or asked, "input": asked.removesuffix(self.question or asked).rstrip(), "output": answer}
             for asked, answer in self._turns
         ]
 

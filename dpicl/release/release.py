@@ -21,7 +21,6 @@ import pyarrow as pa
 from dpicl.certificate.files import write_certified
 from dpicl.certificate.issue import certify
 from dpicl.certificate.statement import Certificate
-from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import finite
 from dpicl.engine.one_release import Published
@@ -67,8 +66,8 @@ class Release:
         return epsilon_of(self.published.cell)
 
     @property
-    def contract(self) -> Contract:
-        """What is publicly known of the rows."""
+    def contract(self) -> Any:
+        """What is publicly known of the rows: a Contract, or of texts a TextContract."""
         return self.published.contract
 
     @property
@@ -91,13 +90,13 @@ class Release:
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
         benchmark = self.contract.privacy.budget.benchmark
-        return (*([_SIMULATED] if benchmark else []), *([_HELD_OUT] if self.contract.split else []))
+        return (*([_SIMULATED] if benchmark else []), *([_HELD_OUT] if getattr(self.contract, "split", None) else []))
 
     @property
     def certificate(self) -> Certificate:
         """What was promised, to whom and under which assumptions, signed: `.to_json()`, `.to_page()`."""
         one = self.published
-        return certify(self.contract, one.unit, one.settings, cell=one.cell, period=one.period)
+        return certify(self.contract, one.unit, one.settings, cell=one.cell, period=one.period, **one.facts)
 
     def write(self, path: Path, writer: Callable[[BinaryIO], object]) -> None:
         """A file of what was made of this release, and its certificate beside it; never over another file.

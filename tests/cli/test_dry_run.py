@@ -136,7 +136,7 @@ QUOTED: dict[str, tuple[dict[str, Any], Callable[[Place], Any]]] = {
     "no queries": ({}, SET_UPS["no queries"][1]),
     "shots without groups": ({"shots": 3}, _nothing),
     "no such method": ({"method": "pate"}, _nothing),
-    "texts": ({"dataset": "notes"}, _nothing),
+    "texts": ({"rows": "notes"}, _nothing),
     "no noise": ({"epsilon": float("inf")}, _nothing),
     "epsilon 0": ({"epsilon": 0}, _nothing),
     "no such period": ({"period": "soon"}, _nothing),
@@ -147,7 +147,7 @@ QUOTED: dict[str, tuple[dict[str, Any], Callable[[Place], Any]]] = {
 def test_a_quote_refuses_what_protect_refuses(till: Place, name: str) -> None:
     changes, broken = QUOTED[name]
     broken(till)
-    asked = {"dataset": "till", "method": "gdp_tabicl", "epsilon": 1, "shots": 2, **changes}
+    asked = {"rows": "till", "method": "gdp_tabicl", "epsilon": 1, "shots": 2, **changes}
     sentences = []
     for function in (Session().quote, Session().protect):
         with pytest.raises(DpiclError) as refused:

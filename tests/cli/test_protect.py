@@ -89,6 +89,9 @@ def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture,
     [
         (("--method", "dp_icl"), "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl on a table"),
         (("--as", "xml"), "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv"),
+        (("--option", "design=["), "option=design=[: expected NAME=VALUE"),
+        (("--trust", "local", "--option", "design=all"), "options of the release: options.ldp_tabicl.design"),
+        (("--trust", "local", "--option", "columns=none"), "options of the release: options.ldp_tabicl.columns"),
         (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),
         (("--epsilon", "5000"), "epsilon"),
         (("--method", "gdp_tabicl", "--shots", "3"), "shots=3"),
@@ -182,7 +185,7 @@ def test_an_existing_file_and_texts_are_refused(place: Place, capsys: Capture, t
     assert out.read_text() == "mine"
     install_texts(place, letters(), lines(records(40)), lines(records(4)))
     refused = complaint(call_main(("protect", "letters", "--out", str(Path(place.root / "x.jsonl"))), capsys))
-    assert "texts are released by `dpicl run`" in refused
+    assert refused.startswith("letters: no such texts were released; `dpicl run few-shot-generation --datasets letters ")
 
 
 def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, capsys: Capture, table: str) -> None:
@@ -223,3 +226,12 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, capsys: Capt
         assert told in said(capsys, *command)
     said(capsys, "budget", table, "--cap", "7")
     assert not any("warning" in said(capsys, *command) for command in asking)
+
+
+def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, table: str) -> None:
+    release = ("protect", table, "--trust", "local", "--shots", "4", "--option", "columns=2", "--option", "estimator=tree")
+    said(capsys, *release, "--option", "shot_selection=[diverse, near]", "--out", str(place.root / "diverse.jsonl"))
+    again = said(capsys, *release, "--out", str(place.root / "prototypes.jsonl"))
+    assert "0 of them charged" in again, "which rows are shown costs nothing"
+    texts = [(place.root / f"{name}.jsonl").read_text() for name in ("diverse", "prototypes")]
+    assert texts[0] != texts[1] and all(len(set(text.splitlines())) == 4 for text in texts)

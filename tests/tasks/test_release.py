@@ -16,6 +16,7 @@ import pytest
 
 import dpicl
 from dpicl.errors import DpiclError, ParameterError
+from dpicl.methods import DEFAULTS
 from tests.harness import Place, install, new_place, shop, shop_rows
 
 HOLDS_ROWS = ("mst_tabicl", "ldp_tabicl")
@@ -148,3 +149,35 @@ def test_rows_are_exported_without_pandas_or_scikit_learn(place: Place) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_release_without_a_method_is_the_default_of_its_trust_and_its_demonstrations_differ(place: Place) -> None:
+    for trust, name in DEFAULTS.items():
+        shown = list(released(place, trust=trust).demonstrations(8))
+        assert released(place, trust=trust).method == name
+        assert len(set(shown)) == 8 and [answer for _, answer in shown] in (["Yes", "No"] * 4, ["No", "Yes"] * 4)
+    assert len(released(place, trust="local").demonstrations(100)) == 100, "more than a prompt takes, drawn at random"
+
+
+@pytest.mark.parametrize("options", [{}, {"design": "subset", "estimator": "tree"}, {"design": "pairs"}, {"estimator": "simplex"}])
+def test_a_quote_knows_the_release_of_the_same_options(place: Place, options: dict[str, str]) -> None:
+    session = dpicl.Session(place.home, data=place.root / "data", contracts=place.root / "contracts")
+    how = {"method": DEFAULTS["local"], "epsilon": 3, **options}
+    session.protect("shop", **how)
+    (quoted,) = session.quote("shop", **how)
+    assert (quoted.releases, quoted.charged_before) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "phrase"),
+    [
+        ({"trust": "nobody"}, "trust=nobody: expected central or local"),
+        ({"trust": "local", "design": "all"}, "options of the release: options.ldp_tabicl.design"),
+        ({"trust": "local", "colour": "red"}, "options of the release: options.ldp_tabicl.colour"),
+        ({"trust": "local", "design": "subset", "estimator": "simplex"}, "design subset with estimator simplex"),
+        ({"trust": "local", "variants": {"other": {"design": "pairs", "estimator": "tree"}}}, "those of one release"),
+    ],
+)
+def test_options_that_fit_no_release_are_one_sentence(place: Place, options: dict[str, object], phrase: str) -> None:
+    with pytest.raises(DpiclError, match=phrase):
+        released(place, **options)

@@ -80,9 +80,7 @@ class _Counts:
         tables = [np.moveaxis(one.counts, -1, 0) for one in measured]
         for place, (column, parent) in enumerate(children, len(parents)):
             tables[place] = tables[place] if parent < column else tables[place].swapaxes(1, 2)
-        variances = np.array([max(2 * one.scale**2, _LEAST_DEVIATION**2) for one in measured])
-        sizes, totals = np.array([table.size for table in tables]), [table.sum() for table in tables]
-        rows = max(1.0, float(np.average(totals, weights=1 / (variances * sizes))))
+        variances, sizes, rows = _variances(measured), [table.size for table in tables], row_count(measured)
         return _Counts(
             parents,
             [table.shape for table in tables],
@@ -99,6 +97,16 @@ class _Counts:
             start += math.prod(shape)
         children = [column for column, parent in self.parents.items() if column != parent]
         return dict(zip(self.parents, views, strict=False)), dict(zip(children, views[len(self.parents) :], strict=True))
+
+
+def _variances(marginals: Sequence[NoisyMarginal]) -> np.ndarray:
+    return np.array([max(2 * one.scale**2, _LEAST_DEVIATION**2) for one in marginals])
+
+
+def row_count(marginals: Sequence[NoisyMarginal]) -> float:
+    """The estimate of least variance of how many rows were counted, at least 1."""
+    totals, sizes = [one.counts.sum() for one in marginals], np.array([one.counts.size for one in marginals])
+    return max(1.0, float(np.average(totals, weights=1 / (_variances(marginals) * sizes))))
 
 
 def _fit(counts: _Counts) -> np.ndarray:

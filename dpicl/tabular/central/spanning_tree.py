@@ -122,6 +122,10 @@ class ExactCounts:
     def __add__(self, other: ExactCounts) -> ExactCounts:
         return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
 
+    def scaled(self, times: float) -> ExactCounts:
+        """Of rows that stand for so many others each."""
+        return ExactCounts(self.sizes, {columns: np.rint(counts * times).astype(np.int64) for columns, counts in self.tables.items()})
+
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file."""
         return {",".join(map(str, columns)): counts for columns, counts in self.tables.items()}

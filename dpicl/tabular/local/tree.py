@@ -37,6 +37,18 @@ class Tree:
     parents: Mapping[int, int]
     shares: Mapping[int, np.ndarray]
 
+    @property
+    def counted(self) -> dict[tuple[int, ...], np.ndarray]:
+        """Shares over every column and the label, and over every column, its parent and the label; columns in rising order."""
+        tables: dict[tuple[int, ...], np.ndarray] = {}
+        for column, parent in self.parents.items():
+            tables[column, self.label] = self.shares[column].sum(axis=0)
+            if parent != column:
+                tables[min(column, parent), max(column, parent), self.label] = (
+                    self.shares[column] if parent < column else self.shares[column].swapaxes(0, 1)
+                )
+        return tables
+
     def rows(self, count: int, chance: np.random.Generator) -> np.ndarray:
         """Rows drawn from equation (3), column after column: shape (count, columns), int64."""
         rows = np.zeros((count, self.label + 1), dtype=np.int64)

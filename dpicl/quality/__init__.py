@@ -1,0 +1,9 @@
+"""How good a release is: computed from what was released alone, so that it costs nothing.
+
+Guarantee   none spent: post-processing of what was released; rows are looked at where they are public only.
+"""
+
+from dpicl.quality.benchmark import Actual, Trained
+from dpicl.quality.quality import Marginal, Quality, Score, quality_of
+
+__all__ = ["Actual", "Marginal", "Quality", "Score", "Trained", "quality_of"]

@@ -1,0 +1,140 @@
+"""A release simulated again: how far its rows are from the rows they stand for, and what a classifier promises and keeps.
+
+Guarantee   none spent: rows are drawn from what was released, and released again with the same law of noise.
+Paper       parametric bootstrap: Efron 1979; the regression of what is true on what is seen: Beaumont, Zhang and Balding 2002.
+
+    1  Z   <- rows of the release's model, as many as there are rows
+    2  D   <- a release of Z with the same epsilon and law of noise;  R <- rows of D's model
+    3  error of a marginal: its total variation between R (or the model's own shares) and Z, where it is counted
+    4  Z'  <- of a share 1 - s of Z, labels are shuffled:   s even from nothing to all that the release shows
+    5  a classifier fitted on R' of Z' scores p on R', where it is promised, and t on Z', where it is true
+
+Step 4 is there because noise looks like signal: at a small epsilon rows of a model show a strong one whether or not there is any.
+
+Symbols     s strength of the signal.
+Not covered dependence between columns that nothing counted: Z has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpicl.contract.models import Contract
+from dpicl.methods.tabular_method import TabularMethod
+from dpicl.pipeline import Cell, Unit
+from dpicl.quality.measures import fitted, marginal, scores, total_variation
+from dpicl.randomness import Draws
+from dpicl.tabular.reading.encode import LocalEncoding
+from dpicl.types import PrivateCodes
+
+CITATIONS = ("efron1979bootstrap", "beaumont2002approximate")
+REPLICATES = 60
+_MOST_ROWS = 1 << 17
+"""More clients are not simulated: what a larger collection gains on so many, nobody sees."""
+Columns = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """Bins of rows that are derived from a release, and the model's own shares of what it counted."""
+
+    bins: np.ndarray
+    counted: Mapping[Columns, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release of a method, and what is derived from it."""
+
+    method: TabularMethod[Any]
+    contract: Contract
+    unit: Unit
+    cell: Cell
+    drawn: Any
+
+    @property
+    def place(self) -> tuple[Contract, Unit, Cell]:
+        """What most functions of a method take."""
+        return self.contract, self.unit, self.cell
+
+    @property
+    def encoding(self) -> LocalEncoding:
+        """Of rows, the label last."""
+        return self.method.form(*self.place).encoding
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bins of all columns, the label last."""
+        return self.encoding.bin_counts
+
+    def modelled(self, drawn: Any, draws: Draws) -> Modelled:
+        """Of this release, or of a replicate."""
+        rows = self.method.rows(drawn, *self.place, draws)
+        return Modelled(self.encoding.decode(rows.codes), self.method.counted(drawn, self.contract))
+
+
+def classifier() -> Any:
+    """The one that is judged: logistic regression on indicators of bins."""
+    from sklearn.linear_model import LogisticRegression  # a second to import: only where it is called
+
+    return LogisticRegression(solver="newton-cholesky", max_iter=100)
+
+
+def shares_of(modelled: Modelled, columns: Columns, sizes: Sequence[int]) -> np.ndarray:
+    """The model's own shares where it has them, those of its rows otherwise."""
+    if columns in modelled.counted:
+        return modelled.counted[columns]
+    if len(columns) == 1:  # counted with the label
+        above = next((wider for wider in modelled.counted if len(wider) == 2 and columns[0] in wider), None)
+        if above is not None:
+            return modelled.counted[above].sum(axis=1 - above.index(columns[0]))
+    return marginal(modelled.bins, columns, sizes)
+
+
+class Replicates:
+    """Releases of made-up rows; the same seed gives the same ones."""
+
+    def __init__(self, release: Release, bins: np.ndarray, seed: int) -> None:
+        self.release, self.bins, self.sizes, self.seed = release, bins, release.sizes, seed
+        self.rows = max(1, round(release.method.row_count(release.drawn)))
+
+    def _released(self, population: np.ndarray, draws: Draws) -> tuple[np.ndarray, Modelled]:
+        """Rows that stand for all rows, and what a release of them is made into."""
+        chance = draws.public("quality-rows", self.release.cell.key).generator()
+        table = population[chance.permutation(len(population))[: min(self.rows, len(population))]]
+        truth = PrivateCodes(self.release.encoding.encode(table))
+        drawn = self.release.method.replicate(truth, min(self.rows, max(_MOST_ROWS, len(table))), *self.release.place, draws)
+        return table, self.release.modelled(drawn, draws)
+
+    def _draws(self, number: int, count: int, which: str) -> Draws:
+        return Draws(self.seed * count + number, f"{self.release.contract.name} {which}", simulated=True)
+
+    def errors(self, marginals: Sequence[Columns], count: int) -> np.ndarray:
+        """Steps 2 and 3 so many times: shape (marginals,), the mean over replicates that count a marginal, or over all if none does."""
+        errors = np.empty((count, len(marginals)))
+        counted = np.ones((count, len(marginals)), dtype=bool)
+        for number in range(count):
+            table, modelled = self._released(self.bins, self._draws(number, count, "errors"))
+            for place, columns in enumerate(marginals):
+                errors[number, place] = total_variation(shares_of(modelled, columns, self.sizes), marginal(table, columns, self.sizes))
+                counted[number, place] = not modelled.counted or len(columns) < 3 or columns in modelled.counted
+        counted |= ~counted.any(axis=0)
+        return np.asarray((errors * counted).sum(axis=0) / counted.sum(axis=0))
+
+    def scores(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Steps 4 and 5 so many times: what a classifier promises and keeps, each of shape (count, measures)."""
+        promised, kept = [], []
+        for number in range(count):
+            draws = self._draws(number, count, "scores")
+            chance, made_up = draws.public("quality-signal", self.release.cell.key).generator(), self.bins.copy()
+            shuffled = np.flatnonzero(chance.random(len(made_up)) >= (number + 1) / count)
+            made_up[shuffled, -1] = made_up[chance.permutation(shuffled), -1]
+            bins = self._released(made_up, draws)[1].bins
+            model = fitted(classifier(), bins, self.sizes)
+            promised.append(scores(model, bins, self.sizes))
+            kept.append(scores(model, made_up, self.sizes))
+        return np.array(promised), np.array(kept)

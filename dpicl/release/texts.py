@@ -1,0 +1,60 @@
+"""Texts that were released, as far as they are like a release of a table: demonstrations and a certificate, no rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpicl.contract import TextContract
+from dpicl.contract.load import contract_digest
+from dpicl.engine.artefacts import finite
+from dpicl.engine.one_release import plan_of, release_once
+from dpicl.engine.settings import Settings
+from dpicl.engine.standing_texts import standing_texts
+from dpicl.errors import ParameterError
+from dpicl.methods import METHODS
+from dpicl.release.demonstrations import Demonstrations
+from dpicl.release.release import Release
+from dpicl.text.prompts import asking_query
+
+
+def release_of(
+    dataset: str, method: str | None, settings: Settings, *, generator: str | None = None, anyway: bool = False, **how: Any
+) -> Release:
+    """The release of a contract: of a table made now, unless it was before; of texts the one that a run made.
+
+    Args:
+        generator: of texts, the model that wrote them; see `standing_texts`.
+        anyway: of a table, release what is expected to be little but noise.
+        how: further arguments of `plan_of`, or of `standing_texts`.
+
+    Raises:
+        DpiclError: a name or value breaks a rule, or the budget does not allow it.
+    """
+    if isinstance(settings.declared(dataset), TextContract):
+        return TextRelease(standing_texts(dataset, method, settings, generator=generator, **how))
+    if generator is not None:
+        raise ParameterError("generator", generator, f"none: no model reads the rows of {dataset}")
+    return Release(release_once(plan_of(dataset, method, settings, anyway=anyway, **how), settings))
+
+
+class TextRelease(Release):
+    """Demonstrations that a language model wrote from private texts, charged by a run."""
+
+    def demonstrations(self, k: int | None = None) -> Demonstrations:
+        """All of them; `k` may only say how many they are.
+
+        Raises:
+            ParameterError: the release has another number of them.
+        """
+        contract, cell = self.contract, self.published.cell
+        if k not in (None, cell.shots):
+            raise ParameterError("k", k, f"{cell.shots}: {METHODS[self.method].title} releases one number of demonstrations")
+        words = contract.prompts.answering
+        pairs = tuple((asking_query(contract, one.text), contract.label_text(one.label)) for one in self.published.drawn)
+        origin = {"contract": self.dataset, "contract_sha256": contract_digest(contract)}
+        written = {**origin, "method": self.method, "epsilon": finite(self.epsilon)}
+        return Demonstrations(pairs, f"{words.answer}:", written, words.instruction or "", "\n\n")
+
+    @property
+    def _has_rows(self) -> bool:
+        return False

@@ -1,0 +1,96 @@
+"""What a release says about itself is compared with what is true of made-up rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpicl.errors import PrivacyError
+from dpicl.quality import Marginal, quality_of
+from dpicl.quality.measures import marginal, scores, total_variation
+from tests.library.quality.made_up import SIZES, SUBSET, contract, quality, release, split
+
+MST, LDP, GDP = "mst_tabicl", "ldp_tabicl", "gdp_tabicl"
+
+
+def mean(marginals: tuple[Marginal, ...], which: str) -> float:
+    return float(np.mean([getattr(one, which) for one in marginals]))
+
+
+@pytest.mark.parametrize(("method", "epsilon", "options"), [(MST, 0.5, None), (MST, 2.0, None), (LDP, 4.0, SUBSET)])
+def test_errors_of_marginals_are_as_large_as_is_said_of_them_within_15_percent(method: str, epsilon: float, options: Any) -> None:
+    """On average over tables: each has one draw of noise."""
+    found = [quality(split(1000, seed), method, epsilon, seed=seed, count=8, options=options) for seed in range(12)]
+    for kind in ("columns", "with_label", "pairs"):
+        said, true = (np.mean([mean(getattr(one, kind), which) for one in found if getattr(one, kind)]) for which in ("expected", "true"))
+        assert said == pytest.approx(true, rel=0.15), kind
+
+
+def test_so_many_rows_without_noise_are_as_exact_as_is_said() -> None:
+    table, rng = split(1000, 3), np.random.default_rng(0)
+    found = quality(table, MST, 1.0, count=20)
+    chosen, unit, cell, _ = release(table.train, MST, 1.0, 0)
+    bins, sizes = chosen.bins(table.train, contract(), unit, cell), (*SIZES, 2)
+    assert found.effective_rows is not None and found.row_count == pytest.approx(1000, rel=0.1)
+
+    def error(rows: np.ndarray) -> float:
+        pairs = [(column, len(SIZES)) for column in range(len(SIZES))]
+        return float(np.mean([total_variation(marginal(rows, pair, sizes), marginal(bins, pair, sizes)) for pair in pairs]))
+
+    drawn = np.mean([error(bins[rng.integers(len(bins), size=round(found.effective_rows))]) for _ in range(50)])
+    assert drawn == pytest.approx(mean(found.with_label, "expected"), rel=0.2)
+
+
+def test_more_epsilon_is_worth_more_rows() -> None:
+    few, some, many = (quality(split(1000, 5), MST, epsilon, count=6).effective_rows or 0 for epsilon in (0.3, 1.0, 10.0))
+    assert few < some < many
+
+
+def test_intervals_of_90_percent_cover_what_is_true_and_the_promise_alone_is_too_good() -> None:
+    """Twenty tables that nothing was chosen on, of weak to strong signals."""
+    covered, promised, estimated = [], [], []
+    for seed in range(20):
+        auc, accuracy = quality(split(800, 100 + seed, strength=0.1 + 0.1 * seed), MST, 1.0, seed=seed, count=20).scores
+        covered += [score.low <= (score.true or 0) <= score.high for score in (auc, accuracy)]
+        promised.append(auc.promised - (auc.true or 0))
+        estimated.append(auc.estimate - (auc.true or 0))
+    assert np.mean(covered) >= 0.85
+    assert np.mean(promised) > 0.05 and abs(np.mean(estimated)) < np.mean(promised) / 2
+
+
+def test_nothing_true_is_said_of_a_private_table() -> None:
+    table, private = split(300, 7), contract(benchmark=False)
+    chosen, unit, cell, drawn = release(table.train, MST, 1.0, 0)
+    found = quality_of(chosen, private, unit, cell, drawn, test=None, count=4)
+    assert found.actual is None and {one.true for one in (*found.columns, *found.with_label, *found.scores)} == {None}
+    with pytest.raises(PrivacyError, match=r"made_up: true errors of a release are an unpaid release; expected .*benchmark: true"):
+        quality_of(chosen, private, unit, cell, drawn, test=table, count=4)
+
+
+def test_noise_of_averages_is_said_where_the_number_of_rows_is_stated() -> None:
+    table = split(300, 11)
+    chosen, unit, cell, drawn = release(table.train, GDP, 4.0, 0)
+    stated = contract().model_copy(update={"population": 2000})
+    assert not quality_of(chosen, contract(), unit, cell, drawn, test=None).noise
+    found = quality_of(chosen, stated, unit, cell, drawn, test=None)
+    assert found.noise == chosen.column_errors(contract(), unit, cell, 2000) and set(found.noise) == set(contract().features)
+
+
+def test_scores_are_those_of_scikit_learn() -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+
+    from dpicl.quality.measures import fitted, indicators
+
+    rng = np.random.default_rng(0)
+    sizes = (3, 4, 3)
+    bins = np.stack([rng.integers(0, size, 500) for size in sizes], axis=1)
+    bins[:, 2] = (bins[:, 0] + (rng.random(500) < 0.5)) % 3
+    model = fitted(LogisticRegression(), bins, sizes)
+    odds = model.predict_proba(indicators(bins[:, :2], sizes[:2]))
+    auc, accuracy = scores(model, bins, sizes)
+    assert auc == pytest.approx(roc_auc_score(bins[:, 2], odds, multi_class="ovr"))
+    assert accuracy == np.mean(odds.argmax(axis=1) == bins[:, 2])
+    assert scores(None, bins, sizes) == (0.5, np.bincount(bins[:, 2]).max() / 500)
