@@ -27,6 +27,7 @@ from dpicl.engine.releases import one_ledger, open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 from dpicl.errors import ParameterError
+from dpicl.methods import METHODS
 from dpicl.release import Release
 from dpicl.release.texts import release_of
 
@@ -148,7 +149,8 @@ class Session:
         """
         settings, has_cap = self._settings, True
         if schema is not None:
-            settings, has_cap = given_rows(rows, schema, settings, account=account, budget=budget, population=population)
+            local = METHODS[method].trust == "local" if method in METHODS else trust == "local"
+            settings, has_cap = given_rows(rows, schema, settings, account=account, budget=budget, population=population, local=local)
         elif not isinstance(rows, str):
             raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
         elif stated := [
