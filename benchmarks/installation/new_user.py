@@ -26,21 +26,21 @@ from dpicl.contract.draft import MARK
 REPOSITORY = Path(__file__).parents[2]
 WINES = Path(sklearn.datasets.__file__).parent / "data" / "wine_data.csv"
 KNOWN = {
-    "alcohol": (7, 17, 13),  # per cent by volume: from what may be called wine to what needs no fortifying
-    "malic_acid": (0, 10, 2),  # g/l
-    "ash": (0, 5, 2.4),  # g/l
-    "alcalinity_of_ash": (0, 50, 20),
-    "magnesium": (30, 250, 100),  # mg/l
-    "total_phenols": (0, 6, 2.3),
-    "flavanoids": (0, 6, 2),
-    "nonflavanoid_phenols": (0, 2, 0.4),
-    "proanthocyanins": (0, 5, 1.6),
-    "color_intensity": (0, 20, 5),
-    "hue": (0, 2, 1),
-    "od280_od315": (0, 5, 2.5),
-    "proline": (0, 3000, 750),  # mg/l
+    "alcohol": (7, 17),  # per cent by volume: from what may be called wine to what needs no fortifying
+    "malic_acid": (0, 10),  # g/l
+    "ash": (0, 5),  # g/l
+    "alcalinity_of_ash": (0, 50),
+    "magnesium": (30, 250),  # mg/l
+    "total_phenols": (0, 6),
+    "flavanoids": (0, 6),
+    "nonflavanoid_phenols": (0, 2),
+    "proanthocyanins": (0, 5),
+    "color_intensity": (0, 20),
+    "hue": (0, 2),
+    "od280_od315": (0, 5),
+    "proline": (0, 3000),  # mg/l
 }
-"""What somebody knows of red wine who has not seen these: bounds that analyses report between, and a middle."""
+"""What somebody knows of red wine who has not seen these: bounds that analyses report between."""
 
 
 @dataclass
@@ -94,14 +94,13 @@ def from_knowledge(draft: str) -> str:
 
 
 def _known(line: str) -> str:
-    """One line of a draft: bounds of a column, or the cut of what a client would be asked."""
+    """One line of a draft: bounds of a column."""
     line = line.removesuffix(MARK).rstrip()
-    name = re.sub(r"^ *(- \{name: )?([A-Za-z0-9_]+).*", r"\2", line)
+    name = line.strip().partition(":")[0]
     if name not in KNOWN:
         return line  # the label's: yes and no
-    low, high, cut = KNOWN[name]
-    line = re.sub(r"bounds: \[.*\]", f"bounds: [{low}, {high}]", line)
-    return re.sub(r"cuts: .*", f'cuts: [{cut}], texts: ["less than {cut}", "{cut} or more"]}}', line)
+    low, high = KNOWN[name]
+    return re.sub(r"bounds: \[.*?\]", f"bounds: [{low}, {high}]", line)
 
 
 def new_user(figures: Figures) -> None:
@@ -125,7 +124,7 @@ def protect_wines(visitor: Visitor) -> None:
     visitor.types(".venv/bin/dpicl contract new wines.csv --label barolo --positive yes --epsilon 2")
     contract = visitor.folder / "data_contracts" / "wines.yaml"
     contract.write_text(from_knowledge(contract.read_text("utf-8")), "utf-8")
-    visitor.types(".venv/bin/dpicl contract check data_contracts/wines.yaml")
+    visitor.types(".venv/bin/dpicl contract check wines")
     visitor.types(".venv/bin/dpicl protect wines --epsilon 1 --shots 2 --out demos.jsonl")
     demonstrations = (visitor.folder / "demos.jsonl").read_text("utf-8").splitlines()
     assert len(demonstrations) == 2, "two demonstrations were asked for"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from functools import partial
 from pathlib import Path
@@ -123,21 +124,23 @@ def synth(
 
 
 def _release(contract: str, out: Path, form: str, **how: Any) -> None:
+    gc.disable()  # a release ends before what it leaves is worth looking for
     from dpicl.cli.protect import release_to_file
     from dpicl.cli.without_pandas import without_pandas
     from dpicl.engine.stage import StageFailed, clean_errors
 
-    without_pandas()
-    _check_state()
-    release = clean_errors("protect", release_to_file)
     try:
-        release(contract, out, form, **how)
+        without_pandas()
+        _check_state()
+        clean_errors("protect", release_to_file)(contract, out, form, **how)
     except StageFailed as error:
         print(f"dpicl: {error}; repeating the command is not charged again", file=sys.stderr)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         print("dpicl: interrupted; repeating the command is not charged again", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    finally:
+        gc.enable()
 
 
 app.command()(verify)

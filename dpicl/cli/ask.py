@@ -114,6 +114,8 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings) -> No
     contract = settings.contract(shown.contract)
     if contract_digest(contract) != shown.contract_sha256:
         raise DataError(demos.name, f"is of another version of contract {contract.name}; expected demonstrations of the present one")
+    if contract.label is None:
+        raise DataError(demos.name, f"is of contract {contract.name}, which has no label; expected one that says what to answer")
     spec = model_named(model, settings)
     rows, name = (sys.stdin.buffer.read(), "standard input") if queries == "-" else (read_bytes(Path(queries)), Path(queries).name)
     table = read_unlabelled(rows, contract, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
@@ -10,26 +10,35 @@ import typer
 
 from dpicl.cli.terminal import split_values
 from dpicl.contract.declared import Budget, Person
-from dpicl.contract.draft import Draft, DraftColumn, assemble, can_be_named, sentences
-from dpicl.contract.models import CategoryColumn, IntegerColumn, RealColumn
+from dpicl.contract.draft import DATES, UNNAMED, Draft, DraftColumn, assemble, can_be_named
+from dpicl.contract.models import CategoryColumn, DateColumn, IntegerColumn, RealColumn
 from dpicl.errors import DeclarationError, DpiclError
 from dpicl.yaml_file import validate
 
 Answer = TypeVar("Answer")
-_NUMBERS: dict[str, type[IntegerColumn | RealColumn]] = {"integer": IntegerColumn, "real": RealColumn}
+_NUMBERS: dict[str, type[IntegerColumn | RealColumn]] = {"integer": IntegerColumn, "real": RealColumn, **dict.fromkeys(DATES, DateColumn)}
 _TYPES = ("category", *_NUMBERS, "ignored")
-_NAMES = "letters, digits and . _ -"
+_GAPS = "?"
 
 
 def ask_contract(
-    known: Sequence[DraftColumn], ignored: Sequence[str], *, label: str | None, positive: str | None, epsilon: str, **others: Any
+    known: Sequence[DraftColumn],
+    *,
+    ignored: Mapping[str, str],
+    label: str | None,
+    positive: str | None,
+    epsilon: str | None,
+    population: int | None,
+    suggest: Callable[[Draft], float],
+    **others: Any,
 ) -> Draft:
     """Ask for the contents of a contract.
 
     Args:
         known: columns of a schema, of which only open bounds and categories are asked; if there are none, columns are asked for.
-        ignored: columns of the schema that a contract cannot describe.
-        label: the default answer, as `positive` and `epsilon` are.
+        ignored: columns of the schema that a contract cannot describe, and why.
+        label: the default answer, as `positive`, `epsilon` and `population` are.
+        suggest: which epsilon to begin with.
         others: other fields of the draft: `name`, `file` and `origin`.
 
     Raises:
@@ -40,43 +49,57 @@ def ask_contract(
     while not known and (name := _ask_name(columns)):
         columns[name] = _ask_column(name)
     described = {name: column for name, column in columns.items() if column is not None}
-    label = _ask("column to predict", lambda text: _one_of(text, described), label)
-    if described[label].type != "category":
-        described[label] = _ask_values(DraftColumn(label, "category"))
-    categories = described[label].categories
-
-    def some_categories(text: str) -> tuple[str, ...]:
-        chosen = tuple(split_values(text))
-        if not chosen or not set(chosen) < set(categories):
-            raise typer.BadParameter(f"expected some, but not all, of {', '.join(categories)}")
-        return chosen
+    outcome, values = _ask_label(described, label, positive)
 
     def id_column(text: str) -> str:
         if text in described or (text and not can_be_named(text)):
-            raise typer.BadParameter(f"expected nothing, or a column that is not described above, named by {_NAMES}")
+            raise typer.BadParameter(f"expected nothing, or a column that is not described above; {UNNAMED}")
         return text
 
     def row_count(text: str) -> int:
         return validate(Person, {"id_column": "who", "max_rows": text}, "person").max_rows
 
-    values = _ask("its values that count as Yes, comma-separated", some_categories, positive)
+    def rows_in_all(text: str) -> int | None:
+        if text and not (text.isdecimal() and int(text)):
+            raise typer.BadParameter("expected a whole number above 0, or nothing")
+        return int(text) if text else None
+
+    total = _ask("about how many rows there are, as publicly known, or empty", rows_in_all, str(population or ""))
+    draft = assemble(list(described.values()), outcome, values, "the answers", population=total, **others)
     cap = _ask(
         "epsilon that all releases of these rows together may cost",
         lambda text: cast(float, validate(Budget, {"epsilon": text}, "budget").epsilon),
-        epsilon,
+        epsilon or f"{suggest(draft):g}",
     )
     person = _ask("column that identifies a person, if a person may have several rows; else empty", id_column, "")
     rows = _ask("maximum rows of one person in a release", row_count, "1") if person else 0
-    ignored = tuple(name for name in columns if name not in described and name != person)
-    others |= {"epsilon": cap, "ignored": ignored, "person": (person, rows) if person else None}
-    draft = assemble(list(described.values()), label, values, "the answers", **others)
+    dropped = {name: ignored.get(name, "as answered") for name in columns if name not in described and name != person}
+    return replace(draft, epsilon=cap, ignored=dropped, person=(person, rows) if person else None)
 
-    def with_sentence(text: str) -> Draft:
-        finished = replace(draft, sentence=text)
-        finished.check()
-        return finished
 
-    return _ask("a row as a sentence", with_sentence, sentences(draft.features))
+def _ask_label(described: dict[str, DraftColumn], label: str | None, positive: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """The column to predict, if one is, and its values that count as Yes, if some do."""
+
+    def outcome(text: str) -> str | None:
+        if text and len(described) == 1:
+            raise typer.BadParameter("one column alone is predicted from nothing; expected nothing")
+        return _one_of(text, described) if text else None
+
+    label = _ask("column to predict, or empty for none", outcome, label or "")
+    if label is not None and positive and described[label].type != "category":
+        described[label] = _ask_values(DraftColumn(label, "category", nullable=described[label].nullable))
+    if label is None or described[label].type != "category":
+        return label, ()
+    categories = described[label].categories
+
+    def some_categories(text: str) -> tuple[str, ...]:
+        chosen = tuple(split_values(text))
+        if chosen and not set(chosen) < set(categories):
+            raise typer.BadParameter(f"expected some, but not all, of {', '.join(categories)}; or nothing")
+        return chosen
+
+    question = "its values that count as Yes, comma-separated, or empty: each is an answer"
+    return label, _ask(question, some_categories, positive or "")
 
 
 def _ask(question: str, read: Callable[[str], Answer], default: str | None = None) -> Answer:
@@ -99,24 +122,27 @@ def _ask_name(columns: Collection[str]) -> str:
     def read(name: str) -> str:
         if name in columns:
             raise typer.BadParameter("this column was named before; expected another")
-        if not name and len(columns) < 2:
-            raise typer.BadParameter("a contract has a column to predict and at least one feature; expected a name")
+        if not name and not columns:
+            raise typer.BadParameter("a contract has at least one column; expected a name")
         return name
 
-    return _ask(f"column {len(columns) + 1}" + (", or empty to finish" if len(columns) > 1 else ""), read, "")
+    return _ask(f"column {len(columns) + 1}" + (", or empty to finish" if columns else ""), read, "")
 
 
 def _ask_column(name: str, stated: DraftColumn | None = None) -> DraftColumn | None:
     """Type and values of a column, of which a schema may have stated some; None if it is ignored."""
 
-    def read(text: str) -> Any:
-        if _one_of(text, _TYPES) != "ignored" and not can_be_named(name):
-            raise typer.BadParameter(f"a contract names columns by {_NAMES}; expected ignored, or such a name in the file")
+    def read(text: str) -> str:
+        if _one_of(text.removesuffix(_GAPS), _TYPES) != "ignored" and not can_be_named(name):
+            raise typer.BadParameter(f"{UNNAMED}, or answer ignored")
         return text
 
     described = f"{name} ({stated.note})" if stated and stated.note else name
-    kind = _ask(f"{described}: {', '.join(_TYPES[:-1])} or ignored", read, stated.type if stated else None)
-    return None if kind == "ignored" else _ask_values(DraftColumn(name, kind))
+    suggested = f"{stated.type}{_GAPS if stated.nullable else ''}" if stated else None
+    kind = _ask(f"{described}: {', '.join(_TYPES[:-1])} (with {_GAPS} if values may be missing) or ignored", read, suggested)
+    if kind.startswith("ignored"):
+        return None
+    return _ask_values(DraftColumn(name, cast(Any, kind.removesuffix(_GAPS)), nullable=kind.endswith(_GAPS)))
 
 
 def _ask_values(column: DraftColumn) -> DraftColumn:
@@ -129,9 +155,9 @@ def _ask_values(column: DraftColumn) -> DraftColumn:
     def bounds(text: str) -> DraftColumn:
         stated = split_values(text)
         if len(stated) != 2:
-            raise typer.BadParameter("expected two comma-separated numbers, the lowest first")
+            raise typer.BadParameter(f"expected two comma-separated {'dates' if column.type in DATES else 'numbers'}, the lowest first")
         read = validate(_NUMBERS[column.type], {"type": column.type, "bounds": stated}, column.name)
-        return replace(column, bounds=read.bounds)
+        return replace(column, bounds=(stated[0], stated[1]) if column.type in DATES else read.bounds)
 
     if column.type == "category":
         return _ask(f"{column.name}: all possible categories, comma-separated", categories)

@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpicl.cli.contract_ask import ask_contract
 from dpicl.cli.terminal import say
+from dpicl.contract import Contract
 from dpicl.contract.draft import Draft, assemble
-from dpicl.contract.draft_rows import columns_of_rows
+from dpicl.contract.draft_rows import columns_of_rows, missing_marker
 from dpicl.contract.draft_schema import columns_of_schema
 from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, publish
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, ParameterError
+from dpicl.errors import DataError, ParameterError
 from dpicl.files.bounded import read_bytes, read_parquet
+from dpicl.methods import DEFAULTS, Options, unit_of
 from dpicl.pipeline import read_epsilon
-from dpicl.tabular.reading.parse import as_text
+from dpicl.planning.noise import NoisyRelease, noisy_releases
+from dpicl.tabular.reading.parse import as_text, check_distinct
 from dpicl.tabular.reading.read import read_text_table
+
+_EPSILONS = (1, 2, 3, 5, 10)
 
 
 @dataclass(frozen=True)
 class NewContract:
-    """The command line of `contract new`; with `ask`, `label` and `positive` may be empty."""
+    """The command line of `contract new`."""
 
     file: Path
     name: str | None
     label: str | None
     positive: tuple[str, ...]
-    epsilon: str
+    epsilon: str | None
+    population: int | None
     schema: Path | None
     ask: bool
 
@@ -42,44 +50,85 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
         DpiclError: a file cannot be read, a name or value breaks a rule, or the contract exists.
         typer.Abort: the questions were not answered to their end; nothing is written.
     """
-    name = wanted.name or re.sub("[^a-z0-9]+", "_", wanted.file.name.split(".")[0].lower()).strip("_")
+    name = wanted.name or _name_of(wanted.file)
     if name in settings.contract_names():
         raise ParameterError("name", name, "another name: this contract exists; give one with --name")
     draft = _draft(wanted, name, settings)
-    draft.check()
+    contract = draft.contract()
     out = settings.own_contracts() / f"{name}.yaml"
     mode = PRIVATE_MODE if draft.looked else PUBLIC_MODE  # a draft from the rows discloses some of them
     publish(out, lambda file: file.write(draft.text.encode()), mode=mode)
     kind, count = "draft" if draft.looked or draft.open_count else "contract", len(draft.ignored)
     ignored = f"; {count} {'column is' if count == 1 else 'columns are'} left out under `ignore`" if count else ""
-    say(f"{out}: a {kind} of {len(draft.columns)} columns{ignored}", _advice(draft, wanted.file.name))
-    say(f"next: dpicl contract check {out}; dpicl protect {name} --epsilon {draft.epsilon:g} --shots 2 --out demos.jsonl")
+    say(f"{out}: a {kind} of {len(draft.columns)} columns{ignored}", *(f"left out: {line}" for line in draft.left_out))
+    say(_advice(draft, wanted.file.name), *(f"warning: {one.sentence}" for one in _noise(contract, draft.epsilon)))
+    shots = contract.shots[min(1, len(contract.shots) - 1)]
+    say(f"next: dpicl contract check {name}; dpicl protect {name} --epsilon {draft.epsilon:g} --shots {shots} --out demos.jsonl")
+
+
+def _first_epsilon(draft: Draft) -> float:
+    """The least of a few epsilons at which noise is no notable part of a release at the stated number of rows."""
+    if draft.population is None:
+        return draft.epsilon
+    contract = draft.contract()
+    return next((one for one in _EPSILONS if not _noise(contract, one)), _EPSILONS[-1])
+
+
+def _noise(contract: Contract, epsilon: float) -> list[NoisyRelease]:
+    """The release that is made where no method is named, if noise is a notable part of it."""
+    unit = unit_of(DEFAULTS["central"], contract.name, 0, (epsilon,), (1,), (), False, Options())
+    return list(noisy_releases(contract, unit))
+
+
+def _name_of(file: Path) -> str:
+    """The file's name, as contracts are called."""
+    name = re.sub("[^a-z0-9]+", "_", file.name.split(".")[0].lower()).strip("_")
+    return (name if name[:1].isalpha() else f"table_{name}".rstrip("_"))[:40]
 
 
 def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
     if settings.data is None or not (place := (settings.data / wanted.file).resolve()).is_relative_to(settings.data.resolve()):
         raise ParameterError("file", wanted.file.name, "a file below the folder that DPICL_DATA names")
-    file = place.relative_to(settings.data.resolve()).as_posix()
-    columns, ignored = columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], ())
-    origin = " and ".join([*([wanted.schema.name] if wanted.schema else []), *(["answers"] if wanted.ask else [])])
+    others: dict[str, Any] = {"name": name, "file": place.relative_to(settings.data.resolve()).as_posix()}
+    others["origin"] = " and ".join([*([wanted.schema.name] if wanted.schema else []), *(["answers"] if wanted.ask else [])])
+    columns, others["ignored"] = columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], {})
     if wanted.ask:
         positive = ",".join(wanted.positive) or None
-        return ask_contract(
-            columns, ignored, label=wanted.label, positive=positive, epsilon=wanted.epsilon, name=name, file=file, origin=origin
-        )
-    if wanted.label is None or not wanted.positive:
-        raise DpiclError(
-            "name the column to predict by --label and its values that count as Yes by --positive, or answer questions with --ask"
-        )
+        others |= {"population": wanted.population, "suggest": _first_epsilon}
+        return ask_contract(columns, label=wanted.label, positive=positive, epsilon=wanted.epsilon, **others)
     if not wanted.schema:
-        if place.suffix == ".parquet":
-            table = read_parquet(read_bytes(place), lambda names: names, place.name)
-            rows = pa.table({name: as_text(table.column(name), name, place.name) for name in table.column_names})
-        else:
-            rows = read_text_table(place)
-        columns, ignored = columns_of_rows(rows, wanted.label, file)
-    others = {"name": name, "file": file, "epsilon": read_epsilon(wanted.epsilon), "origin": origin, "ignored": ignored}
-    return assemble(columns, wanted.label, wanted.positive, (wanted.schema or wanted.file).name, **others)
+        rows, unread = _rows(place)
+        if (marker := missing_marker(rows)) is not None:
+            others["missing"] = marker
+            filled = [pc.if_else(pc.equal(column, marker), "", column) for column in rows.columns]
+            rows = pa.table(filled, names=rows.column_names)
+        columns, ignored = columns_of_rows(rows, wanted.label, bool(wanted.positive), wanted.file.name)
+        others["ignored"] = {**unread, **ignored}
+    draft = assemble(columns, wanted.label, wanted.positive, (wanted.schema or wanted.file).name, population=wanted.population, **others)
+    return replace(draft, epsilon=_first_epsilon(draft) if wanted.epsilon is None else read_epsilon(wanted.epsilon))
+
+
+def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:
+    """All columns as text, and {column of Parquet that holds something else: why it is left out}.
+
+    Raises:
+        DataError: the file cannot be read, or holds no table.
+    """
+    if place.suffix != ".parquet":
+        table = read_text_table(place)
+        if len(names := table.column_names) == 1 and (other := next((one for one in ";\t|" if one in names[0]), None)):
+            raise DataError(place.name, f"has one column, whose name has {other!r} in it; expected commas between columns")
+        return table, {}
+    table = read_parquet(read_bytes(place), lambda names: names, place.name)
+    check_distinct(table.column_names, place.name)
+    texts, unread = {}, {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        floating = pa.types.is_floating(column.type)
+        try:
+            texts[name] = as_text(pc.if_else(pc.is_nan(column), None, column) if floating else column, name, place.name)
+        except DataError as error:
+            unread[name] = error.rule
+    return pa.table(texts), unread
 
 
 def _advice(draft: Draft, file: str) -> str:

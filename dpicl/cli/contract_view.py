@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from dpicl.cli.terminal import console, new_table, say
-from dpicl.contract import Contract, TextContract
+from dpicl.contract import Contract, TextContract, load_contract
+from dpicl.contract.advice import advice
+from dpicl.contract.draft import unreplaced
 from dpicl.contract.models import CategoryColumn
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.engine.settings import TEXTS, Settings
+from dpicl.errors import DeclarationError, DpiclError
 from dpicl.files.objects import SCHEME
+from dpicl.tabular.central.bins import bin_values
 from dpicl.text.read import find_texts
+from dpicl.yaml_file import read_declaration
+
+_ANSWERS = 6
+"""Of a label, as many as are printed."""
 
 
 def contract_line(contract: Contract | TextContract) -> str:
@@ -40,11 +48,72 @@ def print_contract(contract: Contract | TextContract) -> None:
         values = ", ".join(column.categories) if isinstance(column, CategoryColumn) else f"{column.bounds[0]:g} to {column.bounds[1]:g}"
         table.add_row(name, column.type, values)
     console.print(table)
-    say(
-        f"local      {', '.join(f'{attribute.name} ({attribute.part_count})' for attribute in contract.attributes)}, label ({contract.target.count})"
+    _print_derived(contract)
+
+
+def print_checked(named: str, settings: Settings) -> None:
+    """One contract: whether it holds, lines to be replaced, what is derived from its columns, and warnings.
+
+    Args:
+        named: a data set's name, or a file.
+
+    Raises:
+        DeclarationError: it breaks a rule.
+    """
+    path = _file_of(named, settings)
+    content = read_declaration(path)
+    try:
+        contract = load_contract(path)
+    except DeclarationError as error:
+        raise DeclarationError(error.file, error.key, error.rule, "; ".join([error.expected, *_unreplaced(content)])) from None
+    say(f"{path.name}: ok: {contract_line(contract)}", *_unreplaced(content))
+    if isinstance(contract, Contract):
+        _print_derived(contract)
+        say(*(f"warning: {one}" for one in advice(contract)))
+
+
+def _file_of(named: str, settings: Settings) -> Path:
+    """Of a data set's name its contract, else the file itself."""
+    texts = named in settings.text_names()
+    if not texts and named not in settings.contract_names():
+        if Path(named).suffix or Path(named).exists():
+            return Path(named)
+        settings.declared(named)  # says which names there are
+    return settings.contracts / (TEXTS if texts else "") / f"{named}.yaml"
+
+
+def _unreplaced(content: bytes) -> list[str]:
+    """How many lines still have a mark of a draft, and which is the first; nothing if none has."""
+    lines = unreplaced(content.decode(errors="replace"))
+    if not lines:
+        return []
+    count = "1 line still has its mark" if len(lines) == 1 else f"{len(lines)} lines still have their marks"
+    return [f"{count}, LOOKED or FILL IN; the first is line {lines[0][0]}: {lines[0][1]}"]
+
+
+def _print_derived(contract: Contract) -> None:
+    """Bins, answers, attributes and groups, and whether they are stated."""
+    table, edges = new_table("", "", "from the columns, or stated"), {one.column for one in contract.local}
+    columns = {name: contract.columns[name] for name in contract.features}
+    stated = sum(not isinstance(column, CategoryColumn) and (column.bins is not None or name in edges) for name, column in columns.items())
+    table.add_row("bins", _origin(stated, len(columns)), ", ".join(f"{name} {len(bin_values(contract, name))}" for name in columns))
+    target, kind = contract.target, {"binary": "yes or no", "classes": "classes", "number": "a number, in bins", "none": "nothing"}
+    answers = ", ".join(target.answers[:_ANSWERS]) + (f", … ({target.count})" if target.count > _ANSWERS else "")
+    table.add_row(
+        "label", "stated" if contract.label else "none", f"{contract.label_column or 'none'}: {kind[target.kind]} {answers}".rstrip()
     )
-    for shots, keys in sorted(contract.group_keys.items()):
-        say(f"{shots} shots    " + " x ".join(key if key == "label" else key.column for key in keys))
+    parts = [f"{one.name} {one.part_count}" for one in contract.attributes]
+    table.add_row("local", _origin(bool(contract.local), 1), ", ".join([*parts, *([f"label {target.count}"] if contract.label else [])]))
+    groups = [
+        f"{k}: " + " x ".join(one if one == "label" else one.column for one in keys) for k, keys in sorted(contract.group_keys.items())
+    ]
+    table.add_row("groups", _origin(bool(contract.groups), 1), "; ".join(groups) or "none")
+    table.add_row("prompts", _origin(bool(contract.prompts), 1), contract.templates.central.text)
+    console.print(table)
+
+
+def _origin(stated: int, total: int) -> str:
+    return "derived" if not stated else "stated" if stated == total else "some stated"
 
 
 def _print_texts(contract: TextContract) -> None:

@@ -23,15 +23,23 @@ def new_contract(
         Path | None, typer.Option(help="Take columns from this Table Schema, Data Package or JSON Schema, or a .parquet file's types.")
     ] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask for columns, bounds and categories; with --schema, for what it lacks.")] = False,
-    label: Annotated[str | None, typer.Option(help="The column to predict; --ask asks for it.")] = None,
-    positive: Annotated[str | None, typer.Option(help=f"Its values that count as Yes, {MANY}; --ask asks for them.")] = None,
-    epsilon: Annotated[str, typer.Option(help="Privacy budget: epsilon of all releases of these rows together.")] = "1",
+    label: Annotated[str | None, typer.Option(help="The column to predict. Default: none, or the answer to --ask.")] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(help=f"Its values that count as Yes, {MANY}. Default: every value is a class, a number is predicted as one."),
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy budget: epsilon of all releases of these rows together. Default: by --population, or 3.")
+    ] = None,
+    population: Annotated[
+        int | None, typer.Option(min=1, help="About how many rows there are, as publicly stated; they are never counted.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the contract. Default: the file's name.")] = None,
 ) -> None:
     """Write a first contract for a table, from a schema or from answers; otherwise from the rows, as a draft that releases nothing."""
     from dpicl.cli.contract_new import NewContract, write_contract
 
-    wanted = NewContract(file, name, label, tuple(split_values(positive or "")), epsilon, schema, ask)
+    wanted = NewContract(file, name, label, tuple(split_values(positive or "")), epsilon, population, schema, ask)
     try:
         write_contract(wanted, Settings.from_environment())
     except typer.Abort as stopped:
@@ -42,12 +50,11 @@ def new_contract(
 
 
 @contract_app.command("check")
-def check(file: Annotated[Path, typer.Argument(help="A contract file.")]) -> None:
-    """Check one contract file."""
-    from dpicl.cli.contract_view import contract_line
-    from dpicl.contract import load_contract
+def check(contract: Annotated[str, typer.Argument(help="Name of a data set, or a contract file.", metavar="NAME")]) -> None:
+    """Check one contract: lines that nobody has replaced yet, what is derived from its columns, and what to think over."""
+    from dpicl.cli.contract_view import print_checked
 
-    say(f"{file.name}: ok: {contract_line(load_contract(file))}")
+    print_checked(contract, Settings.from_environment())
 
 
 @contract_app.command("show")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, WithJsonSchema, field_validator, model_validator
 
 from dpicl.contract.base import Category, Frozen, Name, Text
 
@@ -54,11 +54,22 @@ class IntegerColumn(NumberColumn):
     """Whole numbers are summed exactly."""
 
 
+def _dates(least: int, most: int) -> WithJsonSchema:
+    """How a file has them: texts of ISO 8601."""
+    return WithJsonSchema(
+        {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "minItems": least, "maxItems": most}
+    )
+
+
 class DateColumn(IntegerColumn):
     """Days, or seconds, with public bounds, both included; counted from 1970-01-01 in UTC."""
 
     type: Literal["date", "datetime"]  # type: ignore[assignment]  # so that dates are whole numbers to everything that counts them
     """`date`: days, as 2026-11-25. `datetime`: seconds in UTC, as 2026-11-25T12:30:00."""
+    bounds: Annotated[tuple[int, int], _dates(2, 2)]
+    """[earliest, latest] possible value, such as [2015-01-01, 2026-12-31], from public knowledge; values outside are clipped."""
+    bins: Annotated[Bins, _dates(1, 255)] = None
+    """Rising edges of the bins that rows are counted in, such as [2018-01-01, 2022-01-01]; eight equal bins if left out."""
 
     @model_validator(mode="before")
     @classmethod

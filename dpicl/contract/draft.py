@@ -1,4 +1,4 @@
-"""A first contract for a table that has none, from what is known of its columns.
+"""A first contract for a table that has none, from what is known of its columns; all else is derived from these.
 
 What rows say is no public knowledge: where columns were read off rows, their lines are marked LOOKED and
 the contract says `draft: true`, by which nothing is released. What is not known yet is written as
@@ -10,30 +10,40 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, Literal
 
 from dpicl.contract.base import Name
 from dpicl.contract.load import parse_contract
+from dpicl.contract.models import Contract
 from dpicl.errors import DataError, ParameterError
 from dpicl.yaml_file import parse_yaml
 
-MOST_CATEGORIES = 64
-"""Of a column that is read off rows, and no more than half as many as rows: more is free text, or names."""
 MARK = "# LOOKED: replace by what is publicly known"
 FILL_IN = "# FILL IN: what is publicly known"
+UNNAMED = "a contract cannot write its name; rename it in the file"
+DATES = ("date", "datetime")
+Kind = Literal["integer", "real", "date", "datetime", "category"]
 _NAMES = re.compile(Name.__metadata__[0].pattern)  # type: ignore[attr-defined]
+_BARE = re.compile(r"[^\W\d]\w*( \w+)*")
+_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+"""What some reader of YAML takes for something else than text."""
+_SAMPLED = 100_000
+"""From about this many rows on, averages of a tenth of them have little noise."""
 
 
 @dataclass(frozen=True)
 class DraftColumn:
-    """One column: numbers between bounds, or categories; a bound of None and no categories have to be filled in."""
+    """One column: numbers or dates between bounds, or categories; a bound of None and no categories have to be filled in."""
 
     name: str
-    type: Literal["integer", "real", "category"]
-    bounds: tuple[float | None, float | None] = (None, None)
+    type: Kind
+    bounds: tuple[float | str | None, float | str | None] = (None, None)
+    """Numbers; ISO texts of dates."""
     categories: tuple[str, ...] = ()
+    nullable: bool = False
     note: str = ""
     """What its publisher says of it, for the person who fills it in."""
 
@@ -45,60 +55,61 @@ class DraftColumn:
     @property
     def line(self) -> str:
         """As it stands under `columns`."""
-        values = f"categories: {_json(self.categories or None)}" if self.type == "category" else f"bounds: {_json(self._shown)}"
-        return f"{self.name}: {{type: {self.type}, {values}}}"
+        values = f"categories: {_json(self.categories or None)}" if self.type == "category" else f"bounds: [{', '.join(self._shown)}]"
+        return f"{_key(self.name)}: {{type: {self.type}, {values}{self._grid}{', nullable: true' if self.nullable else ''}}}"
 
     @property
-    def attribute(self) -> str:
-        """As it stands under `local`: a number is split in the middle, every category is a part of its own."""
-        low, high = self._shown
-        if self.type == "category":
-            rule = f"parts: {_json([[one] for one in self.categories] or None)}, texts: {_json(self.categories or None)}"
-        elif low is None or high is None:
-            rule = "cuts: [null], texts: null"
-        else:
-            cut = tidy((low + high) / 2)
-            rule = f"cuts: [{cut}], texts: {_json([f'less than {cut}', f'{cut} or more'])}"
-        return f"{{name: {self.name}, column: {self.name}, {rule}}}"
-
-    @property
-    def _shown(self) -> tuple[float | None, float | None]:
+    def _shown(self) -> tuple[str, str]:
         """Whole numbers as such; a bound between two of them moves outwards."""
         low, high = self.bounds
-        if self.type == "integer":
-            return None if low is None else math.floor(low), None if high is None else math.ceil(high)
-        return None if low is None else tidy(low), None if high is None else tidy(high)
+        whole = self.type == "integer"
+        return (
+            _json(low) if low is None or isinstance(low, str) else _plain(math.floor(low) if whole else tidy(low)),
+            _json(high) if high is None or isinstance(high, str) else _plain(math.ceil(high) if whole else tidy(high)),
+        )
+
+    @property
+    def _grid(self) -> str:
+        """Decimals and step of real numbers whose bounds are too narrow or too wide for the usual ones."""
+        low, high = self.bounds
+        if self.type != "real" or not isinstance(low, int | float) or not isinstance(high, int | float) or 1 <= high - low < 1e12:
+            return ""
+        digit = math.floor(math.log10(high - low))
+        return f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}" if digit < 0 else f", step: {10 ** (digit - 9)}"
 
     def filled(self) -> DraftColumn:
         """With something in the place of what has to be filled in, to see whether all else holds."""
         low, high = self.bounds
-        low = (0 if high is None else high - 1) if low is None else low
-        return replace(self, bounds=(low, low + 1 if high is None else high), categories=self.categories or ("one", "another"))
+        if self.type in DATES:
+            return replace(self, bounds=(low or "1000-01-01", high or "9000-01-01"))
+        low = (0 if high is None else float(high) - 1) if low is None else low
+        return replace(self, bounds=(low, float(low) + 1 if high is None else high), categories=self.categories or ("one", "another"))
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What a first contract says. `positive` are the label's values that count as Yes; `ignored` columns are left out."""
+    """What a first contract says."""
 
     name: str
     file: str
     """Where the rows are, below the data folder."""
-    features: tuple[DraftColumn, ...]
-    label: DraftColumn
+    columns: tuple[DraftColumn, ...]
+    label: str | None
+    """The column to predict, if one is."""
     positive: tuple[str, ...]
-    epsilon: float
+    """Its values that count as Yes; if there are none, each of its values is a class, and a number is predicted as a number."""
+    epsilon: float = 3
+    """Cap of all releases; about right for 1,000 rows of five columns."""
+    population: int | None = None
+    """About how many rows there are, as publicly stated."""
     origin: str = ""
     """What says bounds and categories; the rows themselves if empty."""
-    ignored: tuple[str, ...] = ()
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    """{column that is left out: why}."""
+    missing: str | None = None
+    """The word that stands for a missing value, beside none at all."""
     person: tuple[str, int] | None = None
     """Where one person may have several rows: the column that names them, and how many rows of each enter a release."""
-    sentence: str = ""
-    """How a prompt puts a row; one sentence for each column if empty."""
-
-    @property
-    def columns(self) -> tuple[DraftColumn, ...]:
-        """The features, and the label."""
-        return (*self.features, self.label)
 
     @property
     def looked(self) -> bool:
@@ -110,84 +121,97 @@ class Draft:
         """Columns that have to be filled in."""
         return sum(column.is_open for column in self.columns)
 
-    def check(self) -> None:
-        """Raises a DeclarationError if it were no contract once it is filled in."""
-        label = replace(self.label, categories=self.label.categories or (*self.positive, "none of these"))
-        filled = replace(self, features=tuple(column.filled() for column in self.features), label=label)
-        parse_contract(parse_yaml(filled.text.encode(), f"{self.name}.yaml"), f"{self.name}.yaml")
+    def contract(self) -> Contract:
+        """What it says, once it is filled in.
+
+        Raises:
+            DeclarationError: it were no contract.
+        """
+        outcome = (*self.positive, "none of these") if self.positive else ("one", "another")
+        known = [replace(one, categories=outcome) if one.name == self.label and not one.categories else one for one in self.columns]
+        filled = replace(self, columns=tuple(column.filled() for column in known))
+        contract = parse_contract(parse_yaml(filled.text.encode(), f"{self.name}.yaml"), f"{self.name}.yaml")
+        assert isinstance(contract, Contract)
+        return contract
 
     @property
     def text(self) -> str:
         """The file."""
-        unit = "unit: row  # or person, with `person: {id_column: …, max_rows: …}`, where a person may have several rows"
-        if self.person is not None:
-            unit = f"unit: person\n  person: {{id_column: {self.person[0]}, max_rows: {self.person[1]}}}"
-        leave_out = f"\n  ignore: {_json(self.ignored)}" if self.ignored else ""
+        ignore = f", ignore: {_json(list(self.ignored))}" if self.ignored else ""
+        missing = f", missing: {_json(self.missing)}" if self.missing else ""
+        left_out = "".join(f"# left out: {line}\n" for line in self.left_out)
+        unit = f"unit: person, person: {{id_column: {_key(self.person[0])}, max_rows: {self.person[1]}}}, " if self.person else ""
         columns = "\n".join(_marked(f"  {column.line}", column, self) for column in self.columns)
-        attributes = "\n".join(_marked(f"  - {column.attribute}", column, self) for column in self.features)
-        sentence = _json(self.sentence or sentences(self.features))
+        person = (
+            "" if self.person else "# A person may have several rows? privacy: {unit: person, person: {id_column: …, max_rows: …}, …}\n"
+        )
         return f"""\
 {_head(self)}
-version: 1
+version: 2
 name: {self.name}
-{"draft: true" + chr(10) if self.looked else ""}description: Records of {self.name}.
-
-source:
-  title: {self.name}
-  licence: not published
-  citation: none
-  file: {_json(self.file)}{leave_out}
-
-privacy:
-  {unit}
-  neighbours: add-or-remove-one
-  sampling_rate: 1/10
-  budget: {{epsilon: {self.epsilon:g}}}
-
-# Every row is protected. To measure answers, name a file of public rows with these columns: `queries: {{file: …}}`.
-
+{"draft: true" + chr(10) if self.looked else ""}source: {{file: {_json(self.file)}{missing}{ignore}}}
+{left_out}privacy: {{{unit}sampling_rate: {sampling_rate(self.population)}, budget: {{epsilon: {self.epsilon:g}}}}}{self._sizes}
 columns:
 {columns}
-
-label:
-  column: {self.label.name}
-  parts: [rest, {_json(self.positive)}]
-  question: {_json(f"Is the {self.label.name} {' or '.join(self.positive)}?")}
-
-groups:
-  2: [label]
-
-local:
-{attributes}
-
-prompts:
-  local:
-    text: {sentence}
-  central:
-    text: {sentence}
+{self._label}
+{person}# Bins, groups, attributes of local methods and sentences are derived from the columns: `dpicl contract check {self.name}` shows them,
+# and `bins`, `groups`, `local` and `prompts` state others. Where a value may be missing, a column says `nullable: true`.
 """
 
+    @property
+    def left_out(self) -> list[str]:
+        """Columns that are, and why, one line each."""
+        return [f"{_json(name)}: {why}" for name, why in self.ignored.items()]
 
-def assemble(columns: Sequence[DraftColumn], label: str, positive: Sequence[str], where: str, **others: Any) -> Draft:
-    """A draft of columns of which one is the label; the others are what a `Draft` takes.
+    @property
+    def _sizes(self) -> str:
+        """What goes with the budget."""
+        if self.population is None:
+            return "  # cap of all releases; 1 is enough for thousands of rows\n# population: about how many rows, as publicly known, never counted"
+        return f"  # cap of all releases\npopulation: {self.population}  # as publicly known, never counted"
+
+    @property
+    def _label(self) -> str:
+        if self.label is None:
+            return "# label: COLUMN  # what to predict; nothing if left out"
+        if not self.positive:
+            return f"label: {_key(self.label)}"
+        question = _json(f"Is the {self.label} {' or '.join(self.positive)}?")
+        return f"label: {{column: {_key(self.label)}, parts: [rest, {_json(self.positive)}], question: {question}}}"
+
+
+def assemble(columns: Sequence[DraftColumn], label: str | None, positive: Sequence[str], where: str, **others: Any) -> Draft:
+    """A draft of columns of which one may be the label; the others are what a `Draft` takes.
 
     Raises:
         ParameterError: there is no such label, or it never or always has these values.
         DataError: no column is left to describe a row by.
     """
-    features = {column.name: column for column in columns}
-    if label not in features:
+    by_name = {column.name: column for column in columns}
+    if label is not None and label not in by_name:
         raise ParameterError("label", label, f"one of the {len(columns)} columns of {where} that a contract can describe")
-    outcome = features.pop(label)
-    if outcome.type != "category":
-        outcome = DraftColumn(label, "category", note=outcome.note)
-    if not positive or (outcome.categories and not set(positive) < set(outcome.categories)):
-        raise ParameterError("positive", ",".join(positive), f"some, but not all, of the values of column {label}")
-    if not features:
-        raise DataError(
-            where, "has no column that a contract can describe; expected numbers or few categories, named by letters and digits"
-        )
-    return Draft(features=tuple(features.values()), label=outcome, positive=tuple(positive), **others)
+    if label is not None and positive:
+        outcome = by_name[label]
+        if outcome.type != "category":
+            outcome = by_name[label] = DraftColumn(label, "category", nullable=outcome.nullable, note=outcome.note)
+        if outcome.categories and not set(positive) < set(outcome.categories):
+            raise ParameterError("positive", ",".join(positive), f"some, but not all, of the values of column {label}")
+    elif positive:
+        raise ParameterError("positive", ",".join(positive), "values of the column that --label names")
+    if not by_name.keys() - {label}:
+        raise DataError(where, "has no column that a contract can describe; expected numbers, dates or few categories")
+    return Draft(columns=tuple(by_name.values()), label=label, positive=tuple(positive), **others)
+
+
+def sampling_rate(population: int | None) -> str:
+    """No subsampling, which would buy noise, unless there are many rows."""
+    return "1/10" if population is not None and population >= _SAMPLED else "1"
+
+
+def unreplaced(text: str) -> list[tuple[int, str]]:
+    """Number and content of every line of a contract file that still has one of the marks."""
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    return [(number, line) for number, line in lines if not line.startswith("#") and (MARK in line or FILL_IN in line)]
 
 
 def can_be_named(name: str) -> bool:
@@ -201,13 +225,20 @@ def tidy(value: float) -> float:
     return int(rounded) if rounded.is_integer() else rounded
 
 
-def sentences(features: Sequence[DraftColumn]) -> str:
-    """How a prompt puts a row by default."""
-    return " ".join(f"The {column.name} is {{{column.name}}}." for column in features)
+def _plain(value: float) -> str:
+    """A number without exponent, which some readers of YAML take for text."""
+    return f"{Decimal(repr(value)):f}"
+
+
+def _key(name: str) -> str:
+    """A name as YAML has it, in quotes where it might be taken for something else."""
+    return name if _BARE.fullmatch(name) and name.isprintable() and name.lower() not in _WORDS else _json(name)
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """As YAML has it, in a file whose letters can all be seen."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in text)
 
 
 def _marked(line: str, column: DraftColumn, draft: Draft) -> str:

@@ -3,52 +3,148 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
+from datetime import date, timedelta
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.contract.draft import MOST_CATEGORIES, DraftColumn, can_be_named, tidy
+from dpicl.contract.columns import MISSING, moment
+from dpicl.contract.draft import UNNAMED, DraftColumn, Kind, can_be_named, tidy
 from dpicl.errors import ParameterError
 
+MOST_CATEGORIES = 256
+_FEW, _ROWS_EACH, _SINGLE = 20, 4, 0.05
+"""More than a few categories are a list only if they have this many rows each, and few rows a value of their own: else they are names."""
+_CLASSES = 10
+"""A label of at most this many whole numbers is one of classes."""
+_WHOLE, _NUMBER = r"^-?\d+(\.0+)?$", r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_DATE, _DAY = r"^\d{4}-\d\d-\d\d", 86_400
+_MARKERS = ("NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "--", ".", "#N/A", "missing", "unknown")
+"""Words that stand for a missing number or date."""
+_LOOKS_LIKE = (
+    (r"^\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}\b", "dates that are not written as 2026-11-25"),
+    (r"^\W{0,3}\d[\d.,' ]*\W?[A-Za-z]{0,3}$", "numbers that are not written as 1234.5"),
+)
+"""{pattern of every value: what else it may be}."""
+_ID = re.compile(r"(.*[\W_])?(id|uuid|index|row|nr|no)", re.IGNORECASE)
+_LEAST_IDS = 20
 
-def columns_of_rows(table: pa.Table, label: str, where: str) -> tuple[list[DraftColumn], tuple[str, ...]]:
-    """Columns that a contract can describe, the label by its categories, and names of those that it leaves out.
+
+def columns_of_rows(table: pa.Table, label: str | None, positive: bool, where: str) -> tuple[list[DraftColumn], dict[str, str]]:
+    """Columns that a contract can describe, in their order, and {column that it leaves out: why}.
 
     Args:
-        table: every column as text, shape (rows, columns).
-        label: the column to predict.
+        table: every column as text, empty where there is no value: shape (rows, columns).
+        label: the column to predict, if one is.
+        positive: whether some of its values count as Yes, so that it is one of categories.
         where: the file's name, for messages.
 
     Raises:
-        ParameterError: there is no such label, or it is no column of categories.
+        ParameterError: there is no such label, or a contract cannot describe it.
     """
-    if label not in table.column_names:
+    if label is not None and label not in table.column_names:
         raise ParameterError("label", label, f"one of the {table.num_columns} columns of {where}")
-    outcome = _categories(table.column(label), label)
-    if outcome is None:
-        raise ParameterError("label", label, f"a column of values of which there are at most {MOST_CATEGORIES}")
-    columns = {name: _column(table.column(name), name) for name in table.column_names if name != label}
-    ignored = tuple(name for name, column in columns.items() if column is None)
-    return [*(column for column in columns.values() if column is not None), outcome], ignored
+    described, ignored = [], {}
+    for name in table.column_names:
+        look = _label(table.column(name), name, positive) if name == label else _column(table.column(name), name)
+        if isinstance(look, DraftColumn):
+            described.append(look)
+        elif name == label:
+            raise ParameterError("label", label, f"a column that a contract can describe, but it holds {look}")
+        else:
+            ignored[name] = look
+    return described, ignored
 
 
-def _column(values: pa.ChunkedArray, name: str) -> DraftColumn | None:
+def missing_marker(table: pa.Table) -> str | None:
+    """The word that most often stands among numbers or dates for a missing one; None if there is none.
+
+    Args:
+        table: every column as text: shape (rows, columns).
+    """
+    words: Counter[str] = Counter()
+    for values in table.columns:
+        filled = pc.unique(values.filter(pc.not_equal(values, "")))
+        others = filled.filter(pc.invert(pc.match_substring_regex(filled, f"{_NUMBER}|{_DATE}")))
+        if len(others) == 1 < len(filled) and (word := others[0].as_py()) in _MARKERS:
+            words[word] += 1
+    return words.most_common(1)[0][0] if words else None
+
+
+def _column(values: pa.ChunkedArray, name: str) -> DraftColumn | str:
+    """What it holds; as text, why a contract cannot describe it."""
     if not can_be_named(name):
-        return None
-    try:
-        numbers = pc.cast(values, pa.float64()).to_numpy()
-    except pa.ArrowInvalid:
-        return _categories(values, name)
-    if not np.isfinite(numbers).all() or len(np.unique(numbers)) == 1:
-        return _categories(values, name)
+        return UNNAMED
+    filled = values.filter(pc.not_equal(values, ""))
+    if not len(filled):
+        return "no value in any row"
+    nullable = len(filled) < len(values)
+    if not nullable and len(pc.unique(filled)) == 1:
+        return "the same value in every row"
+    number = _number(filled, name, nullable) if _all(filled, _NUMBER) else None
+    return number or (_date(filled, name, nullable) if _all(filled, _DATE) else None) or _categories(filled, name, nullable)
+
+
+def _label(values: pa.ChunkedArray, name: str, positive: bool) -> DraftColumn | str:
+    """As `_column`, by its values where these are few or some of them count as Yes."""
+    filled = values.filter(pc.not_equal(values, ""))
+    count = len(pc.unique(filled))
+    if can_be_named(name) and count > 1 and (positive or (count <= _CLASSES and _all(filled, _WHOLE))):
+        return _categories(filled, name, len(filled) < len(values), every=True)
+    return _column(values, name)
+
+
+def _number(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | str | None:
+    """Numbers; None of a single one, which is a category."""
+    numbers = pc.cast(filled, pa.float64()).to_numpy()
     low, high = float(numbers.min()), float(numbers.max())
-    step = 10 ** math.floor(math.log10(high - low))  # bounds to one digit of their width, beyond the rows
+    if low == high:
+        return None
+    whole = _all(filled, _WHOLE)
+    if (
+        whole
+        and len(numbers) >= _LEAST_IDS
+        and len(np.unique(numbers)) == len(numbers)
+        and (high - low < len(numbers) or _ID.fullmatch(name))
+    ):
+        return "a whole number of its own in every row, as an identifier has"
+    step = 10.0 ** math.floor(math.log10(high - low))  # bounds to one digit of their width, beyond the rows
     bounds = tidy(math.floor(low / step) * step), tidy(math.ceil(high / step) * step)
-    return DraftColumn(name, "integer" if (numbers == np.rint(numbers)).all() else "real", bounds)
+    if max(map(abs, bounds)) > 2**53:
+        return "numbers that doubles cannot tell apart"
+    return DraftColumn(name, "integer" if whole else "real", bounds, nullable=nullable)
 
 
-def _categories(values: pa.ChunkedArray, name: str) -> DraftColumn | None:
-    categories = sorted(set(pc.unique(values).to_pylist()))
-    fits = 1 < len(categories) <= min(MOST_CATEGORIES, len(values) / 2) and all(value and len(value) <= 200 for value in categories)
-    return DraftColumn(name, "category", categories=tuple(categories)) if fits else None
+def _date(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | None:
+    """Days, or times of days, within whole years; None of what is written otherwise."""
+    try:
+        seconds = [moment(one, "datetime") for one in pc.unique(filled).to_pylist()]
+    except ValueError:
+        return None
+    kind: Kind = "datetime" if any(one % _DAY for one in seconds) else "date"
+    low, high = (date(1970, 1, 1) + timedelta(days=one // _DAY) for one in (min(seconds), max(seconds)))
+    last = date(high.year + 1, 1, 1) if kind == "datetime" and high.year < date.max.year else date(high.year, 12, 31)
+    return DraftColumn(name, kind, (date(low.year, 1, 1).isoformat(), last.isoformat()), nullable=nullable)
+
+
+def _categories(filled: pa.ChunkedArray, name: str, nullable: bool, *, every: bool = False) -> DraftColumn | str:
+    """A list of values, or what makes them none; `every` value is of the list unless there are too many."""
+    counted = pc.value_counts(filled.combine_chunks())
+    counts = counted.field("counts").to_numpy()
+    categories = sorted(set(counted.field("values").to_pylist()) - {MISSING})
+    nullable = nullable or len(categories) < len(counts)
+    if any(len(one) > 200 for one in categories):
+        return "texts of more than 200 letters"
+    listed = len(categories) <= _FEW or (len(filled) >= _ROWS_EACH * len(counts) and (counts == 1).sum() <= _SINGLE * len(filled))
+    if len(categories) + nullable > MOST_CATEGORIES or not (every or (listed and 2 * len(counts) <= len(filled))):
+        other = next((meaning for pattern, meaning in _LOOKS_LIKE if _all(filled, pattern)), "")
+        return other or f"free text, names or more than {MOST_CATEGORIES} categories"
+    return DraftColumn(name, "category", categories=tuple(categories), nullable=nullable)
+
+
+def _all(values: pa.ChunkedArray, pattern: str) -> bool:
+    """Whether every value matches."""
+    return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())

@@ -10,30 +10,37 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from dpicl.contract.draft import DraftColumn, can_be_named
+from dpicl.contract.columns import moment
+from dpicl.contract.draft import DATES, UNNAMED, DraftColumn, Kind, can_be_named
 from dpicl.errors import DataError, DeclarationError
 from dpicl.files.bounded import read_bytes
 from dpicl.yaml_file import validate
 
 _SHAPES = "`fields` of a Table Schema, `resources` of a Data Package, or `properties` of a JSON Schema"
-_TYPES: dict[str, Literal["integer", "real", "category"]] = {
+_TYPES: dict[str, Kind] = {
     "integer": "integer",
     "year": "integer",
     "number": "real",
     "string": "category",
     "boolean": "category",
+    "date": "date",
+    "datetime": "datetime",
+    "date-time": "datetime",
 }
+"""A schema's name of a type, or of a JSON Schema's format, and that of a contract."""
 _ARROW_TYPES = {
     "boolean": (pa.types.is_boolean,),
     "integer": (pa.types.is_integer,),
     "number": (pa.types.is_floating, pa.types.is_decimal),
     "string": (pa.types.is_string, pa.types.is_large_string),
+    "date": (pa.types.is_date,),
+    "datetime": (pa.types.is_timestamp,),
 }
 """A Table Schema's name of a type, and what recognises it in a Parquet file."""
 _LONGEST_NOTE = 120
@@ -56,9 +63,10 @@ class _Open(BaseModel):
 
 
 class _Limits(_Open):
-    """What a value may be."""
+    """What a value may be. A value may be missing where that is said, and not where nothing is."""
 
     enum: _Values = ()
+    required: Any = True
     minimum: float | str | None = None  # text of a date, and of a number where a Table Schema likes
     maximum: float | str | None = None
 
@@ -68,6 +76,7 @@ class _Field(_Open):
 
     name: str
     type: str = "string"
+    format: str = "default"
     constraints: _Limits = _Limits()
     true_values: _Values = Field(("true",), alias="trueValues")
     false_values: _Values = Field(("false",), alias="falseValues")
@@ -98,18 +107,32 @@ class _Property(_Limits):
     """A column of a JSON Schema."""
 
     type: str | tuple[str, ...] = ()
+    format: str = ""
     title: str = ""
     description: str = ""
+
+
+def _without_null(content: Any) -> Any:
+    """A choice between null and something else as that, which is not required."""
+    if not isinstance(content, dict):
+        return content
+    choices = content.get("anyOf") or content.get("oneOf")
+    choices = choices if isinstance(choices, list) else []
+    some = [one for one in choices if isinstance(one, dict) and one.get("type") != "null"]
+    one = {**content, **some[0], "required": False} if len(some) == 1 < len(choices) else content
+    kinds, values = one.get("type"), one.get("enum")
+    gaps = (isinstance(kinds, list) and "null" in kinds) or (isinstance(values, list) and None in values)
+    return {**one, "required": False} if gaps else one
 
 
 class _JsonSchema(_Open):
     """Columns by name."""
 
-    properties: dict[str, _Property]
+    properties: dict[str, Annotated[_Property, BeforeValidator(_without_null)]]
 
 
-def columns_of_schema(path: Path, file: str) -> tuple[list[DraftColumn], tuple[str, ...]]:
-    """Columns that a contract can describe, as far as the schema says, and names of those that it leaves out.
+def columns_of_schema(path: Path, file: str) -> tuple[list[DraftColumn], dict[str, str]]:
+    """Columns that a contract can describe, as far as the schema says, and {column that it leaves out: why}.
 
     Args:
         path: the schema: `.parquet`, or JSON.
@@ -123,10 +146,11 @@ def columns_of_schema(path: Path, file: str) -> tuple[list[DraftColumn], tuple[s
     twice = len(columns) - len({name for name, _ in columns})
     if twice:
         raise DeclarationError(path.name, "", f"names {twice} columns twice", "distinct names")
-    return [column for _, column in columns if column is not None], tuple(name for name, column in columns if column is None)
+    described = [column for _, column in columns if isinstance(column, DraftColumn)]
+    return described, {name: column for name, column in columns if isinstance(column, str)}
 
 
-def _of_parquet(path: Path) -> Iterator[tuple[str, DraftColumn | None]]:
+def _of_parquet(path: Path) -> Iterator[tuple[str, DraftColumn | str]]:
     try:
         with path.open("rb") as file:
             schema = pa_parquet.read_schema(file)
@@ -134,13 +158,13 @@ def _of_parquet(path: Path) -> Iterator[tuple[str, DraftColumn | None]]:
         raise DataError(path.name, f"cannot be read ({error.strerror})" if error.strerror else "is not a complete Parquet file") from None
     except (pa.ArrowException, ValueError):
         raise DataError(path.name, "is not a complete Parquet file") from None
-    for field in schema:
+    for field in schema:  # a field that may be null is no evidence: most programs write all of them so
         stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         kind = next((name for name, tests in _ARROW_TYPES.items() if any(test(stored) for test in tests)), "")
         yield field.name, _column(field.name, kind, _Limits(), ("false", "true"), "")
 
 
-def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | None]]:
+def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | str]]:
     try:
         content = json.loads(read_bytes(path))
     except (ValueError, RecursionError):
@@ -149,12 +173,14 @@ def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | None]]:
     if "properties" in keys:
         for name, one in validate(_JsonSchema, content, path.name).properties.items():
             kinds = [one.type] if isinstance(one.type, str) else [kind for kind in one.type if kind != "null"]
-            yield name, _column(name, kinds[0] if len(kinds) == 1 else "", one, ("false", "true"), one.description or one.title)
+            kind = one.format if kinds == ["string"] and one.format in ("date", "date-time") else kinds[0] if len(kinds) == 1 else ""
+            yield name, _column(name, kind, one, ("false", "true"), one.description or one.title)
     elif "fields" in keys or "resources" in keys:
         table = validate(_TableSchema, content, path.name) if "fields" in keys else _resource(content, path.name, file)
         for field in table.fields:
             truth = field.false_values + field.true_values
-            yield field.name, _column(field.name, field.type, field.constraints, truth, field.description or field.title)
+            kind = f"{field.type} in another format" if field.type in DATES and field.format not in ("default", "any") else field.type
+            yield field.name, _column(field.name, kind, field.constraints, truth, field.description or field.title)
     else:
         raise DeclarationError(path.name, "", "is no schema of a table", _SHAPES)
 
@@ -173,20 +199,37 @@ def _resource(content: Any, where: str, file: str) -> _TableSchema:
     return validate(_TableSchema, chosen.table, where)
 
 
-def _column(name: str, kind: str, limits: _Limits, truth: tuple[str, ...], meaning: str) -> DraftColumn | None:
-    """A column of a listed set of values is one of categories, whatever they are."""
-    if not can_be_named(name) or not (limits.enum or kind in _TYPES):
-        return None
-    note = "".join(letter for letter in " ".join(meaning.split()) if letter.isprintable())[:_LONGEST_NOTE]
+def _column(name: str, kind: str, limits: _Limits, truth: tuple[str, ...], meaning: str) -> DraftColumn | str:
+    """A column of a listed set of values is one of categories, whatever they are; as text, why a contract cannot describe it."""
+    if not can_be_named(name):
+        return UNNAMED
+    if not (limits.enum or kind in _TYPES):
+        return f"values of type {_printable(kind)}" if kind else "values of no type, or of several"
+    note, nullable = _printable(meaning), limits.required is False
     if limits.enum or _TYPES[kind] == "category":
-        return DraftColumn(name, "category", categories=limits.enum or (truth if kind == "boolean" else ()), note=note)
-    return DraftColumn(name, _TYPES[kind], (_bound(limits.minimum), _bound(limits.maximum)), note=note)
+        categories = limits.enum or (truth if kind == "boolean" else ())
+        return DraftColumn(name, "category", categories=categories, nullable=nullable, note=note)
+    read = _moment if _TYPES[kind] in DATES else _number
+    return DraftColumn(name, _TYPES[kind], (read(limits.minimum), read(limits.maximum)), nullable=nullable, note=note)
 
 
-def _bound(stated: float | str | None) -> float | None:
+def _printable(text: str) -> str:
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:_LONGEST_NOTE]
+
+
+def _number(stated: float | str | None) -> float | None:
     """A number; what is none has to be filled in."""
     try:
         number = math.nan if stated is None else float(stated)
     except ValueError:
         number = math.nan
     return number if math.isfinite(number) else None
+
+
+def _moment(stated: float | str | None) -> str | None:
+    """A date; what is none has to be filled in."""
+    try:
+        moment(str(stated), "datetime")
+    except ValueError:
+        return None
+    return str(stated)

@@ -97,7 +97,7 @@ class Contract(Declared):
     """For a private table: public rows that serve as queries and for evaluation, in place of held-out ones."""
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
     """Every column to read, by name."""
-    label: Annotated[Label | None, BeforeValidator(_as_label)] = None
+    label: Annotated[Label | None, BeforeValidator(_as_label, json_schema_input_type=str | Label | None)] = None
     """What to predict for a row: a column's name, or a rule for its values; nothing if left out."""
     groups: dict[Annotated[int, Field(ge=2)], tuple[Annotated[GroupKey | Literal["label"], BeforeValidator(_as_group_key)], ...]] = {}
     """{number of demonstrations: keys of GROUP BY}; the keys' numbers of parts multiply to that number. One demonstration needs no entry."""

@@ -137,6 +137,9 @@ def _check_held_out(contract: Contract, file: str) -> None:
     """A benchmark holds rows out; any other table may name public rows to measure on, or charge for held-out ones."""
     split = contract.split
     charged = split is not None and split.evaluation_epsilon is not None
+    for key, stated in (("queries", contract.queries is not None), ("split.evaluation_epsilon", charged)):
+        if stated and contract.label is None:
+            raise DeclarationError(file, key, "has no meaning without a label", "no such key, or `label`")
     if contract.privacy.budget.benchmark:
         if split is None:
             expected = "how a benchmark's rows are held out: column, train and test, or test_fraction"

@@ -96,7 +96,7 @@ class Source(Origin):
     ignore: tuple[str, ...] = ()
     """Columns of the file to ignore."""
     missing: Category | None = None
-    """Marker of a missing value; rows that contain it are dropped."""
+    """A word that stands for a missing value, beside an empty cell; rows that have it in a column that is not nullable are dropped."""
 
     @model_validator(mode="after")
     def _some_way(self) -> Source:

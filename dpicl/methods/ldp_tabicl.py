@@ -49,7 +49,7 @@ from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.local.estimate import OF_ANY_DESIGN, estimated_rows, fits
+from dpicl.tabular.local.estimate import OF_ANY_DESIGN, estimated_rows, usual_estimator
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
 from dpicl.tabular.reading.encode import encode_queries, label_numbers
 from dpicl.tabular.values import RowForm, local_form
@@ -96,8 +96,7 @@ class LdpTabicl(TabularMethod[Collected]):
         shown = {"shot_selection": SHOWN}
         if stated.get("encoding", "k-ary") != "k-ary" or stated.get("estimator", "tree") not in OF_ANY_DESIGN:
             return shown  # the paper's way, all columns at once
-        fitting = next((one for one in OF_ANY_DESIGN if fits(one, encoding_of(contract, LdpVariant()).sizes)), "tree")
-        return {"design": "subset", "estimator": fitting, **shown}
+        return {"design": "subset", "estimator": usual_estimator(encoding_of(contract, LdpVariant()).sizes), **shown}
 
     def handed_out(self, unit: Unit) -> str:
         """See `Method`."""

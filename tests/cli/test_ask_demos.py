@@ -12,11 +12,14 @@ import pytest
 
 from dpicl.cli.ask import answers_of, read_demonstrations
 from dpicl.contract import parse_contract
+from dpicl.contract.load import contract_digest
+from dpicl.contract.target import Target
 from dpicl.lm import HashScorer
 from dpicl.lm.requests import CONTINUATIONS, prompt
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.queries import read_unlabelled
 from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
+from tests.library.kinds import kind_contract, kind_rows, kind_tree
 
 Capture = pytest.CaptureFixture[str]
 SECRET = "zq7secret"
@@ -94,11 +97,25 @@ def test_demonstrations_of_another_version_of_the_contract_are_refused(place: Pl
     assert "another version of contract shop" in refused
 
 
+def test_where_nothing_is_predicted_nothing_can_be_asked(place: Place, capsys: Capture) -> None:
+    install(place, kind_tree("none", private=True), kind_rows(5))
+    contract = kind_contract("none", private=True)
+    line = {"contract": "customers", "contract_sha256": contract_digest(contract), "method": "mst_tabicl", "epsilon": 1}
+    demos = place.root / "rows of customers.jsonl"
+    demos.write_text(json.dumps({**line, "text": "The age is 20.", "answer": ""}))
+    refused = complaint(call_main(("ask", "--demos", str(demos), "--queries", "rows.csv", "--model", "fake"), capsys))
+    assert "is of contract customers, which has no label; expected one that says what to answer" in refused
+
+
 def test_a_prompt_that_was_declined_has_no_answer() -> None:
-    assert answers_of(np.log([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]])) == [
+    assert answers_of(np.log([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]), Target("binary", ("No", "Yes"))) == [
         {"answer": None, "yes": 0.5},
         {"answer": "Yes", "yes": 0.8},
         {"answer": "No", "yes": 0.1},
+    ]
+    assert answers_of(np.log([[0.4, 0.4, 0.2], [0.2, 0.1, 0.7]]), Target("classes", ("a", "b", "c"))) == [
+        {"answer": None, "share": 0.4},
+        {"answer": "c", "share": 0.7},
     ]
 
 

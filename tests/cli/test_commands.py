@@ -60,7 +60,7 @@ def test_list_shows_pipelines_schedules_and_models(place: Place, capsys: Capture
 def test_check_and_show_know_every_contract(place: Place, capsys: Capture, name: str) -> None:
     assert said(capsys, "contract", "check", str(place.root / "contracts" / f"{name}.yaml")).startswith(f"{name}.yaml: ok: ")
     shown = said(capsys, "contract", "show", name)
-    assert shown.startswith(f"{name}: ") and "question" in shown and "shots" in shown and "benchmark" in shown
+    assert shown.startswith(f"{name}: ") and "question" in shown and "groups" in shown and "benchmark" in shown
 
 
 def test_the_contracts_named_here_are_all_there_are(place: Place) -> None:

@@ -27,7 +27,7 @@ COLUMNS = (
     *("bought", "category", "no,yes,twice"),
     "",
 )
-ANSWERS = (*COLUMNS, "bought", "yes,twice", "2", "", "")
+ANSWERS = (*COLUMNS, "bought", "yes,twice", "4000", "2", "")
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typ
     told = said(capsys, *NEW)  # and there are no rows yet
     assert "customers.yaml: a contract of 5 columns; 1 column is left out under `ignore`" in told
     assert "No row of customers.csv was looked at. Bounds and categories are those of answers: replace any" in told
-    assert f"next: dpicl contract check {written(place)}; dpicl protect customers --epsilon 2" in told
+    assert "next: dpicl contract check customers; dpicl protect customers --epsilon 2 --shots 2" in told
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and not contract.draft and contract.privacy.budget.epsilon == 2
-    assert contract.source.ignore == ("full name",) and contract.prompts.central.text.startswith("The age is {age}. The spent is")
+    assert contract.source.ignore == ("full name",) and contract.population == 4000 and contract.version == 2
     assert contract.columns["spent"].model_dump()["bounds"] == (0, 500) and contract.label.parts == ("rest", ("yes", "twice"))
     head, *rows = shop_rows(60).splitlines()
     table = "\n".join([f"{head},full name", *(f"{row},Ann" for row in rows)])
@@ -60,33 +60,32 @@ def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typ
 
 
 def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, capsys: Capture, typed: Typed) -> None:
-    typed(*ANSWERS[:21], "full name", "who", "none", "3", "")
+    typed(*ANSWERS[:22], "age", "full name", "none", "3")
     told = said(capsys, *NEW)
-    assert "a column that is not described above, named by letters" in told and "expected a valid integer" in told
+    assert "a column that is not described above; a contract cannot write its name" in told and "expected a valid integer" in told
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and contract.privacy.unit == "person"
-    assert contract.privacy.person and (contract.privacy.person.id_column, contract.privacy.person.max_rows) == ("who", 3)
+    assert contract.privacy.person and (contract.privacy.person.id_column, contract.privacy.person.max_rows) == ("full name", 3)
 
 
 @pytest.mark.parametrize(
     ("place_of", "wrong", "sentence"),
     [
-        (1, "number", "expected one of category, integer, real, ignored"),
+        (1, "number", "expected one of category, integer, real, date, datetime, ignored"),
         (2, "18", "expected two comma-separated numbers"),
         (2, "18,young", "expected a valid integer"),
         (2, "100,18", "expected [low, high] with low < high"),
         (3, "age", "this column was named before; expected another"),
-        (3, "", "expected a name"),
+        (0, "", "expected a name"),
         (5, "0,inf", "expected a finite number"),
         (8, "red,red", "a category is repeated; expected distinct categories"),
         (8, ",", "expected a list with at least 1 item"),
-        (13, "category", "a contract names columns by letters, digits"),
         (18, "price", "expected one of age, spent, colour, member, bought"),
         (19, "yes,no,twice", "expected some, but not all, of no, yes, twice"),
-        (20, "0", "expected greater than 0"),
-        (20, "much", "expected a valid number"),
-        (21, "age", "expected nothing, or a column that is not described above"),
-        (22, "The age is {years}.", "expected"),
+        (20, "many", "expected a whole number above 0, or nothing"),
+        (21, "0", "expected greater than 0"),
+        (21, "much", "expected a valid number"),
+        (22, "age", "expected nothing, or a column that is not described above"),
     ],
 )
 def test_a_wrong_answer_is_asked_again_with_one_sentence(
@@ -100,6 +99,31 @@ def test_a_wrong_answer_is_asked_again_with_one_sentence(
     said(capsys, *NEW, "--name", "again")
     again = written(place).with_name("again.yaml").read_text().replace("again", "customers")
     assert again == written(place).read_text()
+
+
+def test_gaps_dates_and_a_number_to_predict_can_be_answered(place: Place, capsys: Capture, typed: Typed) -> None:
+    typed(
+        "Größe",
+        "real?",
+        "50,250",
+        "since",
+        "date",
+        "soon,later",
+        "2015-01-01,2025-12-31",
+        "a: b",
+        "real",
+        "ignored",
+        "",
+        "Größe",
+        "",
+        "",
+        "",
+    )
+    told = said(capsys, *NEW)
+    assert "got 'soon'; expected a date such as" in told and "a contract cannot write its name" in told
+    contract = load_contract(written(place))
+    assert isinstance(contract, Contract) and contract.target.kind == "number" and contract.columns["Größe"].nullable
+    assert contract.columns["since"].type == "date" and contract.privacy.budget.epsilon == 3 and contract.population is None
 
 
 def test_answers_that_end_too_early_write_nothing(place: Place, capsys: Capture, typed: Typed) -> None:
@@ -118,7 +142,10 @@ def test_a_schema_leaves_only_what_it_lacks_to_be_asked(place: Place, capsys: Ca
     (place.root / "schema.json").write_text(json.dumps({"fields": fields}))
     typed("", "0,500", "ignored", "", "0,1", "", "0,1", "", "", "", "")
     told = said(capsys, *NEW, "--schema", str(place.root / "schema.json"), "--label", "bought", "--positive", "1")
-    assert "spent (euros a month): category, integer, real or ignored [real]" in told and "age:" not in told
+    assert (
+        "spent (euros a month): category, integer, real, date, datetime (with ? if values may be missing) or ignored [real]" in told
+        and "age:" not in told
+    )
     assert "those of schema.json and answers" in told
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and contract.source.ignore == ("note",)

@@ -133,7 +133,7 @@ class World:
         texts.mkdir(parents=True, exist_ok=True)
         folder = texts if declaration.kind == "texts" else texts.parent
         (folder / f"{NAME}.yaml").write_text(yaml.safe_dump(declaration.contract(), sort_keys=False))
-        grid = {"model": "fake", "methods": [GdpTabicl.name], "datasets": [NAME], "epsilons": [1], "shots": [1], "baselines": False}
+        grid = {"model": "fake", "methods": [GdpTabicl.name], "datasets": [NAME], "epsilons": [1], "shots": [1]}
         pipelines = {"version": 1, "models": {"fake": {"kind": "fake"}}, "pipelines": {"audited": {"title": "audited", **grid}}}
         (self.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
 

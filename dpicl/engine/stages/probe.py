@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.contract.text import TextContract
 from dpicl.engine.files import read_json, write_json
@@ -46,8 +47,9 @@ def probe(run: str) -> str:
     digest = hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
     if (folder / PROBE).exists() and read_json(folder / PROBE)["asked"] == digest:
         return "already answered"
-    units = {(unit.method, unit.dataset): unit for unit in plan.units.values()}.values()
+    units = list({(unit.method, unit.dataset): unit for unit in plan.units.values()}.values())
     declared = {unit.dataset: settings.declared(unit.dataset) for unit in units}
+    units = [unit for unit in units if not _asks_nothing(declared[unit.dataset])]
     # one model is open at a time, and rows are read first: so the model that reads them is opened last
     descriptions = [_check_answers(folder, plan, unit, declared[unit.dataset], settings) for unit in units]
     for unit in units:
@@ -57,6 +59,11 @@ def probe(run: str) -> str:
     models = [json.loads(text) for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)]
     write_json(folder / PROBE, {"asked": digest, "models": models}, replace=True)
     return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"
+
+
+def _asks_nothing(contract: Declared) -> bool:
+    """Whether no model is ever asked about these rows."""
+    return isinstance(contract, Contract) and contract.label is None
 
 
 def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:

@@ -162,10 +162,11 @@ def _first_token(top: Sequence[tuple[str, float]], index: int, labels: Sequence[
 
 
 def parsed_answer(reply: Reply, labels: Sequence[str]) -> Answer:
-    """The label that the text starts with, whatever its case and the marks around it."""
-    text = re.sub(r"^[\W_]+", "", reply.text).lower()
-    for index, label in enumerate(labels):
-        word = label.strip().lower()
-        if text.startswith(word) and not text[len(word) : len(word) + 1].isalnum():
-            return Answer("parsed", tuple(0.0 if place == index else -PARSED_GAP for place in range(len(labels))))
+    """The label that the text starts with, whatever its case and the marks around it; of several, as 1 and 1.5, the longest."""
+    words = [label.strip().lower() for label in labels]
+    for text in (reply.text.strip().lower(), re.sub(r"^[\W_]+", "", reply.text).lower()):  # a label may begin with a mark, as -5
+        starting = [word for word in words if text.startswith(word) and not text[len(word) : len(word) + 1].isalnum()]
+        if starting:
+            said = words.index(max(starting, key=len))
+            return Answer("parsed", tuple(0.0 if place == said else -PARSED_GAP for place in range(len(labels))))
     return equal_scores("unparsed", len(labels))

@@ -33,7 +33,9 @@ Estimator = Literal["simplex", "clip", "none", "em", "log-linear", "tree"]
 MOST_CELLS = {"simplex": 1 << 26, "clip": 1 << 26, "log-linear": 1 << 20, "em": 1 << 20, "tree": 1 << 20}
 """Of what works on all cells at once; a tree takes any number of columns, and works on those of two columns and the label."""
 OF_ANY_DESIGN: tuple[Estimator, ...] = ("log-linear", "tree", "em")
-"""Models of the population, the best first: they take reports of every design."""
+"""Models of the population: they take reports of every design."""
+SECONDS_OF_CELLS = 1 << 18
+"""Most cells of a log-linear model that is fitted in a second or two."""
 _WHOLE = {"log-linear": log_linear, "em": maximum_likelihood}
 
 
@@ -45,6 +47,11 @@ def fits(estimator: Estimator, sizes: Sequence[int]) -> bool:
 def _together(estimator: Estimator, sizes: Sequence[int]) -> list[int]:
     """Sizes of the columns, the label last, whose cells the estimator works on at once."""
     return [*sorted(sizes[:-1])[-2:], sizes[-1]] if estimator == "tree" else list(sizes)
+
+
+def usual_estimator(sizes: Sequence[int]) -> Estimator:
+    """The model for columns of these sizes where nobody names one: of all cells at once where these are few enough, else a tree."""
+    return "log-linear" if prod(sizes) <= SECONDS_OF_CELLS else "tree"
 
 
 def check_fits(estimator: Estimator, sizes: Sequence[int], where: str) -> None:

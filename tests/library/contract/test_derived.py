@@ -92,6 +92,11 @@ def test_caps_and_population_name_no_release_but_columns_do() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        ({"label": None, "queries": {"file": "q.csv"}}, "queries: has no meaning without a label; expected no such key, or `label`"),
+        (
+            {"label": None, "split": {"test_fraction": 0.2, "evaluation_epsilon": 1}},
+            "split.evaluation_epsilon: has no meaning without a label",
+        ),
         ({"label": "plans"}, "label.column: names 'plans', which is not a column"),
         ({"columns": {"churned": COLUMNS["churned"]}}, "columns: has no column beside the label; expected at least one"),
         ({"label": {"column": "plan", "answers": ["a"]}}, "label.answers: has 1 answers; expected 4: one per category"),

@@ -11,7 +11,8 @@ import pytest
 
 from dpicl.errors import ModelError
 from dpicl.evaluation import answers
-from dpicl.lm.endpoint.protocol import GarbledError, read_reply
+from dpicl.lm.endpoint.labels import parsed_answer
+from dpicl.lm.endpoint.protocol import GarbledError, Reply, read_reply
 from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.requests import HashScorer, Tallying
 from dpicl.lm.spec import ModelSpec
@@ -34,6 +35,17 @@ def test_an_echo_gives_exactly_the_sum_over_the_label_s_tokens(habits: Habits) -
         scorer = opened(server)
         assert scorer.description.mode == "completions echo"
         assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("1.5 kg", "1.5"), ("1", "1"), ("-5.", "-5"), ("**5**", "5"), ("15", None), ("New York!", "new york"), ("new", "new")],
+)
+def test_of_labels_that_begin_alike_the_longest_was_said(text: str, said: str | None) -> None:
+    labels = (" 1", " 1.5", " -5", " 5", " new", " new york")
+    answer = parsed_answer(Reply(text, "stop", False, (), (), (), 0, 0, "", ""), labels)
+    assert answer.outcome == ("unparsed" if said is None else "parsed")
+    assert said is None or labels[int(np.argmax(answer.scores))] == f" {said}"
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 500, 501])

@@ -19,9 +19,10 @@ from dpicl.contract import Contract
 from dpicl.evaluation import measure
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.randomness import stream, system_stream
-from dpicl.tabular.reading.encode import LocalEncoding, encode_clients, encode_queries, label_codes
+from dpicl.tabular.reading.encode import LocalEncoding, encode_clients, encode_queries, label_codes, label_numbers
 from dpicl.types import EncodedQueries, PrivateTable, QueryTable, ReleasedRows
 from tests.library.examples import every_contract, random_table, small_contract
+from tests.library.kinds import kind_contract
 
 CONTRACT = small_contract()
 ENCODING = LocalEncoding.of(CONTRACT, "k-ary")
@@ -143,3 +144,55 @@ def test_a_subsample_without_rows_or_with_one_class_is_answered_by_a_constant() 
         )
         truth = label_codes(QueryTable(table), CONTRACT)
         assert measured["lr-naive"].accuracy == measured["gnb-naive"].accuracy == np.mean(truth == 0)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_of_several_classes_all_baselines_answer_within_public_bounds(epsilon: float) -> None:
+    """Values are missing in two columns; a bound that is read from the rows would be an error."""
+    contract = kind_contract("classes")
+    train, test = (random_table(contract, 300, seed) for seed in (0, 1))
+    measured = central_baselines(
+        PrivateTable(train), PrivateTable(train), QueryTable(test), contract, epsilon=epsilon, stream=stream(0, "baselines", "", "")
+    )
+    assert tuple(measured) == SYSTEMS
+    assert all(one.query_count == 300 and 0 < one.accuracy < 1 and one.auc is not None for one in measured.values())
+
+
+@pytest.mark.parametrize("kind", ["number", "none"])
+def test_numbers_and_nothing_are_not_predicted_centrally(kind: str) -> None:
+    contract = kind_contract(kind)
+    table = random_table(contract, 60, 0)
+    draws = stream(0, "baselines", "", "")
+    assert central_baselines(PrivateTable(table), PrivateTable(table), QueryTable(table), contract, epsilon=1.0, stream=draws) == {}
+
+
+def test_a_missing_number_reads_as_the_middle_of_its_bounds() -> None:
+    contract = kind_contract("classes")
+    table = PrivateTable(random_table(contract, 60, 0))
+    design, ages = central_design(table, contract, one_hot=False), table.numbers("age")
+    assert np.isfinite(design.matrix).all() and (design.matrix[np.isnan(ages), 0] == 59).all()
+    assert (design.matrix[~np.isnan(ages), 0] == ages[~np.isnan(ages)]).all()
+
+
+@pytest.mark.parametrize("classes", [3, 9])
+def test_local_baselines_of_many_classes_answer_as_models_fitted_on_every_row(classes: int) -> None:
+    rng, encoding = np.random.default_rng(0), LocalEncoding("k-ary", ("a", "b", "label"), (3, 4, classes))
+    rows, test = (np.stack([rng.integers(3, size=n), rng.integers(4, size=n), np.zeros(n, int)], axis=1) for n in (2000, 300))
+    for some in (rows, test):
+        some[:, 2] = np.where(rng.random(len(some)) < 0.6, some[:, 0] % (classes - 1), rng.integers(classes - 1, size=len(some)))
+    test[0, 2] = classes - 1  # a class that no released row has
+    measured = local_baselines(ReleasedRows(rows.astype(np.uint8)), encoding, EncodedQueries(test))
+    fitted = LogisticRegression(max_iter=1000).fit(local_design(rows, encoding), rows[:, 2])
+    assert measured["lr"].accuracy == np.mean(fitted.predict(local_design(test, encoding)) == test[:, 2]) > 0.4
+    assert measured["lr"].auc is not None and measured["lr"].auc > 0.55
+
+
+def test_a_number_is_predicted_locally_by_its_bin_and_nothing_is_predicted_of_none() -> None:
+    contract = kind_contract("number")
+    table, encoding = QueryTable(random_table(contract, 200, 0)), LocalEncoding.of(contract, "k-ary")
+    queries = encode_queries(table, contract)
+    rows = ReleasedRows(queries.codes.astype(np.uint8))
+    for metrics in local_baselines(rows, encoding, queries, label_numbers(table, contract)).values():
+        assert metrics.absolute_error is not None and 0 < metrics.absolute_error < 40 and metrics.auc is None
+    nothing = LocalEncoding("k-ary", encoding.names, (*encoding.bin_counts[:-1], 1))
+    assert local_baselines(rows, nothing, queries) == {}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from dpicl.evaluation import Metrics, Result, answers, majority, measure, measure_scores, results_frame_columns
+from dpicl.types import LabelNumbers
 
 labels = st.lists(st.integers(0, 1), min_size=1, max_size=40).map(np.array)
 
@@ -55,6 +57,37 @@ def test_auc_depends_on_the_difference_of_scores_only(truth: np.ndarray, seed: i
     scores = np.random.default_rng(seed).integers(-40, 40, size=(len(truth), 2)) / 8
     shifted = scores + np.arange(len(truth))[:, None]
     assert measure_scores(truth, scores) == measure_scores(truth, shifted)
+
+
+@given(st.integers(2, 6), st.integers(0, 99))
+@settings(deadline=None)
+def test_of_many_classes_the_auc_is_scikit_learn_s_macro_average_of_one_against_the_rest(classes: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth = np.concatenate([np.arange(classes), rng.integers(classes, size=30)])
+    likely = rng.dirichlet(np.ones(classes), size=len(truth))
+    expected = roc_auc_score(truth, likely if classes > 2 else likely[:, 1], multi_class="ovr", average="macro")
+    assert measure(truth, likely.argmax(axis=1), likely).auc == pytest.approx(expected)
+    shifted = np.log(likely) + rng.normal(size=(len(truth), 1))  # a model's scores are known up to what all answers share
+    assert measure_scores(truth, shifted).auc == pytest.approx(expected)
+
+
+def test_a_class_that_no_query_has_is_left_out_of_the_auc() -> None:
+    truth, likely = np.array([0, 0, 2, 2]), np.array([[0.7, 0.1, 0.2], [0.4, 0.3, 0.3], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
+    assert measure(truth, likely.argmax(axis=1), likely).auc == pytest.approx((1.0 + 0.875) / 2)
+    assert majority(truth, classes=3).auc == 0.5 and majority(truth).auc == 0.5
+    assert measure(np.zeros(3, int), np.zeros(3, int), np.zeros((3, 3))).auc is None
+
+
+def test_a_number_is_measured_by_the_distance_of_its_bin_s_middle() -> None:
+    """Rows without a number count for accuracy alone."""
+    numbers = LabelNumbers(np.array([5.0, 15.0, 25.0, 15.0]), np.array([2.0, 19.0, 11.0, np.nan]))
+    truth, answered = np.array([0, 1, 1, 3]), np.array([0, 2, 3, 3])
+    assert measure(truth, answered, np.ones((4, 4)), numbers=numbers) == Metrics(
+        4, 0.5, None, None, absolute_error=pytest.approx((3 + 6 + 4) / 3)
+    )
+    assert majority(truth, classes=4, numbers=numbers).absolute_error == pytest.approx((13 + 4 + 4) / 3)
+    nothing = LabelNumbers(numbers.of_code, np.full(4, np.nan))
+    assert measure(truth, answered, numbers=nothing).absolute_error is None
 
 
 def test_a_result_is_a_row_with_the_columns_of_the_file() -> None:

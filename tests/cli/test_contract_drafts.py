@@ -1,0 +1,280 @@
+"""A look at a table keeps every column that it can: what follows is a release, without other edits than the lines it asks for."""
+
+from __future__ import annotations
+
+import csv
+import decimal
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from dpicl.contract import Contract, load_contract
+from dpicl.contract.draft import MARK
+from dpicl.contract.schema import json_schema
+from tests.harness import Place, call_main, complaint, said
+
+Capture = pytest.CaptureFixture[str]
+Columns = dict[str, Sequence[object]]
+SCHEMA = jsonschema.Draft202012Validator(json_schema())
+DAY = date(2019, 2, 27)
+
+
+def draws() -> np.random.Generator:
+    return np.random.default_rng(5)
+
+
+def gaps(values: Sequence[object], every: int = 9, by: object = "") -> list[object]:
+    """Some of the values, and none in the other rows."""
+    return [by if row % every == 0 else value for row, value in enumerate(values)]
+
+
+def clinic() -> Columns:
+    """Gaps, whole numbers written with a point, marks for what is missing, truth values."""
+    rng = draws()
+    return {
+        "age": gaps([f"{age}.0" for age in rng.integers(18, 95, 200)]),
+        "bmi": gaps([f"{bmi:.1f}" for bmi in rng.normal(26, 4, 200)], by="NA"),
+        "insulin": gaps([*rng.integers(0, 300, 200)], 2),
+        "smoker": gaps([*rng.choice(["never", "former", "current"], 200)], 11),
+        "insured": [str(bool(one)).lower() for one in rng.integers(0, 2, 200)],
+        "readmitted": [*rng.choice(["no", "yes"], 200, p=[0.8, 0.2])],
+    }
+
+
+def flowers() -> Columns:
+    """Seven classes."""
+    rng = draws()
+    kinds = rng.choice(["iris", "rose", "tulip", "daisy", "lily", "poppy", "aster"], 300)
+    return {**{f"petal_{part}": rng.normal(len(kinds[0]), 1, 300).round(2) for part in range(5)}, "kind": [*kinds]}
+
+
+def shipments() -> Columns:
+    """Days, times with zones and without, and a number to predict."""
+    rng = draws()
+    days = [DAY + timedelta(days=int(one)) for one in rng.integers(0, 2000, 250)]
+    times = [datetime(2023, 1, 1, tzinfo=UTC) + timedelta(seconds=int(one)) for one in rng.integers(0, 10**7, 250)]
+    return {
+        "ordered": days,
+        "packed": gaps([time.isoformat() for time in times]),
+        "midnight": [f"{day} 00:00:00" for day in days],
+        "scanned": [f"{time:%Y-%m-%d %H:%M:%S}.25" for time in times],
+        "weight (kg)": rng.gamma(2, 5, 250).round(3),
+        "days": rng.integers(1, 60, 250),
+    }
+
+
+def one_column() -> Columns:
+    return {"wage": [*draws().integers(1000, 9000, 120)]}
+
+
+def forty_columns() -> Columns:
+    rng = draws()
+    numbers = {f"q{number:02}": [*rng.integers(1, 6, 150)] for number in range(39)}
+    return {**numbers, "vote": [*rng.choice(["left", "right", "none"], 150)]}
+
+
+def unicode_names() -> Columns:
+    """Names and values that YAML, a template or a terminal might take for something else."""
+    rng = draws()
+    return {
+        "Größe in cm": rng.normal(170, 10, 160).round(1),
+        "年齢": [*rng.integers(18, 80, 160)],
+        "no": [*rng.choice(["null", "true", "~", "1e3", "yes"], 160)],
+        "#1 ? 'quoted'": [*rng.choice(["a: b", "- c", "{d}", 'e"f', "line\u2028break", "🌷"], 160)],
+        "null": [*rng.choice(["x\xa0y", "  blank", "\\", "#"], 160)],
+        "Köpfe & mehr": [*rng.choice(["ja", "nein"], 160)],
+    }
+
+
+def wide_ranges() -> Columns:
+    """From 1e-7 to 1e14."""
+    rng = draws()
+    return {
+        "income": rng.lognormal(10, 2, 200).round(2),
+        "tiny": [f"{one:.3e}" for one in rng.uniform(1e-7, 9e-7, 200)],
+        "share": rng.uniform(0.2, 0.4, 200).round(4),
+        "huge": [*(rng.uniform(1, 9, 200) * 1e14).astype(np.int64)],
+        "loss": rng.normal(0, 1e6, 200).round(1),
+        "real_huge": rng.uniform(1, 9, 200) * 1e14,
+        "level": [*rng.choice(["low", "high"], 200)],
+    }
+
+
+def many_categories() -> Columns:
+    rng = draws()
+    return {"station": [f"S{one}" for one in rng.permutation(256 * 12) % 256], "late": [*rng.choice(["no", "yes"], 256 * 12)]}
+
+
+def ten_rows() -> Columns:
+    return {"n": [1, 2, 3, 4, 5, 6, 7, 8, 9, 9], "c": [*"aabbaabbab"], "y": [*"nynynynyny"]}
+
+
+TABLES: list[tuple[Callable[[], Columns], tuple[str, ...], dict[str, str], str]] = [
+    (clinic, ("--label", "readmitted", "--positive", "yes"), {"age": "integer", "bmi": "real", "insulin": "integer"}, "binary"),
+    (flowers, ("--label", "kind", "--population", "300"), {"petal_1": "real", "kind": "category"}, "classes"),
+    (shipments, ("--label", "days"), {"ordered": "date", "midnight": "date", "packed": "datetime", "scanned": "datetime"}, "number"),
+    (one_column, (), {"wage": "integer"}, "none"),
+    (forty_columns, ("--label", "vote"), {"q38": "integer"}, "classes"),
+    (unicode_names, ("--label", "Köpfe & mehr"), {"Größe in cm": "real", "年齢": "integer", "no": "category"}, "classes"),
+    (wide_ranges, ("--label", "level"), {"income": "real", "tiny": "real", "huge": "integer"}, "classes"),
+    (many_categories, ("--label", "late"), {"station": "category"}, "classes"),
+    (ten_rows, ("--label", "y"), {"n": "integer", "c": "category"}, "classes"),
+    (clinic, ("--label", "insulin"), {"smoker": "category", "insured": "category"}, "number"),
+]
+
+
+def write(columns: Columns, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(columns)
+        rows.writerows(zip(*columns.values(), strict=True))
+
+
+def answered(file: Path) -> Contract:
+    """What an editor does to the draft: marks and `draft: true` are taken out."""
+    text = re.sub(f"  {MARK}", "", file.read_text()).replace("draft: true\n", "")
+    file.write_text(text)
+    contract = load_contract(file)
+    assert isinstance(contract, Contract)
+    return contract
+
+
+@pytest.mark.parametrize(("table", "options", "types", "kind"), TABLES, ids=[f"{table.__name__}-{kind}" for table, *_, kind in TABLES])
+def test_every_column_is_kept_and_a_release_follows(
+    place: Place, capsys: Capture, table: Callable[[], Columns], options: tuple[str, ...], types: dict[str, str], kind: str
+) -> None:
+    columns = table()
+    write(columns, place.root / "data" / "Kunden-Daten.csv")
+    told = said(capsys, "contract", "new", "Kunden-Daten.csv", *options)
+    file = place.root / "contracts" / "kunden_daten.yaml"
+    assert f"a draft of {len(columns)} columns\n" in told and file.read_text().count(MARK) == len(columns)
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    assert len(lines) - len(columns) <= 8, "a name, a source, a budget, a label, and one line for each column"
+    assert not [*SCHEMA.iter_errors(json.loads(json.dumps(yaml.safe_load(file.read_text()))))], "an editor has nothing to mark"
+    marked = said(capsys, "contract", "check", "kunden_daten")
+    assert f"{len(columns)} line" in marked and "; the first is line " in marked
+    contract = answered(file)
+    assert contract.version == 2 and contract.target.kind == kind and not contract.local and contract.privacy.sampling_rate == 1
+    assert {name: contract.columns[name].type for name in types} == types
+    gaps = {name for name, values in columns.items() if not {"", "NA"}.isdisjoint(map(str, values))}
+    assert {name for name, column in contract.columns.items() if column.nullable} == gaps
+    assert said(capsys, "contract", "check", "kunden_daten").startswith(f"kunden_daten.yaml: ok: {len(columns)} columns")
+    out = place.root / "demos.jsonl"
+    said(
+        capsys,
+        "protect",
+        "kunden_daten",
+        "--method",
+        "mst_tabicl",
+        "--epsilon",
+        f"{contract.privacy.budget.epsilon:g}",
+        "--shots",
+        "4",
+        "--out",
+        str(out),
+    )
+    assert len(out.read_text().splitlines()) == 4
+
+
+def test_the_first_epsilon_is_one_at_which_a_release_is_little_noise(place: Place, capsys: Capture) -> None:
+    write(flowers(), place.root / "data" / "flowers.csv")
+    suggested = []
+    for rows in (10**6, 3000, 300, 30):
+        name = f"flowers_{rows}"
+        told = said(capsys, "contract", "new", "flowers.csv", "--label", "kind", "--population", str(rows), "--name", name)
+        contract = load_contract(place.root / "contracts" / f"{name}.yaml")
+        assert isinstance(contract, Contract) and contract.population == rows and ("would be noise" in told) == (rows == 30)
+        assert f"dpicl protect {name} --epsilon {contract.privacy.budget.epsilon:g}" in told
+        suggested.append(contract.privacy.budget.epsilon)
+    assert suggested == sorted(suggested) and suggested[0] == 1 and suggested[-1] == 10
+    assert contract.privacy.sampling_rate == 1 and 1 < suggested[2] < 10
+
+
+def test_what_is_left_out_is_named_with_its_reason(place: Place, capsys: Capture) -> None:
+    rng = draws()
+    columns: Columns = {
+        "spent": [*rng.integers(0, 90, 80)],
+        "plan": [*rng.choice(["a", "b"], 80)],
+        "row": range(1, 81),
+        "customer_id": [*(10**6 + rng.permutation(10**5)[:80])],
+        "name": [f"Ann {number}" for number in range(80)],
+        "price: net": [*rng.integers(0, 90, 80)],
+        "country": ["DE"] * 80,
+        "nothing": [""] * 80,
+        "born": [f"{1 + row % 28}.{1 + row % 12}.{1950 + row}" for row in range(80)],
+        "salary": [f"${row},{row:03}.50" for row in range(80)],
+        "mark": [2**60 + row**5 for row in range(80)],
+    }
+    write(columns, place.root / "data" / "shop.csv")
+    told = said(capsys, "contract", "new", "shop.csv", "--label", "plan").splitlines()
+    assert told[0].endswith("a draft of 2 columns; 9 columns are left out under `ignore`")
+    reasons = {
+        "row": "a whole number of its own in every row, as an identifier has",
+        "customer_id": "a whole number of its own in every row, as an identifier has",
+        "name": "free text, names or more than 256 categories",
+        "price: net": "a contract cannot write its name; rename it in the file",
+        "country": "the same value in every row",
+        "nothing": "no value in any row",
+        "born": "dates that are not written as 2026-11-25",
+        "salary": "numbers that are not written as 1234.5",
+        "mark": "numbers that doubles cannot tell apart",
+    }
+    assert told[1:10] == [f'left out: "{name}": {why}' for name, why in reasons.items()]
+    file = place.root / "contracts" / "shop.yaml"
+    assert [line for line in file.read_text().splitlines() if line.startswith("# left out: ")] == [f"# {line}" for line in told[1:10]]
+    assert answered(file).source.ignore == tuple(reasons)
+    assert "Ann" not in file.read_text() and "80" not in re.sub(r"\[0, \d+\]", "", file.read_text()), "neither values nor how many rows"
+
+
+def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
+    rng = draws()
+    columns = {
+        "age": pa.array([None if row == 3 else int(age) for row, age in enumerate(rng.integers(18, 90, 100))]),
+        "height": pa.array([float("nan") if row % 7 == 0 else float(one) for row, one in enumerate(rng.normal(170, 9, 100))]),
+        "member": pa.array([bool(one) for one in rng.integers(0, 2, 100)]),
+        "since": pa.array([DAY + timedelta(days=row) for row in range(100)]),
+        "seen": pa.array([1_700_000_000_123_456_789 + 10**13 * row for row in range(100)], pa.timestamp("ns")),
+        "closed": pa.array([datetime(2020, 1, 1) + timedelta(days=row) if row % 5 else None for row in range(100)]),
+        "price": pa.array([decimal.Decimal("12.50") + row for row in range(100)]),
+        "city": pa.array([*rng.choice(["x", "y"], 100)]).dictionary_encode(),
+        "tags": pa.array([["a", "b"]] * 100),
+    }
+    pq.write_table(pa.table(columns), place.root / "data" / "visits.parquet")
+    told = said(capsys, "contract", "new", "visits.parquet", "--label", "city")
+    assert 'left out: "tags": holds neither numbers nor text' in told
+    contract = answered(place.root / "contracts" / "visits.yaml")
+    types = {name: (column.type, column.nullable) for name, column in contract.columns.items()}
+    assert types == {
+        "age": ("integer", True), "height": ("real", True), "member": ("category", False), "since": ("date", False),
+        "seen": ("datetime", False), "closed": ("date", True), "price": ("real", False), "city": ("category", False),
+    }  # fmt: skip
+    out = place.root / "demos.jsonl"
+    said(capsys, "protect", "visits", "--method", "mst_tabicl", "--epsilon", "1", "--shots", "4", "--out", str(out))
+    assert len(out.read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("a;b;c\n1;2;3\n", "rows.csv: has one column, whose name has ';' in it; expected commas between columns"),
+        ("a,b\n", "rows.csv: has no column that a contract can describe"),
+        ("a,a\n1,2\n", "rows.csv: column 1 of 2 has a name that stands twice"),
+    ],
+)
+def test_what_is_no_table_is_one_sentence(place: Place, capsys: Capture, text: str, phrase: str) -> None:
+    (place.root / "data" / "rows.csv").write_text(text)
+    assert phrase in complaint(call_main(("contract", "new", "rows.csv"), capsys))
+
+
+def test_a_contract_that_nobody_has_is_refused_with_the_names_there_are(place: Place, capsys: Capture) -> None:
+    assert "breast_cancer" in complaint(call_main(("contract", "check", "nobodys"), capsys))
+    assert "No such file" in complaint(call_main(("contract", "check", "nobodys.yaml"), capsys))
