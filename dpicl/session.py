@@ -1,6 +1,7 @@
 """A session: the way from private rows to bytes outside the command line, charged by construction.
 
     session = dpicl.Session()
+    session.plan("customers", rows=5_000).sentence
     session.quote("customers", method=NAME, epsilon=1)  # of dpicl.methods.METHODS
     release = session.protect("customers", epsilon=1)
     session.ask("letters", ["What is asked?"], epsilon=1, model=NAME)
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpicl.contract import TextContract
 from dpicl.engine.given import Schema, given_rows, with_account
@@ -30,6 +31,9 @@ from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.release import Release
 from dpicl.release.texts import release_of
+
+if TYPE_CHECKING:
+    from dpicl.planning.outlook import TablePlan
 
 
 @dataclass(frozen=True)
@@ -80,20 +84,46 @@ class Session:
         check_one_home(settings.home)
         self._settings = settings
 
+    def plan(
+        self,
+        dataset: str,
+        *,
+        rows: int | None = None,
+        epsilons: Sequence[float] = (0.3, 1, 3),
+        signal: str | float | None = None,
+        trust: str | None = None,
+        processes: int = 1,
+    ) -> TablePlan:
+        """What every method on a table would be worth, and which to choose: simulated on made-up tables; reads no row, charges nothing.
+
+        The arguments are those of `dpicl.planning.table_plan.plan_table`.
+
+        Raises:
+            DpiclError: a name or value breaks a rule, or no method fits.
+        """
+        from dpicl.planning.table_plan import plan_table  # a second to import: only where something is planned
+
+        contract = self._settings.contract(dataset)
+        return plan_table(contract, rows, epsilons, signal=signal, trust=trust, processes=processes)
+
     def quote(
         self,
-        rows: str,
+        rows: Any,
+        schema: Schema | None = None,
         *,
         epsilon: float,
+        account: str | None = None,
         method: str | None = None,
         trust: str = "central",
         shots: int = 4,
+        budget: float | None = None,
         period: str | None = None,
-        generator: str | None = None,
+        population: int | None = None,
         anyway: bool = False,
+        generator: str | None = None,
         **options: Any,
     ) -> Sequence[AccountQuote]:
-        """What `protect` would charge for a contract, by account; opens accounts, spends nothing and reads no row.
+        """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
 
         The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is
         false. Texts that were released cost nothing, and no account is named for them.
@@ -101,13 +131,18 @@ class Session:
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
+        kind = METHODS[method].trust if method in METHODS else trust
+        settings, has_cap = self._with_rows(rows, schema, kind, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
-        if isinstance(self._settings.declared(rows), TextContract):
-            release_of(rows, method, self._settings, generator=generator, anyway=anyway, **how)
+        if settings.given is None and isinstance(settings.declared(rows), TextContract):
+            release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
             return ()
-        plan = plan_of(rows, method, self._settings, anyway=anyway, **how)
-        check_plan(plan, self._settings)
-        return quote_plan(plan, self._settings)
+        with one_ledger(settings):
+            plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
+            if settings.given is not None:
+                settings = with_account(plan, settings, has_cap=has_cap)
+            check_plan(plan, settings)
+            return quote_plan(plan, settings)
 
     def protect(
         self,
@@ -147,23 +182,24 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
-        settings, has_cap = self._settings, True
-        if schema is not None:
-            local = METHODS[method].trust == "local" if method in METHODS else trust == "local"
-            settings, has_cap = given_rows(rows, schema, settings, account=account, budget=budget, population=population, local=local)
-        elif not isinstance(rows, str):
-            raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
-        elif stated := [
-            name for name, value in (("account", account), ("budget", budget), ("population", population)) if value is not None
-        ]:
-            raise ParameterError(stated[0], vars()[stated[0]], f"it in the contract {rows}, or with a schema")
-        name = rows if settings.given is None else settings.given.contract.name
+        kind = METHODS[method].trust if method in METHODS else trust
+        settings, has_cap = self._with_rows(rows, schema, kind, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None:
-            return release_of(name, method, settings, generator=generator, anyway=anyway, **how)
+            return release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
         with one_ledger(settings):
-            plan = plan_of(name, method, settings, anyway=anyway, **how)
+            plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
             return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap)))
+
+    def _with_rows(self, rows: Any, schema: Schema | None, trust: str, **stated: Any) -> tuple[Settings, bool]:
+        """Settings under which these rows have a contract, and whether it states a cap."""
+        if schema is not None:
+            return given_rows(rows, schema, self._settings, local=trust == "local", **stated)
+        if not isinstance(rows, str):
+            raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
+        if named := [name for name, value in stated.items() if value is not None]:
+            raise ParameterError(named[0], stated[named[0]], f"it in the contract {rows}, or with a schema")
+        return self._settings, True
 
     def ask(
         self,
@@ -217,6 +253,11 @@ class Session:
             Budget(account.name, spent.epsilon, account.epsilon_cap, spent.delta, account.delta_cap, len(entries))
             for account, spent, entries in accounts
         )
+
+
+def _name(rows: Any, settings: Settings) -> str:
+    """Of the contract."""
+    return str(rows) if settings.given is None else settings.given.contract.name
 
 
 def protect(rows: Any, schema: Schema | None = None, *, epsilon: float, home: PathLike[str] | str | None = None, **how: Any) -> Release:

@@ -15,7 +15,7 @@ from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app
 from dpicl.cli.ledger import ledger_app
 from dpicl.cli.run import run
-from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
+from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, MANY, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
 from dpicl.cli.verify import verify
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -114,13 +114,14 @@ def synth(
     option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
+    quality: Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")] = None,
 ) -> None:
     """Release a table to a file: rows of a private model. Any number of rows costs the same, and repeating it is free."""
     if out.suffix not in (".csv", ".parquet"):
         raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
     form = out.suffix.removeprefix(".")
     how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
-    _release(contract, out, form, rows=rows, options=option or (), **how)
+    _release(contract, out, form, rows=rows, options=option or (), quality=quality, **how)
 
 
 def _release(contract: str, out: Path, form: str, **how: Any) -> None:
@@ -194,29 +195,44 @@ def ask(
 
 
 @app.command()
-def advise(
-    account: Annotated[str, typer.Argument(help="Name of a table's contract.")],
-    rows: Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of clients that will report.")],
-    epsilon: Annotated[str, typer.Option(help="Privacy parameter of one client's report.")] = "1",
+def plan(
+    contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
+    rows: Annotated[
+        int | None, typer.Option(min=1, max=10**12, help="Number of rows, as publicly known. Default: the contract's `population`.")
+    ] = None,
+    epsilon: Annotated[str, typer.Option(help=f"Privacy parameters of a release, {MANY}.")] = "0.3,1,3",
+    signal: Annotated[
+        str | None,
+        typer.Option(help="AUC of a classifier on the raw rows, from public sources; or weak, medium or strong. Default: all three."),
+    ] = None,
+    trust: Annotated[
+        str | None, typer.Option(help="Who sees true rows: central, a curator; local, nobody. Default: both are compared.")
+    ] = None,
 ) -> None:
-    """Simulate LDP designs on synthetic data of a contract's shape, and recommend one; reads no rows."""
-    from dpicl.cli.advise import print_advice
+    """Simulate every method on made-up tables of a contract's shape, and recommend one; reads no rows and charges nothing."""
+    from dpicl.cli.plan import print_plan
 
-    print_advice(Settings.from_environment().contract(account), rows, epsilon)
+    print_plan(Settings.from_environment().contract(contract), rows=rows, epsilons=epsilon, signal=signal, trust=trust)
 
 
 @app.command()
 def audit(
     name: Annotated[
-        str | None, typer.Argument(help="Name of an audit, or end-to-end: neighbouring files in, all public bytes of the commands out.")
+        str | None,
+        typer.Argument(
+            help="Name of an audit; end-to-end: neighbouring files in, all public bytes of the commands out; membership: attacks on releases."
+        ),
     ] = None,
     all_audits: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,
     runs: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs on each of two neighbours. Default: 100,000; end-to-end 4,000. More runs detect smaller leaks."),
+        typer.Option(
+            min=1, help="Runs on each of two neighbours. Default: 100,000; end-to-end and membership 4,000. More runs detect smaller leaks."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the bounds; end-to-end draws from the operating system.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg. Default: `audit` in the state folder.")] = None,
+    table: Annotated[str | None, typer.Option(help="membership: a public table to plant a record in, in place of made-up rows.")] = None,
 ) -> None:
     """Bound each mechanism's epsilon from below, and check that mutants are caught; exit code 1 if not."""
     folder = out or Settings.from_environment().own("audit")
@@ -225,6 +241,10 @@ def audit(
 
         _check_state()
         passed = audit_end_to_end(runs=runs or RUNS, folder=folder)
+    elif name == "membership" and not all_audits:
+        from dpicl.cli.audit_membership import RUNS, audit_membership
+
+        passed = audit_membership(table, runs=runs or RUNS, seed=seed, folder=folder)
     else:
         from dpicl.cli.audit import RUNS, audit_mechanisms
 

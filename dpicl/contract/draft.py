@@ -23,11 +23,11 @@ from dpicl.yaml_file import parse_yaml
 
 MARK = "# LOOKED: replace by what is publicly known"
 FILL_IN = "# FILL IN: what is publicly known"
-UNNAMED = "a contract cannot write its name; rename it in the file"
+UNNAMED = "a name that a contract cannot write; rename it in the file"
 DATES = ("date", "datetime")
 Kind = Literal["integer", "real", "date", "datetime", "category"]
 _NAMES = re.compile(Name.__metadata__[0].pattern)  # type: ignore[attr-defined]
-_BARE = re.compile(r"[^\W\d]\w*( \w+)*")
+_BARE = re.compile(r"[^\W\d][\w-]*( [\w-]+)*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 """What some reader of YAML takes for something else than text."""
 _SAMPLED = 100_000
@@ -72,7 +72,9 @@ class DraftColumn:
     def _grid(self) -> str:
         """Decimals and step of real numbers whose bounds are too narrow or too wide for the usual ones."""
         low, high = self.bounds
-        if self.type != "real" or not isinstance(low, int | float) or not isinstance(high, int | float) or 1 <= high - low < 1e12:
+        if self.type != "real" or not isinstance(low, int | float) or not isinstance(high, int | float):
+            return ""
+        if high <= low or 1 <= high - low < 1e12:
             return ""
         digit = math.floor(math.log10(high - low))
         return f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}" if digit < 0 else f", step: {10 ** (digit - 9)}"
@@ -199,7 +201,9 @@ def assemble(columns: Sequence[DraftColumn], label: str | None, positive: Sequen
     elif positive:
         raise ParameterError("positive", ",".join(positive), "values of the column that --label names")
     if not by_name.keys() - {label}:
-        raise DataError(where, "has no column that a contract can describe; expected numbers, dates or few categories")
+        why = "".join(f"; {_json(name)} has {reason}" for name, reason in list(others.get("ignored", {}).items())[:1])
+        beside = " beside the label" if by_name else ""
+        raise DataError(where, f"has no column{beside} that a contract can describe; expected numbers, dates or few categories{why}")
     return Draft(columns=tuple(by_name.values()), label=label, positive=tuple(positive), **others)
 
 
@@ -254,7 +258,8 @@ def _head(draft: Draft) -> str:
     if draft.looked:
         return f"""\
 # A draft: lines marked LOOKED hold what the rows of {draft.file} say. Write what is publicly known in their place
-# (a code book, a law, a device's range), then take out `draft: true`; until then nothing is released."""
+# (a code book, a law, a device's range), then take out `draft: true`; until then nothing is released. Why a column
+# is left out is what rows say, too: take such comments out before anybody else sees this file."""
     made = f"# Made from {draft.origin}; no row of {draft.file} was looked at."
     if not draft.open_count:
         return made

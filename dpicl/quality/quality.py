@@ -15,8 +15,7 @@ Symbols     k columns with the label; p what the classifier scores on released r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -26,13 +25,13 @@ from scipy import special, stats
 from dpicl.contract.models import Contract
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.quality.benchmark import Actual, actual
+from dpicl.quality.benchmark import actual
 from dpicl.quality.measures import MEASURES, fitted, marginal, sampling_variation, scores, total_variation
 from dpicl.quality.replicates import REPLICATES, Columns, Release, Replicates, classifier, shares_of
+from dpicl.quality.values import LEVEL, Marginal, Quality, Score
 from dpicl.randomness import Draws
 from dpicl.types import SplitTable
 
-LEVEL = 0.9
 _MOST_PAIRS = 200
 _NEAR = 0.5
 """The share of replicates, the nearest ones, that (3) is fitted on."""
@@ -40,53 +39,6 @@ _EDGE = 1e-4
 _MISFIT = 0.15
 """Of nine public tables whose counts have no noise, eight have a probit of the score within 1.645 times this share of what rows of their
 model promise; the ninth, `car`, whose label is a rule over all columns, scores far better than these."""
-
-
-@dataclass(frozen=True)
-class Marginal:
-    """Names of columns, and the total variation between released and counted rows: as it is expected, and, on benchmarks, as it is."""
-
-    columns: tuple[str, ...]
-    expected: float
-    true: float | None = None
-
-
-@dataclass(frozen=True)
-class Score:
-    """Of a classifier: what it scores on the rows that it is fitted on, what that is worth, and the interval of 90 % around it."""
-
-    measure: str
-    promised: float
-    estimate: float
-    low: float
-    high: float
-    true: float | None = None
-
-
-@dataclass(frozen=True)
-class Quality:
-    """How good one release is; empty where a method has nothing of the kind.
-
-    Attributes:
-        row_count: how many rows there are, as far as the release says.
-        effective_rows: so many rows without noise would have marginals as exact as these.
-        columns, with_label, pairs: errors of single columns, of each with the label, and of pairs that were counted.
-        scores: of a classifier of the label.
-        noise: of averages of groups, by column, in widths of its bounds; where the contract states how many rows there are.
-        actual: the true values, on benchmarks only.
-    """
-
-    dataset: str
-    method: str
-    epsilon: float
-    row_count: float | None = None
-    effective_rows: float | None = None
-    columns: tuple[Marginal, ...] = ()
-    with_label: tuple[Marginal, ...] = ()
-    pairs: tuple[Marginal, ...] = ()
-    scores: tuple[Score, ...] = ()
-    noise: Mapping[str, float] = field(default_factory=dict)
-    actual: Actual | None = None
 
 
 def quality_of(

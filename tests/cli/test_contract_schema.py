@@ -76,7 +76,7 @@ def add_rows(place: Place) -> None:
 def test_a_schema_that_says_all_is_a_contract_that_releases(place: Place, capsys: Capture, kind: str) -> None:
     told = said(capsys, *new(published(place, SCHEMAS[kind]), "--epsilon", "2"))  # and there are no rows yet
     assert "customers.yaml: a contract of 6 columns; 2 columns are left out under `ignore`" in told
-    assert 'left out: "left": values of' in told and 'left out: "place: x": a contract cannot write its name' in told
+    assert 'left out: "left": values of' in told and 'left out: "place: x": a name that a contract cannot write' in told
     assert "No row of customers.csv was looked at." in told and "those of customers.json: replace any" in told
     assert "FILL IN:" not in written(place).read_text() and "LOOKED" not in written(place).read_text()
     contract = load_contract(written(place))
@@ -177,10 +177,11 @@ def _asked_row() -> str:
         ({"fields": [{"name": "a", "constraints": {"enum": [["b"]]}}]}, "fields.0.constraints.enum: got"),
         ({"fields": [{"name": "bought"}, {"name": "bought"}]}, "customers.json: names 1 columns twice"),
         ({"fields": [{"name": "age", "type": "integer"}]}, "label=bought: expected one of the 1 columns of customers.json"),
-        ({"fields": [{"name": "bought"}, {"name": "since", "type": "geopoint"}]}, "customers.json: has no column that a contract can describe"),
+        ({"fields": [{"name": "bought"}, {"name": "since", "type": "geopoint"}]}, "customers.json: has no column beside the label that a contract can describe"),
         ({"properties": {"age": {"type": "integer"}, "bought": {"enum": ["no", "yes"]}}}, "some, but not all, of the values of column bought"),
         ({"properties": {"age": {"type": "integer", "minimum": 2, "maximum": 1}, "bought": {}}}, "label=bought"),
         ({"properties": {"age": {"type": "integer", "minimum": 2, "maximum": 1}, "bought": {"type": "string"}}}, "columns.age.bounds: got [2, 1]"),
+        ({"properties": {"age": {"type": "number", "minimum": 2, "maximum": 2}, "bought": {"type": "string"}}}, "columns.age.bounds: got [2.0, 2.0]"),
         ({"resources": [{"path": "a.csv"}, {"path": "b.csv"}]}, "resources: 0 of 2 have a path that ends in customers.csv"),
         ({"resources": [{"path": "a.csv", "schema": "a.json"}]}, "the table's schema is not written out"),
     ],
