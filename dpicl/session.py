@@ -131,7 +131,7 @@ class Session:
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        kind = METHODS[method].trust if method in METHODS else trust
+        kind = METHODS[method].trust if method and method in METHODS else trust
         settings, has_cap = self._with_rows(rows, schema, kind, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None and isinstance(settings.declared(rows), TextContract):
@@ -182,7 +182,7 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
-        kind = METHODS[method].trust if method in METHODS else trust
+        kind = METHODS[method].trust if method and method in METHODS else trust
         settings, has_cap = self._with_rows(rows, schema, kind, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None:
