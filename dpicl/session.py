@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl.contract import TextContract
-from dpicl.engine.given import Schema, check_cap_known, given_rows, with_account
+from dpicl.engine.given import Schema, given_rows, with_account
 from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
@@ -124,8 +124,8 @@ class Session:
     ) -> Sequence[AccountQuote]:
         """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
 
-        The arguments are those of `protect`, of which a new account's `budget` is required. It refuses what `protect` refuses, but a cap
-        that would be passed: then `quote.allowed` is false. Texts that were released cost nothing, and no account is named for them.
+        The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is
+        false. Texts that were released cost nothing, and no account is named for them.
 
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
@@ -139,7 +139,6 @@ class Session:
             plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
             if settings.given is not None:
                 settings = with_account(plan, settings, has_cap=has_cap)
-                check_cap_known(settings, has_cap=has_cap)
             check_plan(plan, settings)
             return quote_plan(plan, settings)
 

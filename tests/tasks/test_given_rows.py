@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -120,6 +121,39 @@ def test_the_first_release_is_the_cap_of_a_new_account_and_a_second_is_refused_w
     assert spent(home) == {"customers": (1, 1), "visitors": (2, 1.5)}, "an account's cap stands although a call states none"
 
 
+@pytest.mark.parametrize(("label", "classes"), [("churned", ["no", "yes"]), ("plan", ["basic", "plus", "pro"]), ("weight", None)])
+def test_every_kind_of_label_is_predicted_from_gaps_and_dates(home: Path, label: str, classes: list[str] | None) -> None:
+    rows = frame(2000)
+    rows["weight"] = (50 + rows["age"]).where(rows["age"] > 20)
+    release = dpicl.protect(rows, {**SCHEMA, "label": label}, epsilon=20, account="customers", home=home)
+    predictor, table = release.predictor(), release.table(500)
+    predicted = predictor.predict(rows.drop(columns=label))
+    assert predictor.predict(table.drop(columns=label)).shape == (500,)
+    if classes is None:
+        assert np.corrcoef(predicted[rows["age"] > 25], rows["age"][rows["age"] > 25])[0, 1] > 0.9
+    else:
+        assert sorted(predictor.classes_) == classes and set(predicted) <= set(classes)
+
+
+def test_a_table_without_a_label_predicts_nothing(home: Path) -> None:
+    schema = {"columns": SCHEMA["columns"]}
+    release = dpicl.protect(frame(), schema, epsilon=1, account="customers", home=home)
+    with pytest.raises(DpiclError, match="customers: states no label"):
+        release.predictor()
+    (one,) = release.demonstrations(1).alpaca()
+    assert one["instruction"] == "Write one record." and one["output"] == release.demonstrations(1).text()
+
+
+def test_a_release_holds_no_row_of_a_person(home: Path) -> None:
+    rows = frame().assign(name=[f"{SECRET} {number // 3}" for number in range(300)])
+    schema = {**SCHEMA, "privacy": {"unit": "person", "person": {"id_column": "name", "max_rows": 3}}}
+    release = dpicl.protect(rows, schema, epsilon=1, account="customers", home=home)
+    assert spent(home) == {"customers": (1, pytest.approx(3))} and SECRET.encode() not in pickle.dumps(release)
+    assert pickle.loads(pickle.dumps(release)).table(5).equals(release.table(5))
+    assert "name" not in release.table(5).columns
+    assert not [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
 @pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl", "ldp_tabicl"])
 def test_every_method_takes_a_frame_and_its_first_release_fits_its_cap(home: Path, method: str) -> None:
     schema = {**SCHEMA, "privacy": {"neighbours": "replace-one"}}
@@ -214,13 +248,13 @@ def test_what_cannot_be_released_is_one_sentence_without_a_value_and_charges_not
     assert not any(releases for releases, _ in spent(home).values()) and not private_files(home)
 
 
-def test_a_quote_takes_what_protect_takes_and_opens_no_account_by_itself(home: Path) -> None:
+def test_a_quote_takes_what_protect_takes_and_decides_no_cap(home: Path) -> None:
     session, rows = dpicl.Session(home), frame()
-    with pytest.raises(ParameterError, match="budget=None: expected the cap to quote against"):
-        session.quote(rows, SCHEMA, epsilon=1, account="customers")
-    assert spent(home) == {}, "a cap that nobody stated is not stored"
+    (quoted,) = session.quote(rows, SCHEMA, epsilon=0.5, account="customers")
+    assert (quoted.account, quoted.quote.cost.epsilon, quoted.quote.allowed, quoted.charged_before) == ("customers", 0.5, True, 0)
+    with pytest.raises(DataError):
+        session.protect(rows.assign(plan=SECRET), SCHEMA, epsilon=0.7, account="customers")
     (quoted,) = session.quote(rows, SCHEMA, epsilon=1, account="customers", budget=1.5)
-    assert (quoted.account, quoted.charged_before, quoted.quote.allowed) == ("customers", 0, True)
     session.protect(rows, SCHEMA, epsilon=1, account="customers", budget=1.5)
     (again,) = session.quote(rows, SCHEMA, epsilon=1, account="customers")
     (more,) = session.quote(rows, SCHEMA, epsilon=0.7, account="customers")
