@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -137,13 +138,26 @@ def _content(schema: Schema) -> tuple[dict[str, Any], str]:
     if isinstance(schema, str | PathLike):
         content, file = read_yaml(Path(schema)), Path(schema).name
     else:
-        content, file = schema, "schema"
+        content, file = _plain(schema), "schema"
     if not isinstance(content, Mapping) or not isinstance(content.get("columns"), Mapping):
         raise DeclarationError(file, "columns", "is missing", "{name: {type: …, bounds or categories}} of every column")
     for key in ("source", "privacy"):
         if not isinstance(content.get(key) or {}, Mapping):
             raise DeclarationError(file, key, "is no mapping", "keys with values, or none")
     return dict(content), file
+
+
+def _plain(value: Any) -> Any:
+    """A schema of Python as YAML would have it: dates and members of lists that are true or false as texts, arrays as lists."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, date):
+        return value.isoformat()
+    if not isinstance(value, str | bytes) and hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [str(one).lower() if isinstance(one, bool) else _plain(one) for one in value]
+    return value
 
 
 def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], pa.Table | None, Settings]:
