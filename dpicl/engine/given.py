@@ -52,6 +52,7 @@ def given_rows(
     account: str | None = None,
     budget: float | None = None,
     population: int | None = None,
+    local: bool = False,
 ) -> tuple[Settings, bool]:
     """Settings under which these rows have a contract, `given.contract`; and whether it states a cap.
 
@@ -61,6 +62,8 @@ def given_rows(
         account: of the data asset; required of rows in memory.
         budget: the asset's cap on epsilon, in place of the schema's.
         population: about how many rows there are, as publicly stated.
+        local: whether the rows are to be randomised one by one, so that anybody can count them: their number is public then, and a
+            schema that states no neighbours exchanges a row for another.
 
     Raises:
         DpiclError: the schema breaks a rule, or rows are of no known kind.
@@ -76,7 +79,7 @@ def given_rows(
         )
     stated = {key: value for key, value in (("account", named), ("population", population)) if value is not None}
     source = {key: value for key, value in dict(content.get("source") or {}).items() if key not in _PLACES}
-    privacy = dict(content.get("privacy") or {})
+    privacy = {**({"neighbours": "replace-one"} if local else {}), **(content.get("privacy") or {})}
     caps = dict(privacy.get("budget") or {}) | ({} if budget is None else {"epsilon": budget})
     has_cap = bool(caps.get("benchmark")) or "epsilon" in caps
     whole = {
