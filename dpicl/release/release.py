@@ -122,6 +122,7 @@ class Release:
         Raises:
             ParameterError: it is no positive number, or the method releases no rows.
         """
+        check_has_rows(self.method)
         count = (self.contract.population or ROWS) if count is None else count
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ROWS:
             raise ParameterError("rows", count, f"a whole number, 1 to {MOST_ROWS:,}")
