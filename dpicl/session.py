@@ -149,7 +149,7 @@ class Session:
         settings, has_cap = self._settings, True
         if schema is not None:
             settings, has_cap = given_rows(rows, schema, settings, account=account, budget=budget, population=population)
-        elif not isinstance(rows, str):
+        elif not isinstance(rows, str) or not rows.isidentifier():  # names of contracts are
             raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
         elif stated := [
             name for name, value in (("account", account), ("budget", budget), ("population", population)) if value is not None

@@ -63,7 +63,7 @@ class Score:
     true: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Quality:
     """How good one release is; empty where a method has nothing of the kind.
 
@@ -87,6 +87,25 @@ class Quality:
     scores: tuple[Score, ...] = ()
     noise: Mapping[str, float] = field(default_factory=dict)
     actual: Actual | None = None
+
+    def __repr__(self) -> str:
+        """What a reader wants to know, a line each."""
+        lines = [f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}: what is expected, from the release alone"]
+        if self.row_count is not None and self.effective_rows is not None:
+            lines.append(f"rows: about {self.row_count:,.0f}; as exact as {self.effective_rows:,.0f} rows without noise")
+        for title, marginals in (("a column", self.columns), ("with the label", self.with_label), ("three columns", self.pairs)):
+            if marginals:
+                lines.append(f"error, {title}: " + ", ".join(f"{' x '.join(one.columns)} {one.expected:.3f}" for one in marginals))
+        if self.noise:
+            lines.append("noise, in widths of the bounds: " + ", ".join(f"{name} {share:.3f}" for name, share in self.noise.items()))
+        for one in self.scores:
+            lines.append(
+                f"{one.measure} of a classifier: {one.estimate:.2f}, with {LEVEL:.0%} between {one.low:.2f} and {one.high:.2f} "
+                f"({one.promised:.2f} on released rows)"
+            )
+        if len(lines) == 1:
+            lines.append("nothing: averages alone do not tell; state `population`, about how many rows there are")
+        return "\n".join(lines)
 
 
 def quality_of(

@@ -43,6 +43,9 @@ class BinIndicators(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
+    def __repr__(self) -> str:
+        return f"BinIndicators({', '.join(meaning.column for meaning in self.meanings)})"
+
 
 def indicators(codes: np.ndarray, meanings: Sequence[Meaning]) -> np.ndarray:
     """One column for each code of each meaning: shape (rows, sum of counts), float64."""

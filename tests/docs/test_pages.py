@@ -16,12 +16,14 @@ import pytest
 import typer
 
 from dpicl.cli.terminal import console
+from tests.docs.cells import Cell
 from tests.docs.looked_up import AS_THEY_STAND, OUTSIDE
 from tests.docs.pages import DOCS, ROOT, Command, File, all_pages, steps, steps_of
 from tests.harness import DPICL, World, new_place, running_cluster
 
 FOLLOWED = (
     "tutorial.md",
+    "notebook.md",
     "how-to/install.md",
     "how-to/own-table.md",
     "how-to/any-table.md",
@@ -129,9 +131,13 @@ def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.chdir(reader.world.root)
     monkeypatch.setattr(console, "width", WIDTH)  # it was told a width when it was imported
     with reader.world.entered(COLUMNS=str(WIDTH)):
+        names: dict[str, Any] = {}
         for step in steps(page):
             if isinstance(step, File):
                 reader.write(step)
+            elif isinstance(step, Cell):
+                output = step.run(names) if step.is_run() else step.shown
+                assert step.missing(output) is None, f"{step.code}\n{step.missing(output)!r} is not in\n{output}"
             elif reason(step.line) is None:
                 code, output = reader.type(SHORTER.get(step.line, step.line))
                 assert code == (2 if step.is_refused else 0), f"{step.line}: exit code {code}\n{output}"
