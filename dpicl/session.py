@@ -1,6 +1,7 @@
 """A session: the way from private rows to bytes outside the command line, charged by construction.
 
     session = dpicl.Session()
+    session.plan("customers", rows=5_000).sentence
     session.quote("customers", method=NAME, epsilon=1)  # of dpicl.methods.METHODS
     release = session.protect("customers", epsilon=1)
     session.ask("letters", ["What is asked?"], epsilon=1, model=NAME)
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpicl.contract import TextContract
 from dpicl.engine.given import Schema, given_rows, with_account
@@ -29,6 +30,9 @@ from dpicl.engine.state_home import check_one_home
 from dpicl.errors import ParameterError
 from dpicl.release import Release
 from dpicl.release.texts import release_of
+
+if TYPE_CHECKING:
+    from dpicl.planning.outlook import TablePlan
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,28 @@ class Session:
             settings = replace(settings, contracts=Path(contracts).resolve())
         check_one_home(settings.home)
         self._settings = settings
+
+    def plan(
+        self,
+        dataset: str,
+        *,
+        rows: int | None = None,
+        epsilons: Sequence[float] = (0.3, 1, 3),
+        signal: str | float | None = None,
+        trust: str | None = None,
+        processes: int = 1,
+    ) -> TablePlan:
+        """What every method on a table would be worth, and which to choose: simulated on made-up tables; reads no row, charges nothing.
+
+        The arguments are those of `dpicl.planning.table_plan.plan_table`.
+
+        Raises:
+            DpiclError: a name or value breaks a rule, or no method fits.
+        """
+        from dpicl.planning.table_plan import plan_table  # a second to import: only where something is planned
+
+        contract = self._settings.contract(dataset)
+        return plan_table(contract, rows, epsilons, signal=signal, trust=trust, processes=processes)
 
     def quote(
         self,

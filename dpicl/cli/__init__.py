@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 PACKAGES = frozenset(
@@ -16,9 +17,11 @@ PACKAGES = frozenset(
 
 def main() -> None:
     """Run the command line; exit code 2 where a package of an extra is missing."""
+    gc.disable()  # while all is imported nothing becomes garbage; looking for it would take a tenth of the time
     try:
         from dpicl.cli.app import main as run
 
+        gc.enable()
         run()
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]

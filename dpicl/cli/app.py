@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app
 from dpicl.cli.ledger import ledger_app
 from dpicl.cli.run import run
-from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
+from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, MANY, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
 from dpicl.cli.verify import verify
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -123,21 +124,23 @@ def synth(
 
 
 def _release(contract: str, out: Path, form: str, **how: Any) -> None:
+    gc.disable()  # a release ends before what it leaves is worth looking for
     from dpicl.cli.protect import release_to_file
     from dpicl.cli.without_pandas import without_pandas
     from dpicl.engine.stage import StageFailed, clean_errors
 
-    without_pandas()
-    _check_state()
-    release = clean_errors("protect", release_to_file)
     try:
-        release(contract, out, form, **how)
+        without_pandas()
+        _check_state()
+        clean_errors("protect", release_to_file)(contract, out, form, **how)
     except StageFailed as error:
         print(f"dpicl: {error}; repeating the command is not charged again", file=sys.stderr)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         print("dpicl: interrupted; repeating the command is not charged again", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    finally:
+        gc.enable()
 
 
 app.command()(verify)
@@ -191,15 +194,24 @@ def ask(
 
 
 @app.command()
-def advise(
-    account: Annotated[str, typer.Argument(help="Name of a table's contract.")],
-    rows: Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of clients that will report.")],
-    epsilon: Annotated[str, typer.Option(help="Privacy parameter of one client's report.")] = "1",
+def plan(
+    contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
+    rows: Annotated[
+        int | None, typer.Option(min=1, max=10**12, help="Number of rows, as publicly known. Default: the contract's `population`.")
+    ] = None,
+    epsilon: Annotated[str, typer.Option(help=f"Privacy parameters of a release, {MANY}.")] = "0.3,1,3",
+    signal: Annotated[
+        str | None,
+        typer.Option(help="AUC of a classifier on the raw rows, from public sources; or weak, medium or strong. Default: all three."),
+    ] = None,
+    trust: Annotated[
+        str | None, typer.Option(help="Who sees true rows: central, a curator; local, nobody. Default: both are compared.")
+    ] = None,
 ) -> None:
-    """Simulate LDP designs on synthetic data of a contract's shape, and recommend one; reads no rows."""
-    from dpicl.cli.advise import print_advice
+    """Simulate every method on made-up tables of a contract's shape, and recommend one; reads no rows and charges nothing."""
+    from dpicl.cli.plan import print_plan
 
-    print_advice(Settings.from_environment().contract(account), rows, epsilon)
+    print_plan(Settings.from_environment().contract(contract), rows=rows, epsilons=epsilon, signal=signal, trust=trust)
 
 
 @app.command()

@@ -53,7 +53,7 @@ def ask_contract(
 
     def id_column(text: str) -> str:
         if text in described or (text and not can_be_named(text)):
-            raise typer.BadParameter(f"expected nothing, or a column that is not described above; {UNNAMED}")
+            raise typer.BadParameter(f"expected nothing, or a column that is not described above; this is {UNNAMED}")
         return text
 
     def row_count(text: str) -> int:
@@ -134,7 +134,7 @@ def _ask_column(name: str, stated: DraftColumn | None = None) -> DraftColumn | N
 
     def read(text: str) -> str:
         if _one_of(text.removesuffix(_GAPS), _TYPES) != "ignored" and not can_be_named(name):
-            raise typer.BadParameter(f"{UNNAMED}, or answer ignored")
+            raise typer.BadParameter(f"the column has {UNNAMED}, or answer ignored")
         return text
 
     described = f"{name} ({stated.note})" if stated and stated.note else name

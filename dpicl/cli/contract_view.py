@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from dpicl.cli.terminal import console, new_table, say
@@ -17,8 +18,9 @@ from dpicl.tabular.central.bins import bin_values
 from dpicl.text.read import find_texts
 from dpicl.yaml_file import read_declaration
 
-_ANSWERS = 6
-"""Of a label, as many as are printed."""
+_KINDS = {"binary": "yes or no", "classes": "classes", "number": "a number, in bins", "none": "nothing is predicted"}
+_LETTERS = 160
+"""Of a prompt, as many as are printed."""
 
 
 def contract_line(contract: Contract | TextContract) -> str:
@@ -92,24 +94,27 @@ def _unreplaced(content: bytes) -> list[str]:
 
 
 def _print_derived(contract: Contract) -> None:
-    """Bins, answers, attributes and groups, and whether they are stated."""
-    table, edges = new_table("", "", "from the columns, or stated"), {one.column for one in contract.local}
-    columns = {name: contract.columns[name] for name in contract.features}
-    stated = sum(not isinstance(column, CategoryColumn) and (column.bins is not None or name in edges) for name, column in columns.items())
-    table.add_row("bins", _origin(stated, len(columns)), ", ".join(f"{name} {len(bin_values(contract, name))}" for name in columns))
-    target, kind = contract.target, {"binary": "yes or no", "classes": "classes", "number": "a number, in bins", "none": "nothing"}
-    answers = ", ".join(target.answers[:_ANSWERS]) + (f", … ({target.count})" if target.count > _ANSWERS else "")
-    table.add_row(
-        "label", "stated" if contract.label else "none", f"{contract.label_column or 'none'}: {kind[target.kind]} {answers}".rstrip()
-    )
+    """Bins, answers, attributes, groups and prompts, and whether they are stated."""
+    table, target = new_table("", "", "from the columns, or stated"), contract.target
+    columns, cut = {name: contract.columns[name] for name in contract.features}, {one.column for one in contract.local}
+    stated = sum(not isinstance(column, CategoryColumn) and (column.bins is not None or name in cut) for name, column in columns.items())
+    table.add_row("bins", _origin(stated, len(columns)), _few([f"{name} {len(bin_values(contract, name))}" for name in columns]))
+    answers = f"{contract.label_column}: {_KINDS[target.kind]} {_few(target.answers)}" if contract.label else _KINDS[target.kind]
+    table.add_row("label", "stated" if contract.label else "none", answers)
     parts = [f"{one.name} {one.part_count}" for one in contract.attributes]
-    table.add_row("local", _origin(bool(contract.local), 1), ", ".join([*parts, *([f"label {target.count}"] if contract.label else [])]))
+    table.add_row("local", _origin(bool(contract.local), 1), _few(parts) + (f", label {target.count}" if contract.label else ""))
     groups = [
-        f"{k}: " + " x ".join(one if one == "label" else one.column for one in keys) for k, keys in sorted(contract.group_keys.items())
+        f"{k}: " + " x ".join(key if key == "label" else key.column for key in keys) for k, keys in sorted(contract.group_keys.items())
     ]
-    table.add_row("groups", _origin(bool(contract.groups), 1), "; ".join(groups) or "none")
-    table.add_row("prompts", _origin(bool(contract.prompts), 1), contract.templates.central.text)
+    table.add_row("groups", _origin(bool(contract.groups), 1), _few(groups, "; ", 3) if groups else "none")
+    text = contract.templates.central.text
+    table.add_row("prompts", _origin(bool(contract.prompts), 1), text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…")
     console.print(table)
+
+
+def _few(values: Sequence[str], between: str = ", ", most: int = 12) -> str:
+    """The first values, and how many there are if these are not all."""
+    return between.join([*values[:most], *([f"… ({len(values)})"] if len(values) > most else [])])
 
 
 def _origin(stated: int, total: int) -> str:

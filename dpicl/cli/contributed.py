@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import typer
 
 import dpicl
 from dpicl.errors import DpiclError
+from dpicl.installed import contributed
 
 GROUP = "dpicl.commands"
 SHIPPED = ("serve", "deploy", "metrics")
@@ -39,7 +39,7 @@ def contribute(app: typer.Typer, *names: str) -> None:
 
 def others() -> list[str]:
     """Names of commands that packages other than `flows` contribute; `run` is this package's own."""
-    return sorted(entry_points(group=GROUP).names - {"run", *SHIPPED})
+    return sorted(contributed(GROUP).names - {"run", *SHIPPED})
 
 
 def _loaded(name: str) -> Any:
@@ -47,7 +47,7 @@ def _loaded(name: str) -> Any:
         raise DpiclError(
             f"{name}: is run from the repository or the image, and is not among what pip installs; expected a clone and `make setup`"
         )
-    for point in entry_points(group=GROUP, name=name):
+    for point in contributed(GROUP).select(name=name):
         return point.load()
     raise DpiclError(
         f'{name}: no installed package has this command; expected `pip install "dpicl[pipeline,local]"`, in a clone `make setup`'

@@ -21,6 +21,7 @@ from dpicl.errors import ParameterError
 from dpicl.release import Release
 from dpicl.release.demonstrations import FORMS
 from dpicl.release.files import TABLE_FORMS, writer_of
+from dpicl.release.release import check_has_rows
 from dpicl.release.texts import release_of
 
 _EARLIER = {"prompt": "text"}
@@ -56,6 +57,8 @@ def release_to_file(
     form = _EARLIER.get(form, form)
     if form not in (*FORMS, *TABLE_FORMS):
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
+    if form in TABLE_FORMS and method is not None:
+        check_has_rows(method)
     _check_new(out)
     settings, chosen = Settings.from_environment(), dict(map(_option, options))
     with one_ledger(settings):

@@ -23,11 +23,11 @@ from dpicl.yaml_file import parse_yaml
 
 MARK = "# LOOKED: replace by what is publicly known"
 FILL_IN = "# FILL IN: what is publicly known"
-UNNAMED = "a contract cannot write its name; rename it in the file"
+UNNAMED = "a name that a contract cannot write; rename it in the file"
 DATES = ("date", "datetime")
 Kind = Literal["integer", "real", "date", "datetime", "category"]
 _NAMES = re.compile(Name.__metadata__[0].pattern)  # type: ignore[attr-defined]
-_BARE = re.compile(r"[^\W\d]\w*( \w+)*")
+_BARE = re.compile(r"[^\W\d][\w-]*( [\w-]+)*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 """What some reader of YAML takes for something else than text."""
 _SAMPLED = 100_000
@@ -199,7 +199,9 @@ def assemble(columns: Sequence[DraftColumn], label: str | None, positive: Sequen
     elif positive:
         raise ParameterError("positive", ",".join(positive), "values of the column that --label names")
     if not by_name.keys() - {label}:
-        raise DataError(where, "has no column that a contract can describe; expected numbers, dates or few categories")
+        why = "".join(f"; {_json(name)} has {reason}" for name, reason in list(others.get("ignored", {}).items())[:1])
+        beside = " beside the label" if by_name else ""
+        raise DataError(where, f"has no column{beside} that a contract can describe; expected numbers, dates or few categories{why}")
     return Draft(columns=tuple(by_name.values()), label=label, positive=tuple(positive), **others)
 
 

@@ -20,7 +20,11 @@ _FEW, _ROWS_EACH, _SINGLE = 20, 4, 0.05
 """More than a few categories are a list only if they have this many rows each, and few rows a value of their own: else they are names."""
 _CLASSES = 10
 """A label of at most this many whole numbers is one of classes."""
+_NARROW = 1e-5
+"""Answers have six decimals at most."""
 _WHOLE, _NUMBER = r"^-?\d+(\.0+)?$", r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_CODE = r"^0\d"
+"""Digits that are no number: a postcode, say."""
 _DATE, _DAY = r"^\d{4}-\d\d-\d\d", 86_400
 _MARKERS = ("NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "--", ".", "#N/A", "missing", "unknown")
 """Words that stand for a missing number or date."""
@@ -53,7 +57,7 @@ def columns_of_rows(table: pa.Table, label: str | None, positive: bool, where: s
         if isinstance(look, DraftColumn):
             described.append(look)
         elif name == label:
-            raise ParameterError("label", label, f"a column that a contract can describe, but it holds {look}")
+            raise ParameterError("label", label, f"another column; this one has {look}")
         else:
             ignored[name] = look
     return described, ignored
@@ -74,8 +78,8 @@ def missing_marker(table: pa.Table) -> str | None:
     return words.most_common(1)[0][0] if words else None
 
 
-def _column(values: pa.ChunkedArray, name: str) -> DraftColumn | str:
-    """What it holds; as text, why a contract cannot describe it."""
+def _column(values: pa.ChunkedArray, name: str, *, predicted: bool = False) -> DraftColumn | str:
+    """What it holds; as text, why a contract cannot describe it. A column to predict may be of a value for every row."""
     if not can_be_named(name):
         return UNNAMED
     filled = values.filter(pc.not_equal(values, ""))
@@ -84,8 +88,13 @@ def _column(values: pa.ChunkedArray, name: str) -> DraftColumn | str:
     nullable = len(filled) < len(values)
     if not nullable and len(pc.unique(filled)) == 1:
         return "the same value in every row"
+    if _all(filled, _WHOLE) and not predicted and _identifies(filled, name):
+        return "a whole number of its own in every row, as an identifier has"
+    listed = _categories(filled, name, nullable)
+    if _any(filled, _CODE) and isinstance(listed, DraftColumn):
+        return listed
     number = _number(filled, name, nullable) if _all(filled, _NUMBER) else None
-    return number or (_date(filled, name, nullable) if _all(filled, _DATE) else None) or _categories(filled, name, nullable)
+    return number or (_date(filled, name, nullable) if _all(filled, _DATE) else None) or listed
 
 
 def _label(values: pa.ChunkedArray, name: str, positive: bool) -> DraftColumn | str:
@@ -94,7 +103,17 @@ def _label(values: pa.ChunkedArray, name: str, positive: bool) -> DraftColumn | 
     count = len(pc.unique(filled))
     if can_be_named(name) and count > 1 and (positive or (count <= _CLASSES and _all(filled, _WHOLE))):
         return _categories(filled, name, len(filled) < len(values), every=True)
-    return _column(values, name)
+    look = _column(values, name, predicted=True)
+    if isinstance(look, DraftColumn) and look.type == "real" and float(look.bounds[1] or 0) - float(look.bounds[0] or 0) < _NARROW:
+        return "numbers that differ from the sixth decimal on; write them in a smaller unit"
+    return look
+
+
+def _identifies(filled: pa.ChunkedArray, name: str) -> bool:
+    """Whether whole numbers are all different, and either follow each other or are called ids."""
+    numbers = pc.cast(filled, pa.float64()).to_numpy()
+    different = len(numbers) >= _LEAST_IDS and len(np.unique(numbers)) == len(numbers)
+    return different and bool(numbers.max() - numbers.min() < len(numbers) or _ID.fullmatch(name))
 
 
 def _number(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | str | None:
@@ -103,19 +122,11 @@ def _number(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn |
     low, high = float(numbers.min()), float(numbers.max())
     if low == high:
         return None
-    whole = _all(filled, _WHOLE)
-    if (
-        whole
-        and len(numbers) >= _LEAST_IDS
-        and len(np.unique(numbers)) == len(numbers)
-        and (high - low < len(numbers) or _ID.fullmatch(name))
-    ):
-        return "a whole number of its own in every row, as an identifier has"
     step = 10.0 ** math.floor(math.log10(high - low))  # bounds to one digit of their width, beyond the rows
     bounds = tidy(math.floor(low / step) * step), tidy(math.ceil(high / step) * step)
     if max(map(abs, bounds)) > 2**53:
         return "numbers that doubles cannot tell apart"
-    return DraftColumn(name, "integer" if whole else "real", bounds, nullable=nullable)
+    return DraftColumn(name, "integer" if _all(filled, _WHOLE) else "real", bounds, nullable=nullable)
 
 
 def _date(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | None:
@@ -143,6 +154,11 @@ def _categories(filled: pa.ChunkedArray, name: str, nullable: bool, *, every: bo
         other = next((meaning for pattern, meaning in _LOOKS_LIKE if _all(filled, pattern)), "")
         return other or f"free text, names or more than {MOST_CATEGORIES} categories"
     return DraftColumn(name, "category", categories=tuple(categories), nullable=nullable)
+
+
+def _any(values: pa.ChunkedArray, pattern: str) -> bool:
+    """Whether a value matches."""
+    return bool(pc.any(pc.match_substring_regex(values, pattern)).as_py())
 
 
 def _all(values: pa.ChunkedArray, pattern: str) -> bool:

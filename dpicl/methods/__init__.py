@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, create_model
 
 from dpicl.errors import PrivacyError
+from dpicl.installed import contributed
 from dpicl.methods.base import Method
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.few_shot_generation import FewShotGeneration
@@ -52,7 +52,7 @@ class Registry(dict[str, Method]):
 
 METHODS = Registry()
 """Methods by the name that pipelines.yaml gives them."""
-_OTHERS = (point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
+_OTHERS = (point.load() for point in sorted(contributed(GROUP), key=lambda point: point.name))
 for _method in (LdpTabicl, GdpTabicl, MstTabicl, FewShotGeneration, DpIcl, *_OTHERS):
     METHODS.add(_method())
 DEFAULTS: dict[str, str] = dict(sorted((one.trust, name) for name, one in METHODS.items() if one.data == "table" and one.is_default))

@@ -53,6 +53,7 @@ from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 
 CITATIONS = ("carey2024dptabicl",)
+_FEW_SHOTS = 16
 LEFT_OUT = -1
 """Group number of a row that is not in the subsample."""
 _ROWS_PER_BLOCK = 1 << 20
@@ -106,6 +107,11 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and {cost.charged.epsilon:.4g}-DP counting the secret "
             "subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
         )
+
+    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+        """See `TabularMethod`: some numbers of groups, where epsilon is what is charged."""
+        few = [shots for shots in contract.shots if 1 < shots <= _FEW_SHOTS] or [1]
+        return [({"allocation": "shared-count", "epsilon_is": "amplified"}, shots) for shots in few[:1] + few[1:][-1:]]
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """See `TabularMethod`: of group averages, in widths of a column's bounds."""

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from math import prod
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -49,13 +50,16 @@ from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.local.estimate import OF_ANY_DESIGN, estimated_rows, usual_estimator
+from dpicl.tabular.local.estimate import OF_ANY_DESIGN, Estimator, estimated_rows, usual_estimator
+from dpicl.tabular.local.questions import Design
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
-from dpicl.tabular.reading.encode import encode_queries, label_numbers
+from dpicl.tabular.reading.encode import LocalEncoding, encode_queries, label_numbers
 from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
 CITATIONS = ("carey2024dptabicl",)
+_FEW_CELLS = 1 << 14
+"""Of so many a model of all cells is fitted in a moment."""
 
 
 class LdpTabicl(TabularMethod[Collected]):
@@ -125,6 +129,14 @@ class LdpTabicl(TabularMethod[Collected]):
         return (
             f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
         )
+
+    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+        """See `TabularMethod`: every design with the best model that is fitted in a moment, the usual one with a tree, and the paper's."""
+        few = prod(LocalEncoding.of(contract, "k-ary").sizes) <= _FEW_CELLS
+        whole: Estimator = "log-linear" if few else "tree"
+        ways = [(design, whole) for design in get_args(Design)]
+        more = [("subset", "tree"), ("all-columns", "simplex")] if few else []
+        return [({"design": design, "estimator": estimator}, 4) for design, estimator in (*ways, *more)]
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """See `TabularMethod`: of every attribute's parts."""

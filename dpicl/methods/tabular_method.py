@@ -93,6 +93,10 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """Whether tables that do not fit into memory are counted batch by batch."""
         return type(self).merge is not TabularMethod.merge
 
+    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+        """Options to state for a release, and a number of demonstrations each, that are worth comparing before one is chosen."""
+        return (({}, 4),)
+
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """What noise alone does to each column of a release from so many rows, about: a share, of all rows or of a column's bounds.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -24,14 +24,17 @@ from dpicl.certificate.issue import certify
 from dpicl.certificate.statement import Certificate
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import finite
+from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.one_release import Published
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS, tabular, unit_of
 from dpicl.methods.common import Cost, draws_for, epsilon_of
-from dpicl.methods.tabular_method import Released
+from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.randomness import Draws
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.page import page_of
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import split_table
 from dpicl.tabular.values import RowForm
 from dpicl.types import ReleasedRows
 
@@ -113,12 +116,12 @@ class Release:
         """Rows of the released model, in the contract's columns and types; the same again for the same number.
 
         Args:
-            count: of rows; None is 10,000.
+            count: of rows; None is the contract's `population`, or else 10,000.
 
         Raises:
             ParameterError: it is no positive number, or the method releases no rows.
         """
-        count = ROWS if count is None else count
+        count = (self.contract.population or ROWS) if count is None else count
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ROWS:
             raise ParameterError("rows", count, f"a whole number, 1 to {MOST_ROWS:,}")
         chance = self._draws.public("table", f"{self.published.cell.key},{count}").generator()
@@ -170,10 +173,10 @@ class Release:
         return fitted(self._usual, self._form, self.contract)
 
     def quality(self, simulations: int = 20) -> Quality:
-        """How good this release is, from what was released alone, at no privacy cost; a few seconds.
+        """How good the release is, from what was released alone: errors of marginals, a classifier's score; true values beside on benchmarks.
 
         Args:
-            simulations: of this release on rows of its own model; fewer are faster, with wider intervals. At least 4.
+            simulations: of the release, on rows of its own model; fewer are faster, with wider intervals. At least 4.
 
         Raises:
             ParameterError: there are fewer.
@@ -184,9 +187,13 @@ class Release:
 
         if isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < _FEWEST:
             raise ParameterError("simulations", simulations, f"a whole number, {_FEWEST} or more")
-        one = self.published
+        one, settings, test = self.published, self.published.settings, None
+        if self.contract.privacy.budget.benchmark and self.contract.split:
+            rows = load_source(self.contract, data_folder=settings.data, cache_folder=settings.cache)
+            check_published(self.contract, partial(content_digest, self.contract, rows), settings)
+            test = split_table(rows, self.contract)
         with threadpool_limits(1):  # matrices are small: more threads take four times the processor's time
-            return quality_of(tabular(self.method), self.contract, one.unit, one.cell, one.drawn, test=None, count=simulations)
+            return quality_of(tabular(self.method), self.contract, one.unit, one.cell, one.drawn, test=test, count=simulations)
 
     def _repr_html_(self) -> str:
         return page_of(self)
@@ -212,11 +219,20 @@ class Release:
         return draws_for(self.contract, self.published.unit.seed)
 
     def _rows(self, count: int | None) -> ReleasedRows:
-        if not self._has_rows:
-            able = [name for name, method in METHODS.items() if method.data == "table" and tabular(name).derive_stage is not None]
-            raise ParameterError("method", self.method, f"one that releases a model of rows: {', '.join(able)}")
+        check_has_rows(self.method)
         one = self.published
         return tabular(self.method).rows(one.drawn, self.contract, one.unit, one.cell, self._draws, count)
+
+
+def check_has_rows(method: str) -> None:
+    """Refuse to make a table of what no rows are released of.
+
+    Raises:
+        ParameterError: names the methods that release a model of rows.
+    """
+    able = [name for name, one in METHODS.items() if isinstance(one, TabularMethod) and one.derive_stage is not None]
+    if method not in able:
+        raise ParameterError("method", method, f"one that releases a model of rows: {', '.join(able)}")
 
 
 def _parted(text: str, cue: str) -> tuple[str, str]:

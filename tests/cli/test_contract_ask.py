@@ -62,7 +62,9 @@ def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typ
 def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, capsys: Capture, typed: Typed) -> None:
     typed(*ANSWERS[:22], "age", "full name", "none", "3")
     told = said(capsys, *NEW)
-    assert "a column that is not described above; a contract cannot write its name" in told and "expected a valid integer" in told
+    assert (
+        "a column that is not described above; this is a name that a contract cannot write" in told and "expected a valid integer" in told
+    )
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and contract.privacy.unit == "person"
     assert contract.privacy.person and (contract.privacy.person.id_column, contract.privacy.person.max_rows) == ("full name", 3)
@@ -120,7 +122,7 @@ def test_gaps_dates_and_a_number_to_predict_can_be_answered(place: Place, capsys
         "",
     )
     told = said(capsys, *NEW)
-    assert "got 'soon'; expected a date such as" in told and "a contract cannot write its name" in told
+    assert "got 'soon'; expected a date such as" in told and "a name that a contract cannot write" in told
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and contract.target.kind == "number" and contract.columns["Größe"].nullable
     assert contract.columns["since"].type == "date" and contract.privacy.budget.epsilon == 3 and contract.population is None

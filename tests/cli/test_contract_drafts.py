@@ -45,6 +45,7 @@ def clinic() -> Columns:
         "bmi": gaps([f"{bmi:.1f}" for bmi in rng.normal(26, 4, 200)], by="NA"),
         "insulin": gaps([*rng.integers(0, 300, 200)], 2),
         "smoker": gaps([*rng.choice(["never", "former", "current"], 200)], 11),
+        "postcode": [f"{one:05}" for one in rng.choice([1067, 4109, 9111, 10115], 200)],
         "insured": [str(bool(one)).lower() for one in rng.integers(0, 2, 200)],
         "readmitted": [*rng.choice(["no", "yes"], 200, p=[0.8, 0.2])],
     }
@@ -128,7 +129,7 @@ TABLES: list[tuple[Callable[[], Columns], tuple[str, ...], dict[str, str], str]]
     (wide_ranges, ("--label", "level"), {"income": "real", "tiny": "real", "huge": "integer"}, "classes"),
     (many_categories, ("--label", "late"), {"station": "category"}, "classes"),
     (ten_rows, ("--label", "y"), {"n": "integer", "c": "category"}, "classes"),
-    (clinic, ("--label", "insulin"), {"smoker": "category", "insured": "category"}, "number"),
+    (clinic, ("--label", "insulin"), {"smoker": "category", "postcode": "category"}, "number"),
 ]
 
 
@@ -221,7 +222,7 @@ def test_what_is_left_out_is_named_with_its_reason(place: Place, capsys: Capture
         "row": "a whole number of its own in every row, as an identifier has",
         "customer_id": "a whole number of its own in every row, as an identifier has",
         "name": "free text, names or more than 256 categories",
-        "price: net": "a contract cannot write its name; rename it in the file",
+        "price: net": "a name that a contract cannot write; rename it in the file",
         "country": "the same value in every row",
         "nothing": "no value in any row",
         "born": "dates that are not written as 2026-11-25",
@@ -266,7 +267,7 @@ def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
     ("text", "phrase"),
     [
         ("a;b;c\n1;2;3\n", "rows.csv: has one column, whose name has ';' in it; expected commas between columns"),
-        ("a,b\n", "rows.csv: has no column that a contract can describe"),
+        ("a,b\n", 'expected numbers, dates or few categories; "a" has no value in any row'),
         ("a,a\n1,2\n", "rows.csv: column 1 of 2 has a name that stands twice"),
     ],
 )
@@ -278,3 +279,13 @@ def test_what_is_no_table_is_one_sentence(place: Place, capsys: Capture, text: s
 def test_a_contract_that_nobody_has_is_refused_with_the_names_there_are(place: Place, capsys: Capture) -> None:
     assert "breast_cancer" in complaint(call_main(("contract", "check", "nobodys"), capsys))
     assert "No such file" in complaint(call_main(("contract", "check", "nobodys.yaml"), capsys))
+
+
+def test_a_label_that_cannot_be_one_is_refused_with_the_reason(place: Place, capsys: Capture) -> None:
+    tiny = draws().uniform(1e-7, 9e-7, 50)
+    write({"tiny": tiny, "row": range(50), "c: d": ["a", "b"] * 25, "x": [*range(25)] * 2}, place.root / "data" / "rows.csv")
+    reasons = {"tiny": "numbers that differ from the sixth decimal on", "c: d": "a name that a contract cannot write"}
+    for label, reason in reasons.items():
+        sentence = complaint(call_main(("contract", "new", "rows.csv", "--label", label), capsys))
+        assert f"label={label}: expected another column; this one has {reason}" in sentence
+    assert "a draft of 3 columns" in said(capsys, "contract", "new", "rows.csv", "--label", "row"), "who predicts a number may mean it"

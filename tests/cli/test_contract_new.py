@@ -68,7 +68,7 @@ def test_parquet_gives_the_same_draft(customers: Place, capsys: Capture) -> None
     [
         (("customers.csv", "--label", "nope", "--positive", "yes"), "label=nope: expected one of the 7 columns of customers.csv"),
         (("customers.csv", "--label", "bought", "--positive", "no,yes,twice"), "some, but not all, of the values of column bought"),
-        (("customers.csv", "--label", "note"), "label=note: expected a column that a contract can describe, but it holds free text"),
+        (("customers.csv", "--label", "note"), "label=note: expected another column; this one has free text"),
         (("customers.csv", "--positive", "yes"), "positive=yes: expected values of the column that --label names"),
         (("../customers.csv", "--label", "bought", "--positive", "yes"), "a file below the folder that DPICL_DATA names"),
         (("customers.csv", "--label", "bought", "--positive", "yes", "--name", "adult"), "this contract exists"),

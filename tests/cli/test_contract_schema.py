@@ -76,7 +76,7 @@ def add_rows(place: Place) -> None:
 def test_a_schema_that_says_all_is_a_contract_that_releases(place: Place, capsys: Capture, kind: str) -> None:
     told = said(capsys, *new(published(place, SCHEMAS[kind]), "--epsilon", "2"))  # and there are no rows yet
     assert "customers.yaml: a contract of 6 columns; 2 columns are left out under `ignore`" in told
-    assert 'left out: "left": values of' in told and 'left out: "place: x": a contract cannot write its name' in told
+    assert 'left out: "left": values of' in told and 'left out: "place: x": a name that a contract cannot write' in told
     assert "No row of customers.csv was looked at." in told and "those of customers.json: replace any" in told
     assert "FILL IN:" not in written(place).read_text() and "LOOKED" not in written(place).read_text()
     contract = load_contract(written(place))

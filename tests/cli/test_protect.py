@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -226,6 +230,35 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, capsys: Capt
         assert told in said(capsys, *command)
     said(capsys, "budget", table, "--cap", "7")
     assert not any("warning" in said(capsys, *command) for command in asking)
+
+
+@pytest.mark.parametrize(("name", "read"), [("rows.parquet", pq.read_table), ("rows.csv", pa_csv.read_csv)])
+def test_a_table_is_released_with_its_certificate_and_again_for_nothing(
+    place: Place, capsys: Capture, table: str, name: str, read: Callable[[Path], pa.Table]
+) -> None:
+    outs = [place.root / folder / name for folder in ("first", "second")]
+    for number, out in enumerate(outs):
+        out.parent.mkdir()
+        told = said(capsys, "synth", table, "--epsilon", "1", "--rows", "250", "--out", str(out))
+        assert f"{name}: 250 rows of 5 columns" in told and f"{1 - number} of them charged by this run" in told
+        assert f"{name}: " in said(capsys, "verify", str(out))
+    assert outs[0].read_bytes() == outs[1].read_bytes() and read(outs[0]).shape == (250, 5)
+    demonstrations = said(capsys, "protect", table, "--epsilon", "1", "--shots", "7", "--out", str(place.root / "demos.jsonl"))
+    assert "0 of them charged" in demonstrations, "the same release demonstrates"
+    form = outs[0].suffix.removeprefix(".")
+    said(capsys, "protect", table, "--epsilon", "1", "--as", form, "--out", str(place.root / name))
+    assert len(read(place.root / name)) == 10_000
+    outs[0].write_bytes(outs[0].read_bytes() + b" ")
+    code, told = call_main(("verify", str(outs[0])), capsys)
+    assert code == 1 and "it was changed, or is another one" in told
+
+
+def test_groups_are_no_table_and_a_name_says_the_form(place: Place, capsys: Capture, table: str) -> None:
+    out = place.root / "rows.parquet"
+    refused = complaint(call_main(("synth", table, "--method", "gdp_tabicl", "--out", str(out)), capsys))
+    assert "expected one that releases a model of rows: ldp_tabicl, mst_tabicl" in refused and not out.exists()
+    assert "expected a name that ends in .parquet or .csv" in complaint(call_main(("synth", table, "--out", "rows.xlsx"), capsys))
+    assert table not in said(capsys, "budget"), "what cannot be made of a release is refused before it is charged"
 
 
 def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, table: str) -> None:

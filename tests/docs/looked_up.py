@@ -23,5 +23,5 @@ NOT_TYPED = {
     "dpicl run few-shot-table": "needs data sets and a GPU",
     "dpicl run dp-icl-": "needs data sets and a GPU",
     "dpicl run private-table --datasets <name>": "needs the reader's table; own-table.md is followed",
-    "dpicl advise": "takes half a minute; its function is tested in tests/library/methods/test_advise.py",
+    "dpicl plan": "takes half a minute; choose-a-method.md is followed",
 }

@@ -26,6 +26,7 @@ FOLLOWED = (
     "notebook.md",
     "how-to/install.md",
     "how-to/own-table.md",
+    "how-to/choose-a-method.md",
     "how-to/any-table.md",
     "how-to/own-texts.md",
     "how-to/own-model.md",

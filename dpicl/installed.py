@@ -1,0 +1,18 @@
+"""What installed packages contribute: read once, since that takes as long as a release draws."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
+from typing import Any
+
+
+@cache
+def _all() -> Any:
+    return entry_points()
+
+
+def contributed(group: str) -> EntryPoints:
+    """The entry points of a group."""
+    found: EntryPoints = _all().select(group=group)
+    return found

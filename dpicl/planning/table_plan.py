@@ -1,0 +1,152 @@
+"""Which method to release a table with: all of them simulated on made-up tables of its shape, before anything is charged.
+
+Guarantee   none needed: the contract, a stated number of rows, epsilon and the strength of the signal are public, and no row is read.
+Every population is one table: made up (`populations`), released in every way and judged (`simulate`), and summed up (`outlook`).
+
+Not covered what a language model makes of the rows, and how the real population differs from made-up ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from typing import get_args
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from dpicl.contract.models import Contract
+from dpicl.errors import ParameterError
+from dpicl.methods import METHODS
+from dpicl.methods.base import Trust
+from dpicl.pipeline import parse_epsilon
+from dpicl.planning.outlook import Interval, Outlook, TablePlan
+from dpicl.planning.simulate import Candidate, Trial, candidates, trial
+from dpicl.processes import fork_server
+
+SIGNALS = {"weak": 0.65, "medium": 0.8, "strong": 0.92}
+"""AUC of a classifier on the raw rows, where the user does not state one."""
+POPULATIONS, MOST_ROWS = 8, 100_000
+Progress = Callable[[int, int], None]
+
+
+def read_signal(text: str) -> float:
+    """An AUC, or a word for one.
+
+    Raises:
+        ParameterError: it is neither.
+    """
+    try:
+        value = SIGNALS[text] if text in SIGNALS else float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.5 < value < 1:
+        raise ParameterError(
+            "signal", repr(text[:40]), f"{', '.join(SIGNALS)}, or the AUC of a classifier on the raw rows: above 0.5, below 1"
+        )
+    return value
+
+
+def plan_table(
+    contract: Contract,
+    rows: int | None,
+    epsilons: Iterable[float],
+    *,
+    signal: str | float | None = None,
+    trust: str | None = None,
+    populations: int = POPULATIONS,
+    processes: int = 1,
+    progress: Progress | None = None,
+) -> TablePlan:
+    """Simulate every method on made-up tables of a contract's shape.
+
+    Args:
+        rows: as publicly stated; None is the contract's `population`.
+        epsilons: in nats, each of one release.
+        signal: AUC of a classifier on the raw rows, as known from public sources, or a word for it; None simulates a weak, a medium and
+            a strong one.
+        trust: who may see true rows: `central`, a curator; `local`, nobody; None compares all methods.
+        populations: made-up tables for each signal, at least two.
+        processes: that share them; more than one need a `__main__` that can be imported.
+        progress: is given how many populations are done, and of how many.
+
+    Raises:
+        ParameterError: a value is out of range, or no method fits.
+    """
+    count = rows if rows is not None else contract.population
+    if count is None or count < 1:
+        raise ParameterError("rows", count, f"a number of rows >= 1: {contract.name} states no `population`")
+    try:
+        asked = tuple(sorted({parse_epsilon(epsilon) for epsilon in epsilons}))
+    except ValueError as error:
+        raise ParameterError("epsilons", *str(error).removeprefix("got ").split("; expected ")) from None
+    if not asked or math.inf in asked:
+        raise ParameterError("epsilons", list(asked), "finite numbers > 0")
+    if trust not in (None, *get_args(Trust)):
+        raise ParameterError("trust", repr(trust), f"one of {', '.join(get_args(Trust))}")
+    ways, refused = candidates(contract, asked)
+    ways = [way for way in ways if trust is None or METHODS[way.method].trust == trust]
+    if not ways:
+        raise ParameterError("methods", trust or "all", f"one that releases {contract.name}: {'; '.join(refused.values())}")
+    signals = SIGNALS if signal is None else {"stated": read_signal(str(signal))}
+    if contract.target.count == 1:
+        signals = {}
+    simulated = min(count, MOST_ROWS)
+    jobs = [(contract, simulated, asked, strength, number, ways) for strength in signals.values() or [0.5] for number in range(populations)]
+    trials = _all(jobs, processes, progress)
+    outlooks = []
+    for place, strength in enumerate(signals.values() or [None]):
+        outlooks += _outlooks(contract, asked, strength, ways, trials[place * populations :][:populations])
+    return TablePlan(contract.name, count, simulated, signals, tuple(outlooks), refused)
+
+
+def _all(jobs: Sequence[tuple[object, ...]], processes: int, progress: Progress | None) -> list[Trial]:
+    """The trial of every job, in order."""
+    trials = []
+    several = processes > 1
+    pool = ProcessPoolExecutor(processes, mp_context=fork_server([__name__])) if several else nullcontext()
+    with pool as executor:
+        for done in (map if executor is None else executor.map)(_trial, jobs):
+            trials.append(done)
+            if progress is not None:
+                progress(len(trials), len(jobs))
+    return trials
+
+
+def _trial(job: tuple[object, ...]) -> Trial:
+    with threadpool_limits(1):  # matrices are small: threads would wait for each other
+        return trial(*job)  # type: ignore[arg-type]
+
+
+def _outlooks(
+    contract: Contract, epsilons: Sequence[float], signal: float | None, ways: Sequence[Candidate], trials: Sequence[Trial]
+) -> list[Outlook]:
+    """Of every way and epsilon, from all populations of one signal."""
+    outlooks = []
+    for place, way in enumerate(ways):
+        costs = {
+            cell.epsilon: cost.charged.epsilon
+            for cell, cost in METHODS[way.method].releases(contract, way.unit(contract, epsilons)).items()
+        }
+        for epsilon in epsilons:
+            outcomes = [one.outcomes[place, epsilon] for one in trials]
+            both = [(one.truth, outcome.quality) for one, outcome in zip(trials, outcomes, strict=True)]
+            judged = [(truth, quality) for truth, quality in both if truth and quality]
+            columns, pairs = [one.columns for one in outcomes], [one.pairs for one in outcomes]
+            outlooks.append(
+                Outlook(
+                    way.method,
+                    way.options,
+                    way.shots,
+                    epsilon,
+                    costs[epsilon],
+                    signal,
+                    Interval.of([truth.auc - quality.auc for truth, quality in judged]) if judged else None,
+                    Interval.of([truth.accuracy - quality.accuracy for truth, quality in judged]) if judged else None,
+                    {name: float(np.mean([one[name] for one in columns])) for name in columns[0]},
+                    {both: float(np.mean([one[both] for one in pairs])) for both in pairs[0]},
+                )
+            )
+    return outlooks

@@ -1,0 +1,175 @@
+"""Plans: made-up tables of a contract's shape, released by every method; no row is read."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from dpicl.contract import Contract, parse_contract
+from dpicl.errors import ParameterError
+from dpicl.methods import METHODS
+from dpicl.planning.judge import quality_of
+from dpicl.planning.outlook import Interval, TablePlan
+from dpicl.planning.populations import FRESH, population
+from dpicl.planning.simulate import candidates
+from dpicl.planning.table_plan import plan_table
+from dpicl.tabular.central.bins import row_bins, row_encoding
+from tests.harness import call_main, complaint
+from tests.library.examples import CONTRACTS, private_contract, small_contract
+
+FEATURES: dict[str, dict[str, Any]] = {
+    "age": {"type": "integer", "bounds": [0, 100]},
+    "income": {"type": "real", "bounds": [0, 9000], "nullable": True},
+    "since": {"type": "date", "bounds": ["2010-01-01", "2025-12-31"]},
+    "region": {"type": "category", "categories": ["north", "south", "west"], "nullable": True},
+    "size": {"type": "category", "categories": ["s", "m", "l", "xl"]},
+}
+LABELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "binary": ({"type": "category", "categories": ["no", "yes"]}, {"parts": [["no"], ["yes"]], "question": "Left?"}),
+    "classes": ({"type": "category", "categories": ["a", "b", "c"]}, {}),
+    "number": ({"type": "integer", "bounds": [0, 40], "bins": [10, 20, 30]}, {}),
+}
+
+
+def contract_of(kind: str, **privacy: Any) -> Contract:
+    """Five columns, and a label of this kind."""
+    content: dict[str, Any] = {"version": 2, "name": "planned", "source": {"file": "planned.csv"}}
+    content["privacy"] = {"budget": {"epsilon": 10}, **privacy}
+    column, label = LABELS.get(kind, (None, None))
+    content["columns"] = FEATURES if column is None else {**FEATURES, "answer": column}
+    return parse_contract(content if label is None else {**content, "label": {"column": "answer", **label}}, "planned.yaml")
+
+
+@pytest.mark.parametrize("kind", [*LABELS, "none"])
+def test_a_population_has_the_contract_s_shape_and_the_stated_signal(kind: str) -> None:
+    contract = contract_of(kind)
+    made = population(contract, 4000, 0.8, np.random.default_rng(3))
+    assert np.array_equal(row_bins(made.table, contract), made.codes) and len(made.codes) == 4000 + FRESH
+    assert all(codes.max() < size for codes, size in zip(made.codes.T, row_encoding(contract).sizes, strict=True))
+    if kind == "none":
+        assert made.truth is None
+    else:
+        assert made.truth is not None and abs(made.truth.auc - 0.8) < 0.03
+
+
+def test_a_published_split_and_persons_are_made_up_too() -> None:
+    for contract in (*CONTRACTS.values(), contract_of("binary", unit="person", person={"id_column": "who", "max_rows": 2})):
+        made = population(contract, 300, 0.75, np.random.default_rng(0))
+        assert np.array_equal(row_bins(made.table, contract), made.codes)
+
+
+def test_quality_is_scikit_learn_s() -> None:
+    rng = np.random.default_rng(0)
+    scores, truth = rng.dirichlet(np.ones(3), size=500).round(2), rng.integers(3, size=500)
+    expected = np.mean([roc_auc_score(truth == code, scores[:, code]) for code in range(3)])
+    assert quality_of(scores, truth).auc == pytest.approx(expected)
+
+
+def test_an_interval_is_where_one_more_population_would_fall() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(4000, 7))
+    inside = [abs(row[-1] - one.mean) <= one.half for row in values for one in [Interval.of(row[:-1].tolist())]]
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.015)
+
+
+def plan_of(contract: Contract, rows: int = 4000, *epsilons: float, **how: Any) -> TablePlan:
+    return plan_table(contract, rows, epsilons or (1.0,), populations=2, **how)
+
+
+@pytest.mark.parametrize("kind", [*LABELS, "none"])
+def test_every_method_is_simulated_whatever_is_predicted(kind: str) -> None:
+    told: list[tuple[int, int]] = []
+    signal = "medium" if kind == "number" else None
+    plan = plan_of(contract_of(kind), signal=signal, progress=lambda done, total: told.append((done, total)))
+    assert {one.method for one in plan.outlooks} == {name for name, method in METHODS.items() if method.data == "table"}
+    assert len(plan.signals) == {"none": 0, "number": 1}.get(kind, 3) and told[-1][0] == told[-1][1] == len(told)
+    for one in plan.outlooks:
+        assert (one.auc is None) == (kind == "none") and set(one.columns) == set(FEATURES) and 0 <= one.column_error <= 1
+        assert one.pair_error is None or one.pair_error > one.column_error
+    chosen = plan.recommended
+    assert chosen is not None and METHODS[chosen.method].trust == "central" and "Recommended" in plan.sentence
+
+
+def test_the_same_question_gets_the_same_plan() -> None:
+    one, other = (plan_of(contract_of("binary"), 1000, 1.0, signal="weak") for _ in range(2))
+    assert one == other
+
+
+def test_more_epsilon_and_rows_lose_less() -> None:
+    plan = plan_of(contract_of("binary"), 2000, 0.1, 10.0, signal=0.85)
+    for method in ("mst_tabicl", "ldp_tabicl"):
+        little, much = (min(one.column_error for one in plan.outlooks if (one.method, one.epsilon) == (method, at)) for at in (0.1, 10.0))
+        assert much < little / 2
+    assert plan.best(10.0, 0.85).value > plan.best(0.1, 0.85).value + 0.05
+
+
+def test_at_a_small_epsilon_one_question_is_worth_more_than_all_columns() -> None:
+    plan = plan_of(CONTRACTS["breast_cancer"], 5000, 1.0, signal="strong", trust="local")
+    by_design = {one.options.get("design", "all-columns"): one.value for one in sorted(plan.outlooks, key=lambda one: one.value)}
+    chosen = plan.best(1.0, plan.middle)
+    assert (
+        chosen.options["design"] in ("subset", "pairs") and max(by_design["subset"], by_design["pairs"]) > by_design["all-columns"] + 0.05
+    )
+
+
+def test_nothing_useful_is_an_answer() -> None:
+    plan = plan_of(contract_of("binary"), 150, 0.01, signal="medium")
+    assert plan.recommended is None and plan.command is None and plan.sentence.startswith("Nothing useful at epsilon 0.01 and 150 rows")
+
+
+def test_the_command_names_what_was_simulated() -> None:
+    plan = plan_of(contract_of("binary"), 20_000, 3.0, signal="medium", trust="local")
+    assert plan.command is not None and plan.recommended is not None
+    words = shlex.split(plan.command)
+    assert words[:3] == ["dpicl", "synth", "planned"] and "--option" in words
+    assert all(f"{name}={value}" in words for name, value in plan.recommended.options.items())
+    averages = next(one for one in plan_of(contract_of("binary")).outlooks if one.method == "gdp_tabicl")
+    assert averages.command("planned").startswith("dpicl protect planned") and averages.options["epsilon_is"] == "amplified"
+    assert averages.charged == pytest.approx(1.0)
+
+
+def test_what_the_contract_refuses_is_left_out_by_name() -> None:
+    """A split of private rows: the number of clients would be seen."""
+
+    def with_split(content: dict[str, Any]) -> None:
+        content["privacy"].update(budget={"epsilon": 100})
+
+    ways, refused = candidates(small_contract(with_split), (1.0,))
+    assert set(refused) == {"ldp_tabicl"} and "split" in refused["ldp_tabicl"] and "ldp_tabicl" not in {way.method for way in ways}
+    assert not candidates(private_contract(), (1.0,))[1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "epsilon", "how", "phrase"),
+    [
+        (None, 1.0, {}, "rows=None: expected a number of rows >= 1"),
+        (0, 1.0, {}, "rows=0"),
+        (10, 0.0, {}, "epsilons=.0.0.: expected a number > 0"),
+        (10, math.inf, {}, "epsilons="),
+        (10, 1.0, {"signal": "great"}, "signal='great': expected weak, medium, strong"),
+        (10, 1.0, {"signal": 0.5}, "signal="),
+        (10, 1.0, {"trust": "nobody"}, "trust="),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(rows: int | None, epsilon: float, how: dict[str, Any], phrase: str) -> None:
+    with pytest.raises(ParameterError, match=phrase):
+        plan_table(contract_of("binary"), rows, [epsilon], **how)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        (("nowhere", "--rows", "10"), "expected one of"),
+        (("heart", "--rows", "10", "--epsilon", "much"), "epsilon=much"),
+        (("heart", "--rows", "0"), "greater than or equal to 1"),
+        (("heart",), "heart states no `population`"),
+        (("heart", "--rows", "10", "--signal", "1"), "signal='1'"),
+    ],
+)
+def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], phrase: str) -> None:
+    assert phrase in complaint(call_main(["plan", *arguments], capsys))
