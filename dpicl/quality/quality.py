@@ -89,11 +89,11 @@ class Quality:
     actual: Actual | None = None
 
     def __repr__(self) -> str:
-        """What a reader wants to know, a line each."""
+        """What a reader wants to know first, a line each."""
         lines = [f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}: what is expected, from the release alone"]
         if self.row_count is not None and self.effective_rows is not None:
             lines.append(f"rows: about {self.row_count:,.0f}; as exact as {self.effective_rows:,.0f} rows without noise")
-        for title, marginals in (("a column", self.columns), ("with the label", self.with_label), ("three columns", self.pairs)):
+        for title, marginals in (("a column", self.columns), ("with the label", self.with_label)):
             if marginals:
                 lines.append(f"error, {title}: " + ", ".join(f"{' x '.join(one.columns)} {one.expected:.3f}" for one in marginals))
         if self.noise:

@@ -26,14 +26,12 @@ class Cell:
     shown: str = ""
     is_noise: bool = False
 
-    def is_run(self) -> bool:
-        """Whether all that it imports is here."""
-        imported = set(re.findall(r"^(?:from|import) (\w+)", self.code, re.MULTILINE))
-        return all(find_spec(name) is not None for name in imported & set(NOT_INSTALLED))
-
     def run(self, names: dict[str, Any]) -> str:
-        """What a notebook displays: what is printed, the value of the last line, or the name and words of an error."""
+        """What a notebook displays: what is printed, the value of the last line, or the name and words of an error that the page shows."""
         tree, out = ast.parse(self.code), io.StringIO()
+        imported = {name for name in NOT_INSTALLED if re.search(rf"^(?:from|import) {name}\b", self.code, re.MULTILINE)}
+        if any(find_spec(name) is None for name in imported):
+            return self.shown
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         with redirect_stdout(out), redirect_stderr(out):
             try:
