@@ -196,3 +196,14 @@ def test_what_is_printed_otherwise_would_be_noticed() -> None:
     assert (first.line, second.is_refused, third, file) == ("dpicl a --b", True, Command("make d"), File("e.yaml", "f: 1\n"))
     assert first.missing("zero one  2\n 3") is None
     assert first.missing("3 one 2") == "3" and first.missing("two 3") == "one"
+
+
+def test_a_cell_is_compared_with_what_a_notebook_would_display() -> None:
+    page = "```python\na = 1\na + 1\n```\n\n```text\n2\n```\n\nWords.\n\n```python\nraise ValueError(f'no {a}')\n```\n```text noise\nValueError: some 7\n```\n"
+    first, second = steps_of(page)
+    assert isinstance(first, Cell) and isinstance(second, Cell)
+    names: dict[str, Any] = {}
+    assert first.run(names) == "2\n" and first.missing("3\n") == "2"
+    assert second.missing(second.run(names)) is None and second.missing("ValueError: so\n") and second.missing("") and second.is_noise
+    with pytest.raises(ZeroDivisionError):
+        Cell("1 / 0").run({})
