@@ -66,7 +66,7 @@ class Metrics:
 
 
 def answers(scores: np.ndarray) -> np.ndarray:
-    """The likeliest answer; of two equally likely ones the second, so that ties of No and Yes are Yes.
+    """The likeliest answer; of equally likely ones the last, so that ties of No and Yes are Yes.
 
     Args:
         scores: summed log-probabilities of every answer, shape (queries, answers).

@@ -10,6 +10,8 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+"""The environment of processes that share the processors among themselves."""
 _LONGEST_ADDRESS = 107
 """Bytes of a Unix socket's path that Linux takes (`man 7 unix`, less the closing zero)."""
 _BELOW_FOLDER = len("/pymp-12345678/listener-12345678")

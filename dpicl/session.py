@@ -107,18 +107,22 @@ class Session:
 
     def quote(
         self,
-        rows: str,
+        rows: Any,
+        schema: Schema | None = None,
         *,
         epsilon: float,
+        account: str | None = None,
         method: str | None = None,
         trust: str = "central",
         shots: int = 4,
+        budget: float | None = None,
         period: str | None = None,
-        generator: str | None = None,
+        population: int | None = None,
         anyway: bool = False,
+        generator: str | None = None,
         **options: Any,
     ) -> Sequence[AccountQuote]:
-        """What `protect` would charge for a contract, by account; opens accounts, spends nothing and reads no row.
+        """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
 
         The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is
         false. Texts that were released cost nothing, and no account is named for them.
@@ -126,13 +130,17 @@ class Session:
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
+        settings, has_cap = self._with_rows(rows, schema, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
-        if isinstance(self._settings.declared(rows), TextContract):
-            release_of(rows, method, self._settings, generator=generator, anyway=anyway, **how)
+        if settings.given is None and isinstance(settings.declared(rows), TextContract):
+            release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
             return ()
-        plan = plan_of(rows, method, self._settings, anyway=anyway, **how)
-        check_plan(plan, self._settings)
-        return quote_plan(plan, self._settings)
+        with one_ledger(settings):
+            plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
+            if settings.given is not None:
+                settings = with_account(plan, settings, has_cap=has_cap)
+            check_plan(plan, settings)
+            return quote_plan(plan, settings)
 
     def protect(
         self,
@@ -172,22 +180,23 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
-        settings, has_cap = self._settings, True
-        if schema is not None:
-            settings, has_cap = given_rows(rows, schema, settings, account=account, budget=budget, population=population)
-        elif not isinstance(rows, str) or not rows.isidentifier():  # names of contracts are
-            raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
-        elif stated := [
-            name for name, value in (("account", account), ("budget", budget), ("population", population)) if value is not None
-        ]:
-            raise ParameterError(stated[0], vars()[stated[0]], f"it in the contract {rows}, or with a schema")
-        name = rows if settings.given is None else settings.given.contract.name
+        settings, has_cap = self._with_rows(rows, schema, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None:
-            return release_of(name, method, settings, generator=generator, anyway=anyway, **how)
+            return release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
         with one_ledger(settings):
-            plan = plan_of(name, method, settings, anyway=anyway, **how)
+            plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
             return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap)))
+
+    def _with_rows(self, rows: Any, schema: Schema | None, **stated: Any) -> tuple[Settings, bool]:
+        """Settings under which these rows have a contract, and whether it states a cap."""
+        if schema is not None:
+            return given_rows(rows, schema, self._settings, **stated)
+        if not isinstance(rows, str) or not rows.isidentifier():  # names of contracts are
+            raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
+        if named := [name for name, value in stated.items() if value is not None]:
+            raise ParameterError(named[0], stated[named[0]], f"it in the contract {rows}, or with a schema")
+        return self._settings, True
 
     def ask(
         self,
@@ -241,6 +250,11 @@ class Session:
             Budget(account.name, spent.epsilon, account.epsilon_cap, spent.delta, account.delta_cap, len(entries))
             for account, spent, entries in accounts
         )
+
+
+def _name(rows: Any, settings: Settings) -> str:
+    """Of the contract."""
+    return str(rows) if settings.given is None else settings.given.contract.name
 
 
 def protect(rows: Any, schema: Schema | None = None, *, epsilon: float, home: PathLike[str] | str | None = None, **how: Any) -> Release:

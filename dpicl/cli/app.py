@@ -114,13 +114,14 @@ def synth(
     option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
+    quality: Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")] = None,
 ) -> None:
     """Release a table to a file: rows of a private model. Any number of rows costs the same, and repeating it is free."""
     if out.suffix not in (".csv", ".parquet"):
         raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
     form = out.suffix.removeprefix(".")
     how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
-    _release(contract, out, form, rows=rows, options=option or (), **how)
+    _release(contract, out, form, rows=rows, options=option or (), quality=quality, **how)
 
 
 def _release(contract: str, out: Path, form: str, **how: Any) -> None:
@@ -217,15 +218,21 @@ def plan(
 @app.command()
 def audit(
     name: Annotated[
-        str | None, typer.Argument(help="Name of an audit, or end-to-end: neighbouring files in, all public bytes of the commands out.")
+        str | None,
+        typer.Argument(
+            help="Name of an audit; end-to-end: neighbouring files in, all public bytes of the commands out; membership: attacks on releases."
+        ),
     ] = None,
     all_audits: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,
     runs: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs on each of two neighbours. Default: 100,000; end-to-end 4,000. More runs detect smaller leaks."),
+        typer.Option(
+            min=1, help="Runs on each of two neighbours. Default: 100,000; end-to-end and membership 4,000. More runs detect smaller leaks."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the bounds; end-to-end draws from the operating system.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg. Default: `audit` in the state folder.")] = None,
+    table: Annotated[str | None, typer.Option(help="membership: a public table to plant a record in, in place of made-up rows.")] = None,
 ) -> None:
     """Bound each mechanism's epsilon from below, and check that mutants are caught; exit code 1 if not."""
     folder = out or Settings.from_environment().own("audit")
@@ -234,6 +241,10 @@ def audit(
 
         _check_state()
         passed = audit_end_to_end(runs=runs or RUNS, folder=folder)
+    elif name == "membership" and not all_audits:
+        from dpicl.cli.audit_membership import RUNS, audit_membership
+
+        passed = audit_membership(table, runs=runs or RUNS, seed=seed, folder=folder)
     else:
         from dpicl.cli.audit import RUNS, audit_mechanisms
 

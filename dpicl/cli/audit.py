@@ -18,7 +18,8 @@ from dpicl.processes import fork_server
 
 RUNS = 100_000
 """On each of two neighbours, by default."""
-_LEVEL, _BOUND, _MUTANT = "#555555", "#1f6fb4", "#c2410c"
+STATED, BOUND, MUTANT = "#555555", "#1f6fb4", "#c2410c"
+"""Colours of figures."""
 
 
 def audit_mechanisms(name: str | None, *, all_cases: bool, runs: int, seed: int, folder: Path) -> bool:
@@ -28,7 +29,7 @@ def audit_mechanisms(name: str | None, *, all_cases: bool, runs: int, seed: int,
         ParameterError: no audit has this name, or not exactly one of name and `all_cases` is given.
     """
     if (name is not None) == all_cases:
-        raise ParameterError("audit", name or "", "--all, or one of end-to-end, " + ", ".join(CASES))
+        raise ParameterError("audit", name or "", "--all, or one of end-to-end, membership, " + ", ".join(CASES))
     cases = tuple(CASES.values()) if name is None else (find_case(name),)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     # Processes are forked from one without threads.
@@ -75,9 +76,9 @@ def _plot(results: Sequence[AuditResult], path: Path) -> None:
     axes = figure.subplots()
     places = range(len(results))
     mutants = [(mutant.epsilon_at_least, i) for i, result in enumerate(results) for mutant in result.mutants]
-    axes.scatter([result.case.stated_epsilon for result in results], places, marker="|", s=220, color=_LEVEL, label="stated")
-    axes.scatter([result.epsilon_at_least for result in results], places, color=_BOUND, label="at least, as it is")
-    axes.scatter([bound for bound, _ in mutants], [i for _, i in mutants], marker="x", color=_MUTANT, label="at least, mutants")
+    axes.scatter([result.case.stated_epsilon for result in results], places, marker="|", s=220, color=STATED, label="stated")
+    axes.scatter([result.epsilon_at_least for result in results], places, color=BOUND, label="at least, as it is")
+    axes.scatter([bound for bound, _ in mutants], [i for _, i in mutants], marker="x", color=MUTANT, label="at least, mutants")
     axes.set_yticks(list(places), [result.case.name for result in results])
     axes.invert_yaxis()
     axes.set_xlim(left=0)

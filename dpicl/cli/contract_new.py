@@ -63,7 +63,8 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     say(f"{out}: a {kind} of {len(draft.columns)} columns{ignored}", *(f"left out: {line}" for line in draft.left_out))
     say(_advice(draft, wanted.file.name), *(f"warning: {one.sentence}" for one in _noise(contract, draft.epsilon)))
     shots = contract.shots[min(1, len(contract.shots) - 1)]
-    say(f"next: dpicl contract check {name}; dpicl protect {name} --epsilon {draft.epsilon:g} --shots {shots} --out demos.jsonl")
+    plan = f"dpicl plan {name}; " if draft.population else ""
+    say(f"next: dpicl contract check {name}; {plan}dpicl protect {name} --epsilon {draft.epsilon:g} --shots {shots} --out demos.jsonl")
 
 
 def _first_epsilon(draft: Draft) -> float:

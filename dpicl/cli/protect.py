@@ -42,6 +42,7 @@ def release_to_file(
     anyway: bool = False,
     period: str | None,
     generator: str | None = None,
+    quality: Path | None = None,
 ) -> None:
     """Release into a new file, and print what it costs.
 
@@ -49,6 +50,7 @@ def release_to_file(
         form: of demonstrations, or of a table of `rows` rows.
         options: of the method, each `NAME=VALUE`.
         generator: of texts, the model that wrote them.
+        quality: a new file for a page on how good the release is.
 
     Raises:
         DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists or cannot be written.
@@ -60,13 +62,25 @@ def release_to_file(
     if form in TABLE_FORMS and method is not None:
         check_has_rows(method)
     _check_new(out)
+    if quality is not None:
+        _check_new(quality)
     settings, chosen = Settings.from_environment(), dict(map(_option, options))
     with one_ledger(settings):
         how: dict[str, Any] = {"epsilon": epsilon, "shots": shots, "period": period, "trust": trust, "options": chosen, "anyway": anyway}
         release = release_of(dataset, method, settings, generator=generator, **how)
         what = _write(release, out, form, rows)
         say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
+        if quality is not None:
+            _write_quality(release, quality)
         warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)
+
+
+def _write_quality(release: Release, out: Path) -> None:
+    from dpicl.report.quality import quality_page
+
+    found = release.quality()
+    out.write_text(quality_page(found), "utf-8")
+    say(str(found))
 
 
 def _check_new(out: Path) -> None:

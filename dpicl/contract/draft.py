@@ -72,7 +72,9 @@ class DraftColumn:
     def _grid(self) -> str:
         """Decimals and step of real numbers whose bounds are too narrow or too wide for the usual ones."""
         low, high = self.bounds
-        if self.type != "real" or not isinstance(low, int | float) or not isinstance(high, int | float) or 1 <= high - low < 1e12:
+        if self.type != "real" or not isinstance(low, int | float) or not isinstance(high, int | float):
+            return ""
+        if high <= low or 1 <= high - low < 1e12:
             return ""
         digit = math.floor(math.log10(high - low))
         return f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}" if digit < 0 else f", step: {10 ** (digit - 9)}"
@@ -256,7 +258,8 @@ def _head(draft: Draft) -> str:
     if draft.looked:
         return f"""\
 # A draft: lines marked LOOKED hold what the rows of {draft.file} say. Write what is publicly known in their place
-# (a code book, a law, a device's range), then take out `draft: true`; until then nothing is released."""
+# (a code book, a law, a device's range), then take out `draft: true`; until then nothing is released. Why a column
+# is left out is what rows say, too: take such comments out before anybody else sees this file."""
     made = f"# Made from {draft.origin}; no row of {draft.file} was looked at."
     if not draft.open_count:
         return made

@@ -97,8 +97,8 @@ def given_rows(
 def with_account(plan: Plan, settings: Settings, *, has_cap: bool) -> Settings:
     """The same, with what the schema leaves open: which account pays, and its cap.
 
-    It is the one that pays at the rows' address already; else a new one, by a name that no other asset has. An open account's cap
-    stands; a new account may spend what this release costs, and no more.
+    It is the one that pays at the rows' address already; else a new one, by a name that no other asset has. The cap of an account
+    that was charged stands; another may spend what this release costs, and no more.
     """
     assert settings.given is not None
     ((_, unit),) = plan.units.items()
@@ -111,9 +111,10 @@ def with_account(plan: Plan, settings: Settings, *, has_cap: bool) -> Settings:
         if contract.account is None and not paying and own in accounts:
             own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
         opened = accounts.get(ledger.payer(own))
+        spending = opened if opened and ledger.entries(opened.name) else None
     changed: dict[str, Any] = {"account": own}
     if not has_cap:
-        budget = contract.privacy.budget.model_copy(update={"epsilon": (opened and opened.epsilon_cap) or _price(contract, unit)})
+        budget = contract.privacy.budget.model_copy(update={"epsilon": (spending and spending.epsilon_cap) or _price(contract, unit)})
         changed["privacy"] = contract.privacy.model_copy(update={"budget": budget})
     return replace(settings, given=replace(settings.given, contract=contract.model_copy(update=changed)))
 

@@ -21,9 +21,8 @@ from typing import Any, Self
 from dpicl.engine.execute import FAILURES, Executor, WorkerDied
 from dpicl.engine.order import Step, stages
 from dpicl.engine.settings import Settings
-from dpicl.processes import VISIBLE, fork_server, gpus_here
+from dpicl.processes import ONE_THREAD, VISIBLE, fork_server, gpus_here
 
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """Of each worker's linear algebra, where nothing else is set: the workers share the cores."""
 
 
@@ -43,9 +42,9 @@ class _Worker:
     def start(self) -> None:
         """A new process, with this one's environment and working directory."""
         self.job: _Job | None = None
-        context = fork_server([__name__], _ONE_THREAD)
+        context = fork_server([__name__], ONE_THREAD)
         self.pipe, theirs = context.Pipe()
-        environment = {**_ONE_THREAD, **os.environ, **({} if self._gpu is None else {VISIBLE: self._gpu})}
+        environment = {**ONE_THREAD, **os.environ, **({} if self._gpu is None else {VISIBLE: self._gpu})}
         self._process = context.Process(target=_work, args=(theirs, self._settings, environment, Path.cwd()))
         self._process.start()
         theirs.close()

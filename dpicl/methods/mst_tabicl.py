@@ -14,7 +14,7 @@ Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, 
     3  z  <- k rows of P for each query
     4  E  <- serialise(z);  ask the model with (E, query)
 
-Rows differ by the contract's public bins of every column (`bins`).
+Rows differ by the contract's public bins of every column (`bins`); a missing value is a bin of its own.
 
 Symbols     k shots, m the contract's most rows per person.
 Not covered queries, which are sent as they are; every (epsilon, seed) is a release of its own.

@@ -1,7 +1,7 @@
 """From prompts on rows of a table to answers, and from answers to accuracy.
 
 Guarantee   none spent: works on released values, queries and model scores only.
-Paper       DP-TabICL: the larger log-probability of " Yes" and " No" wins. Zhao et al. 2021
+Paper       DP-TabICL: the larger log-probability of " Yes" and " No" wins, here of all answers of the contract. Zhao et al. 2021
             (arXiv 2102.09690), contextual calibration: the scores of a query without content are subtracted.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 
@@ -53,8 +54,13 @@ def wanted_of(contract: Contract) -> Wanted:
 
 
 def continuations_of(contract: Contract) -> tuple[str, ...]:
-    """What is scored after every prompt."""
-    return tuple(f" {answer}" for answer in contract.target.answers)
+    """What is scored after every prompt: all answers.
+
+    Where one begins another, as 2 and 2.5, each with the line's end: without it the shorter would always be the likelier.
+    """
+    answers = contract.target.answers
+    end = "\n" if any(two.startswith(one) for one, two in permutations(answers, 2)) else ""
+    return tuple(f" {answer}{end}" for answer in answers)
 
 
 def public_prompts(contract: Contract) -> list[str]:
@@ -63,7 +69,7 @@ def public_prompts(contract: Contract) -> list[str]:
 
 
 def answers_of(scores: np.ndarray, contract: Contract) -> np.ndarray:
-    """The code of the likeliest answer, of two equally likely ones the second: shape (prompts,)."""
+    """The code of the likeliest answer, of equally likely ones the last: shape (prompts,)."""
     return answers(scores)
 
 

@@ -201,5 +201,5 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
 
     @property
     def answers(self) -> Any:
-        """Yes or No by score."""
+        """One of the contract's answers, by score."""
         return tabular_answers

@@ -4,6 +4,7 @@ Guarantee   none spent: post-processing of what was released; rows are looked at
 """
 
 from dpicl.quality.benchmark import Actual, Trained
-from dpicl.quality.quality import Marginal, Quality, Score, quality_of
+from dpicl.quality.quality import quality_of
+from dpicl.quality.values import Marginal, Quality, Score
 
 __all__ = ["Actual", "Marginal", "Quality", "Score", "Trained", "quality_of"]

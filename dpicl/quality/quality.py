@@ -15,8 +15,7 @@ Symbols     k columns with the label; p what the classifier scores on released r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -26,13 +25,13 @@ from scipy import special, stats
 from dpicl.contract.models import Contract
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.quality.benchmark import Actual, actual
+from dpicl.quality.benchmark import actual
 from dpicl.quality.measures import MEASURES, fitted, marginal, sampling_variation, scores, total_variation
 from dpicl.quality.replicates import REPLICATES, Columns, Release, Replicates, classifier, shares_of
+from dpicl.quality.values import LEVEL, Marginal, Quality, Score
 from dpicl.randomness import Draws
 from dpicl.types import SplitTable
 
-LEVEL = 0.9
 _MOST_PAIRS = 200
 _NEAR = 0.5
 """The share of replicates, the nearest ones, that (3) is fitted on."""
@@ -40,72 +39,6 @@ _EDGE = 1e-4
 _MISFIT = 0.15
 """Of nine public tables whose counts have no noise, eight have a probit of the score within 1.645 times this share of what rows of their
 model promise; the ninth, `car`, whose label is a rule over all columns, scores far better than these."""
-
-
-@dataclass(frozen=True)
-class Marginal:
-    """Names of columns, and the total variation between released and counted rows: as it is expected, and, on benchmarks, as it is."""
-
-    columns: tuple[str, ...]
-    expected: float
-    true: float | None = None
-
-
-@dataclass(frozen=True)
-class Score:
-    """Of a classifier: what it scores on the rows that it is fitted on, what that is worth, and the interval of 90 % around it."""
-
-    measure: str
-    promised: float
-    estimate: float
-    low: float
-    high: float
-    true: float | None = None
-
-
-@dataclass(frozen=True, repr=False)
-class Quality:
-    """How good one release is; empty where a method has nothing of the kind.
-
-    Attributes:
-        row_count: how many rows there are, as far as the release says.
-        effective_rows: so many rows without noise would have marginals as exact as these.
-        columns, with_label, pairs: errors of single columns, of each with the label, and of pairs that were counted.
-        scores: of a classifier of the label.
-        noise: of averages of groups, by column, in widths of its bounds; where the contract states how many rows there are.
-        actual: the true values, on benchmarks only.
-    """
-
-    dataset: str
-    method: str
-    epsilon: float
-    row_count: float | None = None
-    effective_rows: float | None = None
-    columns: tuple[Marginal, ...] = ()
-    with_label: tuple[Marginal, ...] = ()
-    pairs: tuple[Marginal, ...] = ()
-    scores: tuple[Score, ...] = ()
-    noise: Mapping[str, float] = field(default_factory=dict)
-    actual: Actual | None = None
-
-    def __repr__(self) -> str:
-        """What a reader wants to know first, a line each."""
-        lines = [f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}: what is expected, from the release alone"]
-        if self.row_count is not None and self.effective_rows is not None:
-            lines.append(f"rows: about {self.row_count:,.0f}; as exact as {self.effective_rows:,.0f} rows without noise")
-        for title, marginals in (("a column", self.columns), ("with the label", self.with_label)):
-            if marginals:
-                lines.append(f"error, {title}: " + ", ".join(f"{' x '.join(one.columns)} {one.expected:.3f}" for one in marginals))
-        if self.noise:
-            lines.append("noise, in widths of the bounds: " + ", ".join(f"{name} {share:.3f}" for name, share in self.noise.items()))
-        for one in self.scores:
-            lines.append(
-                f"{one.measure} of a classifier: {one.estimate:.2f}, with {LEVEL:.0%} between {one.low:.2f} and {one.high:.2f} "
-                f"({one.promised:.2f} on released rows)"
-            )
-        if len(lines) == 1:
-            lines.append("nothing: averages alone do not tell; state `population`, about how many rows there are")
-        return "\n".join(lines)
 
 
 def quality_of(

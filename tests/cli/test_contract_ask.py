@@ -45,7 +45,7 @@ def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typ
     told = said(capsys, *NEW)  # and there are no rows yet
     assert "customers.yaml: a contract of 5 columns; 1 column is left out under `ignore`" in told
     assert "No row of customers.csv was looked at. Bounds and categories are those of answers: replace any" in told
-    assert "next: dpicl contract check customers; dpicl protect customers --epsilon 2 --shots 2" in told
+    assert "next: dpicl contract check customers; dpicl plan customers; dpicl protect customers --epsilon 2 --shots 2" in told
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and not contract.draft and contract.privacy.budget.epsilon == 2
     assert contract.source.ignore == ("full name",) and contract.population == 4000 and contract.version == 2

@@ -82,6 +82,30 @@ def test_what_is_wrong_is_one_sentence_and_writes_nothing(customers: Place, caps
     assert sorted((customers.root / "contracts").iterdir()) == before
 
 
+def test_a_draft_of_an_earlier_version_is_still_checked_and_counted(place: Place, capsys: Capture) -> None:
+    mark = "  # LOOKED: replace by what is publicly known"
+    (place.root / "contracts" / "earlier.yaml").write_text(f"""\
+# A draft: lines marked LOOKED hold what the rows of customers.csv say.
+version: 1
+name: earlier
+draft: true
+description: Records of earlier.
+source: {{title: earlier, licence: not published, citation: none, file: "customers.csv"}}
+privacy: {{unit: row, neighbours: add-or-remove-one, sampling_rate: 1/10, budget: {{epsilon: 1}}}}
+columns:
+  age: {{type: integer, bounds: [10, 90]}}{mark}
+  bought: {{type: category, categories: ["no", "yes"]}}{mark}
+label: {{column: bought, parts: [rest, ["yes"]], question: "Is the bought yes?"}}
+groups: {{2: [label]}}
+local:
+  - {{name: age, column: age, cuts: [50], texts: ["less than 50", "50 or more"]}}{mark}
+prompts: {{local: {{text: "The age is {{age}}."}}, central: {{text: "The age is {{age}}."}}}}
+""")
+    told = said(capsys, "contract", "check", "earlier")
+    assert "earlier.yaml: ok: 2 columns, shots 1, 2\n3 lines still have their marks" in told and "line 9: age: {type" in told
+    assert all(f" {key} " in told for key in ("local    stated", "groups   stated", "prompts  stated"))
+
+
 def test_contracts_that_are_no_drafts_keep_their_digest() -> None:
     contract = CONTRACTS["blood"]
     assert "draft" not in contract.model_dump_json()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.split_key import split_key
+from dpicl.methods.tabular_answers import continuations_of
 from dpicl.report.stages import report_steps
 from dpicl.session import Session
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import split_table
 from tests.harness import Place, new_place, publish
-from tests.library.kinds import kind_contract, kind_rows, kind_tree
+from tests.library.examples import small_contract
+from tests.library.kinds import every_kind, kind_contract, kind_rows, kind_tree
 from tests.methods.examples import TABULAR, every_tabular_method
 
 
@@ -110,3 +113,17 @@ def test_a_private_table_without_a_label_is_released_and_charged(place: Place, n
     assert "Nothing was measured on customers: no label is declared" in report
     charged = max(account.epsilon_spent for account in Session().budget())
     assert 0 < charged <= 2 + 1e-9, "twice one at most, where another row may stand in a row's place"
+
+
+@every_kind
+def test_no_answer_that_is_scored_begins_another(kind: str) -> None:
+    """What begins another text is never less likely than that."""
+    contract = kind_contract(kind)
+    scored = continuations_of(contract)
+    assert not any(two.startswith(one) for one, two in permutations(scored, 2))
+    assert tuple(text.strip() for text in scored) == contract.target.answers
+    assert all(text.endswith("\n") for text in scored) == (kind == "nullable number"), "1.8 and 2 are middles of bins, and so is 2.2"
+
+
+def test_the_answers_no_and_yes_are_scored_as_ever() -> None:
+    assert continuations_of(small_contract()) == (" No", " Yes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -120,6 +121,39 @@ def test_the_first_release_is_the_cap_of_a_new_account_and_a_second_is_refused_w
     assert spent(home) == {"customers": (1, 1), "visitors": (2, 1.5)}, "an account's cap stands although a call states none"
 
 
+@pytest.mark.parametrize(("label", "classes"), [("churned", ["no", "yes"]), ("plan", ["basic", "plus", "pro"]), ("weight", None)])
+def test_every_kind_of_label_is_predicted_from_gaps_and_dates(home: Path, label: str, classes: list[str] | None) -> None:
+    rows = frame(2000)
+    rows["weight"] = (50 + rows["age"]).where(rows["age"] > 20)
+    release = dpicl.protect(rows, {**SCHEMA, "label": label}, epsilon=20, account="customers", home=home)
+    predictor, table = release.predictor(), release.table(500)
+    predicted = predictor.predict(rows.drop(columns=label))
+    assert predictor.predict(table.drop(columns=label)).shape == (500,)
+    if classes is None:
+        assert np.corrcoef(predicted[rows["age"] > 25], rows["age"][rows["age"] > 25])[0, 1] > 0.9
+    else:
+        assert sorted(predictor.classes_) == classes and set(predicted) <= set(classes)
+
+
+def test_a_table_without_a_label_predicts_nothing(home: Path) -> None:
+    schema = {"columns": SCHEMA["columns"]}
+    release = dpicl.protect(frame(), schema, epsilon=1, account="customers", home=home)
+    with pytest.raises(DpiclError, match="customers: states no label"):
+        release.predictor()
+    (one,) = release.demonstrations(1).alpaca()
+    assert one["instruction"] == "Write one record." and one["output"] == release.demonstrations(1).text()
+
+
+def test_a_release_holds_no_row_of_a_person(home: Path) -> None:
+    rows = frame().assign(name=[f"{SECRET} {number // 3}" for number in range(300)])
+    schema = {**SCHEMA, "privacy": {"unit": "person", "person": {"id_column": "name", "max_rows": 3}}}
+    release = dpicl.protect(rows, schema, epsilon=1, account="customers", home=home)
+    assert spent(home) == {"customers": (1, pytest.approx(3))} and SECRET.encode() not in pickle.dumps(release)
+    assert pickle.loads(pickle.dumps(release)).table(5).equals(release.table(5))
+    assert "name" not in release.table(5).columns
+    assert not [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
 @pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl", "ldp_tabicl"])
 def test_every_method_takes_a_frame_and_its_first_release_fits_its_cap(home: Path, method: str) -> None:
     schema = {**SCHEMA, "privacy": {"neighbours": "replace-one"}}
@@ -213,3 +247,30 @@ def test_what_cannot_be_released_is_one_sentence_without_a_value_and_charges_not
             dpicl.protect(one, schema, **{**named, **changed})
         assert sentence in str(refused.value) and SECRET not in str(refused.value), (sentence, str(refused.value))
     assert not any(releases for releases, _ in spent(home).values()) and not private_files(home)
+
+
+def test_a_quote_takes_what_protect_takes_and_decides_no_cap(home: Path) -> None:
+    session, rows = dpicl.Session(home), frame()
+    (quoted,) = session.quote(rows, SCHEMA, epsilon=0.5, account="customers")
+    assert (quoted.account, quoted.quote.cost.epsilon, quoted.quote.allowed, quoted.charged_before) == ("customers", 0.5, True, 0)
+    with pytest.raises(DataError):
+        session.protect(rows.assign(plan=SECRET), SCHEMA, epsilon=0.7, account="customers")
+    (quoted,) = session.quote(rows, SCHEMA, epsilon=1, account="customers", budget=1.5)
+    session.protect(rows, SCHEMA, epsilon=1, account="customers", budget=1.5)
+    (again,) = session.quote(rows, SCHEMA, epsilon=1, account="customers")
+    (more,) = session.quote(rows, SCHEMA, epsilon=0.7, account="customers")
+    assert again.charged_before == 1 and again.quote.allowed and not more.quote.allowed
+    assert spent(home) == {"customers": (1, 1.0)}
+
+
+@pytest.mark.parametrize(
+    "change", [{"account": None}, {"schema": None}, {"method": "pate"}, {"schema": {"columns": {}}}, {"period": "soon"}]
+)
+def test_a_quote_refuses_rows_in_the_words_of_protect(home: Path, change: dict[str, Any]) -> None:
+    asked = {"schema": SCHEMA, "epsilon": 1, "account": "customers", "budget": 2, **change}
+    sentences = []
+    for function in (dpicl.Session(home).quote, dpicl.Session(home).protect):
+        with pytest.raises(DpiclError) as refused:
+            function(frame(), **asked)
+        sentences.append(str(refused.value))
+    assert sentences[0] == sentences[1] and not spent(home)

@@ -14,12 +14,16 @@ from pathlib import Path
 from runpy import run_module
 from unittest.mock import patch
 
+import pyarrow.csv as pa_csv
+
 from dpicl.audit.end_to_end.world import NAME, World
 from dpicl.certificate.files import certificate_of
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.plan import make_plan
 from dpicl.engine.stage import StageFailed
+from dpicl.release.files import writer_of
 from dpicl.report.stages import report_steps
+from dpicl.session import Session
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,21 @@ def protect(method: str, *, epsilon: float = 1.0, contract: str = NAME, more: tu
         return command_line("protect", contract, "--method", method, "--epsilon", str(epsilon), "--shots", "1", "--out", str(out), *more)
 
     return work
+
+
+def given(method: str) -> Command:
+    """`dpicl.protect` of the same rows in memory, shown as a notebook does, and a table of it in a file beside the data."""
+
+    def work() -> None:
+        out = Path("given.parquet")
+        for path in (out, certificate_of(out)):
+            path.unlink(missing_ok=True)
+        rows = pa_csv.read_csv(Path("data") / f"{NAME}.csv")
+        release = Session().protect(rows, Path("contracts") / f"{NAME}.yaml", epsilon=1, account="given", method=method)
+        release.write(out, writer_of(release.arrow(20), "parquet"))
+        sys.stdout.write(release._repr_html_())
+
+    return lambda: captured(work)
 
 
 def ask(query: str, *, epsilon: float = 1.0, more: tuple[str, ...] = ()) -> Command:

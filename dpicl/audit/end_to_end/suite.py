@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from dpicl.audit.end_to_end.claims import COVERED, Broken, accounts, covered, equality, histories, refusals, stability, wallet_cap
-from dpicl.audit.end_to_end.commands import Command, ask, protect, run
+from dpicl.audit.end_to_end.commands import Command, ask, given, protect, run
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Measured, SourceKind
 from dpicl.methods import METHODS
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -53,6 +53,7 @@ CLAIMS: Mapping[str, Claim] = {
     **{f"bytes of protect: {method}": partial(equality, _of(method), protect(method)) for method in TABULAR},
     "bytes of protect: persons": partial(equality, Declaration(person=True), protect(MstTabicl.name)),
     "bytes of protect: rows held out": partial(equality, Declaration(measured="held-out rows"), protect(GdpTabicl.name)),
+    "bytes of protect: rows in memory": partial(equality, Declaration(), given(MstTabicl.name)),
     "bytes of a run: rows held out": partial(equality, Declaration(measured="held-out rows"), run(GdpTabicl.name), most=1),
     "bytes of protect: batches": partial(equality, Declaration("batches"), protect(GdpTabicl.name)),
     **{

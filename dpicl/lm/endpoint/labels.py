@@ -6,7 +6,7 @@ log-probability of each label's first token, where the server lists it; a label 
 listed gets the most that it can have, which is less than every listed token has.
 *Generated*: the label that the answer starts with, one nat above the others.
 
-What cannot be scored gets the fixed answer: equal scores, which `evaluation.answers` takes as Yes.
+What cannot be scored gets the fixed answer: equal scores, of which `evaluation.answers` takes the last: Yes.
 """
 
 from __future__ import annotations

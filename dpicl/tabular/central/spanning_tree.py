@@ -15,7 +15,7 @@ Paper       [MMS21] McKenna, Miklau and Sheldon, MST (arXiv 2108.04978), with th
     (4)  c_ij <- counts over (x_i, x_j, y) + noise                      a half, over d - 1 pairs
          where none is the best: (1) once more, with all that is left
 
-Symbols     d columns, y the label, noise discrete Laplace. One row moves s_ij by at most 1, two of them apart by 2.
+Symbols     d columns, y the label (one category where there is none), noise discrete Laplace. One row moves s_ij by at most 1, two of them apart by 2.
 Not covered persons (the caller pays for their rows); running time.
 """
 

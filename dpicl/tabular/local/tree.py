@@ -10,7 +10,7 @@ Paper       [FGG97] Friedman, Geiger and Goldszmidt 1997 (tree-augmented naive B
 Where no report covers two columns, (1) makes them independent given the label, I is 0, and (3) is naive
 Bayes. Work and memory grow with the pairs of columns, not with the cells of the table.
 
-Symbols     I mutual information of columns i and j within a label, in nats.
+Symbols     I mutual information of columns i and j within a label, in nats; y has one category where there is no label.
 """
 
 from __future__ import annotations

@@ -1,0 +1,61 @@
+"""Eight demonstrations of a release at epsilon 1, as `protect` picks them, beside eight drawn at random: what the bundled model makes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.answers.local_accuracy import EIGHT
+from benchmarks.figures import Figures
+from dpicl.contract import Contract
+from dpicl.engine.settings import Settings
+from dpicl.lm.models import open_scorer
+from dpicl.lm.requests import Scorer, prompt
+from dpicl.lm.spec import ModelSpec
+from dpicl.methods import DEFAULTS, Options, tabular, unit_of
+from dpicl.methods.common import ZERO_SHOT, draws_for
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.types import QueryTable
+
+EPSILON, SHOTS, QUERIES, SEEDS = 1.0, 8, 40, range(2)
+GOAL = 0.0
+"""Of AUC, above a draw at random, which differs by as much as .2 between two of them on one set."""
+
+
+def _aucs(contract: Contract, split: SplitTable, name: str, seed: int, scorer: Scorer) -> tuple[float, float]:
+    """As picked, and at random: the same for all queries."""
+    method, draws = tabular(name), draws_for(contract, seed)
+    options = Options.model_validate({name: method.default_options(contract, {})})
+    unit = unit_of(name, contract.name, seed, (EPSILON,), (SHOTS,), (), False, options)
+    released = method.in_memory(split.train, contract, unit, draws)
+    places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)  # some files are sorted by label
+    queries = QueryTable(split.queries.data.take(places))
+    asked = method.prompts(released, queries, contract, unit, draws)[ZERO_SHOT]
+    scores = {
+        cell: method.answers.ask_cell(scorer, [prompt(shown, query) for query in asked], contract, cell)
+        for cell, shown in method.examples(released, contract, unit, draws).items()
+    }
+    aucs = {cell.system: one.auc for cell, one in method.answers.metrics_of(scores, queries, contract).items()}
+    return aucs[method.handed_out(unit)], aucs["icl"]
+
+
+def measure(figures: Figures) -> None:
+    """Means over eight real sets, of each trust's usual method."""
+    settings = Settings.from_environment()
+    if settings.data is None:
+        print("DPICL_DATA is not set, not measured")
+        return
+    scorer = open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=settings.models, corpus=())
+    found: dict[str, list[tuple[float, float]]] = {trust: [] for trust in DEFAULTS}
+    for name in EIGHT:
+        contract = settings.contract(name)
+        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        for trust, method in DEFAULTS.items():
+            pairs = [_aucs(contract, split, method, seed, scorer) for seed in SEEDS]
+            found[trust] += pairs
+            picked, drawn = np.nanmean(pairs, axis=0)
+            print(f"  {name:12} {trust:8} as picked {picked:.3f}, at random {drawn:.3f}", flush=True)
+    for trust, pairs in found.items():
+        picked, drawn = np.nanmean(pairs, axis=0)
+        print(f"  {'mean':12} {trust:8} as picked {picked:.3f}, at random {drawn:.3f}", flush=True)
+        figures.at_least(f"{trust}-demonstrations-auc-above-random", float(picked - drawn), GOAL)

@@ -1,0 +1,99 @@
+"""What an attacker makes of releases: one number for each, that is larger where the planted record is in.
+
+    likelihood ratio   of all released counts, or of what a client sent, under the known law of the noise
+    best number        the released number that tells most
+    shadow model       logistic regression on all released numbers, fitted on releases of tables of the attacker's own
+    nearest record     how near the nearest derived row is to the record, and how many are
+    shadow model, rows the same on shares of derived rows that are as the record
+
+    (1)  advantage  =  P[said in | in] - P[said in | not in]  <=  (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
+
+The rule (its number, coefficients and threshold) is chosen on one half of the releases, and (1) is bounded from below on the other
+(Clopper and Pearson 1934), at once for all that is tried.
+
+Paper       (1) [KOV15] Kairouz, Oh and Viswanath 2015; shadow models: Shokri, Stronati, Song and Shmatikov 2017.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+CITATIONS = ("kairouz2015composition", "shokri2017membership")
+SURE = 0.01
+"""How often one right method or more is called wrong, all epsilons and attacks together."""
+
+
+def allowed(epsilon: float, delta: float = 0.0) -> float:
+    """The most that equation (1) allows."""
+    return min(1.0, math.tanh(epsilon / 2) + 2 * delta / (math.exp(min(epsilon, 500.0)) + 1))
+
+
+def advantage_at_least(said_in: tuple[int, int], runs: tuple[int, int], sure: float) -> float:
+    """A lower bound of equation (1); both bounds in it hold at once except with probability `sure`.
+
+    Args:
+        said_in: how often the attacker says so where the record is in, and where it is not; of so many `runs`.
+    """
+    (hits, alarms), (inside, outside) = said_in, runs
+    low = 0.0 if hits == 0 else float(stats.beta.ppf(sure / 2, hits, inside - hits + 1))
+    high = 1.0 if alarms == outside else float(stats.beta.ppf(1 - sure / 2, alarms + 1, outside - alarms))
+    return low - high
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What one attack said of the second half of the releases: where the record is in, and where it is not."""
+
+    attack: str
+    said_in: tuple[int, int]
+    runs: tuple[int, int]
+
+    @property
+    def seen(self) -> float:
+        """The advantage as it is seen."""
+        return self.said_in[0] / self.runs[0] - self.said_in[1] / self.runs[1]
+
+    def at_least(self, tried: int) -> float:
+        """The advantage, bounded at once with so many others."""
+        return advantage_at_least(self.said_in, self.runs, SURE / tried)
+
+
+def by_score(attack: str, inside: np.ndarray, outside: np.ndarray) -> Attacked:
+    """Say "in" from a threshold on that the first half chooses; scores of shape (releases,) of both tables."""
+    halves = len(inside) // 2, len(outside) // 2
+    threshold = _best(inside[: halves[0]], outside[: halves[1]])[1]
+    said = tuple(int(np.count_nonzero(scores[half:] >= threshold)) for scores, half in zip((inside, outside), halves, strict=True))
+    return Attacked(attack, (said[0], said[1]), (len(inside) - halves[0], len(outside) - halves[1]))
+
+
+def by_best_number(attack: str, inside: np.ndarray, outside: np.ndarray) -> Attacked:
+    """The column of numbers, or its negative, that tells the first halves apart best; of shape (releases, numbers)."""
+    halves = len(inside) // 2, len(outside) // 2
+    best = max(
+        ((sign, place) for place in range(inside.shape[1]) for sign in (1, -1)),
+        key=lambda one: _best(one[0] * inside[: halves[0], one[1]], one[0] * outside[: halves[1], one[1]])[0],
+    )
+    return by_score(attack, best[0] * inside[:, best[1]], best[0] * outside[:, best[1]])
+
+
+def by_shadows(attack: str, inside: np.ndarray, outside: np.ndarray) -> Attacked:
+    """Logistic regression on the first halves, whose odds are the score."""
+    from sklearn.linear_model import LogisticRegression  # a second to import: only where it is called
+
+    halves = len(inside) // 2, len(outside) // 2
+    seen = np.vstack([inside[: halves[0]], outside[: halves[1]]])
+    centre, width = seen.mean(axis=0), seen.std(axis=0) + 1e-9
+    model = LogisticRegression(max_iter=500).fit((seen - centre) / width, np.repeat([1, 0], halves))
+    return by_score(attack, *(model.decision_function((part - centre) / width) for part in (inside, outside)))
+
+
+def _best(inside: np.ndarray, outside: np.ndarray) -> tuple[float, float]:
+    """The largest difference between the shares at or above a threshold, and that threshold."""
+    thresholds = np.unique(np.concatenate([inside, outside]))
+    above = [1 - np.searchsorted(np.sort(scores), thresholds, side="left") / len(scores) for scores in (inside, outside)]
+    place = int((above[0] - above[1]).argmax())
+    return float(above[0][place] - above[1][place]), float(thresholds[place])

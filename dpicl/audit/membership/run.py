@@ -1,0 +1,264 @@
+"""Every method on tables in its designs, attacked at every epsilon, and mutants of it that must be found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+
+from dpicl.audit.membership.attacks import Attacked, allowed, by_best_number, by_score, by_shadows
+from dpicl.audit.membership.evidence import matrix, near, numbers, of_counts, of_reports
+from dpicl.audit.membership.targets import Target
+from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods.tabular_method import TabularMethod
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws, Stream, stream
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal
+from dpicl.tabular.local.observed import Reported
+from dpicl.tabular.local.questions import Design
+from dpicl.tabular.local.tally import Tally
+from dpicl.types import LocalReports, PrivateCodes
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
+BROKEN_AT = 1.0
+"""Epsilon of the mutants."""
+ROWS = 128
+"""Derived rows that the attacker asks for, of one release of `SHARE`: fits take long."""
+SHARE = 8
+_TENTH = 10
+Broken = Callable[[Any, "Scene", bool], Any]
+"""A release, what it is of and whether the record is in: the release as a broken method would have drawn it."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A broken method: what it makes of epsilon, and of what it draws."""
+
+    what_is_wrong: str
+    epsilon_times: float = 1.0
+    broken: Broken | None = None
+
+
+LESS_NOISE = {"less-noise": Mutant("noise of a tenth of the scale", _TENTH)}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A method with options, on the first so many columns of the target or on all."""
+
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    columns: int | None = None
+    mutants: Mapping[str, Mutant] = field(default_factory=lambda: LESS_NOISE)
+
+    def unit(self, dataset: str, epsilon: float, shots: int) -> Unit:
+        """Of one release."""
+        return unit_of(self.method, dataset, 0, (epsilon,), (shots,), (), False, Options.model_validate({self.method: dict(self.options)}))
+
+
+def _exact_count(drawn: list[NoisyMarginal], scene: Scene, which: bool) -> list[NoisyMarginal]:
+    first = drawn[0]
+    return [replace(first, counts=scene.exact[which].tables[first.columns]), *drawn[1:]]
+
+
+def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
+    codes = drawn.stored.copy()
+    codes[:, -1] = (scene.record if which else scene.other).codes[0, -1]
+    return Reported(LocalReports(codes), drawn.laws)
+
+
+_EXACT = {"exact-count": Mutant("one column is counted without noise", broken=_exact_count)}
+_LABEL = {"true-label": Mutant("the label is sent as it is", broken=_true_label)}
+_MODEL = "log-linear"
+_DESIGNS = [design for design in get_args(Design) if design != "all-columns"]
+WAYS: dict[str, Way] = {
+    MstTabicl.title: Way(MstTabicl.name, mutants=LESS_NOISE | _EXACT),
+    f"{MstTabicl.title}, one column": Way(MstTabicl.name, columns=1),
+    GdpTabicl.title: Way(GdpTabicl.name),
+    f"{GdpTabicl.title}, shared count": Way(GdpTabicl.name, {"allocation": "shared-count"}),
+    f"{LdpTabicl.title}, all columns": Way(LdpTabicl.name, mutants=LESS_NOISE | _LABEL),
+    **{f"{LdpTabicl.title}, {design}": Way(LdpTabicl.name, {"design": design, "estimator": _MODEL}) for design in _DESIGNS},
+}
+"""By name."""
+
+
+class Scene:
+    """One way at one epsilon on the two tables of a target."""
+
+    def __init__(self, way: Way, target: Target, epsilon: float) -> None:
+        self.method: TabularMethod[Any] = tabular(way.method)
+        self.target = target.of_columns(way.columns) if way.columns else target
+        self.contract = self.target.contract
+        shots = min((some for some in self.contract.shots if some > 1), default=1)
+        self.unit = way.unit(self.contract.name, epsilon, shots)
+        ((self.cell, self.cost),) = self.method.releases(self.contract, self.unit).items()
+        self.local = self.method.trust == "local"
+        self.tables = self.target.tables(local=self.local)
+
+    @property
+    def place(self) -> tuple[Any, Unit, Cell]:
+        """What most functions of a method take."""
+        return self.contract, self.unit, self.cell
+
+    def drawn(self, which: bool, draws: Draws) -> Any:
+        """One release."""
+        table, cells = self.tables[which], [self.cell]
+        prepared = self.method.prepare(table, self.contract, self.unit, draws, cells) if self.method.prepare_stage else {}
+        return self.method.draw(table, self.contract, self.unit, draws, cells, prepared)[self.cell]
+
+    def _codes(self, table: Any) -> PrivateCodes:
+        encoding = self.method.form(*self.place).encoding
+        return PrivateCodes(encoding.encode(self.method.bins(table, *self.place)))
+
+    @property
+    def record(self) -> PrivateCodes:
+        """The planted record as a client answers."""
+        return self._codes(self.target.canary)
+
+    @property
+    def other(self) -> PrivateCodes:
+        """The one in its place."""
+        return self._codes(self.target.other)
+
+    @property
+    def exact(self) -> dict[bool, ExactCounts]:
+        """Counts without noise."""
+        sizes = self.method.form(*self.place).encoding.sizes
+        return {which: ExactCounts.of(self._codes(table), sizes) for which, table in self.tables.items()}
+
+
+def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int, chance: Stream) -> list[Attacked]:
+    """All attacks on so many releases of either table."""
+    broken = way.mutants[mutant] if mutant else Mutant("")
+    scene = Scene(way, target, epsilon * broken.epsilon_times)
+    seen: dict[bool, list[Any]] = {True: [], False: []}
+    rows: dict[bool, list[tuple[float, Mapping[str, float]]]] = {True: [], False: []}
+    record = (
+        scene.method.bins(target.canary if way.columns is None else scene.target.canary, *scene.place)[0]
+        if scene.method.derive_stage
+        else None
+    )
+    for which in (True, False):
+        for number in range(runs):
+            draws = Draws(chance.below(1 << 64), "membership", simulated=True)
+            drawn = scene.drawn(which, draws)
+            seen[which].append(drawn if broken.broken is None else broken.broken(drawn, scene, which))
+            if record is not None and number % SHARE == 0:
+                codes = scene.method.rows(seen[which][-1], *scene.place, draws, ROWS).codes
+                rows[which].append(near(scene.method.form(*scene.place).encoding.decode(codes), record))
+    return list(_attacks(scene, seen, rows))
+
+
+def _attacks(
+    scene: Scene, seen: Mapping[bool, list[Any]], rows: Mapping[bool, list[tuple[float, Mapping[str, float]]]]
+) -> Iterator[Attacked]:
+    first = seen[True][0]
+    ratio: Callable[[Any], float] | None = None
+    if isinstance(first, (Reported, Tally)):
+        ratio = partial(of_reports, record=scene.record, other=scene.other)
+    elif isinstance(first, list):
+        ratio = partial(of_counts, exact=scene.exact)
+    if ratio is not None:
+        yield by_score("likelihood ratio", *(np.array([ratio(drawn) for drawn in seen[which]]) for which in (True, False)))
+    released = {which: [numbers(drawn) for drawn in some] for which, some in seen.items()}
+    names = sorted({name for one in (*released[True], *released[False]) for name in one})
+    both = [matrix(released[which], names) for which in (True, False)]
+    yield by_best_number("best number", *both)
+    yield by_shadows("shadow model", *both)
+    if rows[True]:
+        yield by_score("nearest record", *(np.array([nearest for nearest, _ in rows[which]]) for which in (True, False)))
+        names = sorted(rows[True][0][1])
+        yield by_shadows("shadow model, rows", *(matrix([shares for _, shares in rows[which]], names) for which in (True, False)))
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What all attacks on one way at one epsilon infer; of a mutant where one is named.
+
+    Attributes:
+        epsilon, delta: what is charged.
+        tried: attacks in all, over which bounds hold at once.
+    """
+
+    way: str
+    mutant: str
+    what_is_wrong: str
+    nominal: float
+    epsilon: float
+    delta: float
+    attacks: tuple[Attacked, ...]
+    tried: int
+
+    @property
+    def allowed(self) -> float:
+        """The most that epsilon allows."""
+        return allowed(self.epsilon, self.delta)
+
+    @property
+    def best(self) -> Attacked:
+        """The attack with the largest lower bound."""
+        return max(self.attacks, key=lambda one: one.at_least(self.tried))
+
+    @property
+    def at_least(self) -> float:
+        """Its lower bound."""
+        return self.best.at_least(self.tried)
+
+    @property
+    def passed(self) -> bool:
+        """Whether a method stays within what is allowed, or a mutant does not."""
+        return (self.at_least > self.allowed) == bool(self.mutant)
+
+
+@dataclass(frozen=True)
+class _Job:
+    way: str
+    epsilon: float
+    mutant: str
+
+
+def attack(
+    target: Target,
+    *,
+    runs: int,
+    seed: int,
+    spread: Callable[..., Iterable[Any]] = map,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Inference]:
+    """Attack all ways at all epsilons, and their mutants; the same seed gives the same.
+
+    Args:
+        runs: releases of each of the two tables.
+        spread: works like `map`, a process pool's for example.
+        progress: called with how many parts are done, and of how many.
+    """
+    jobs = [_Job(name, epsilon, "") for epsilon in EPSILONS for name in WAYS]
+    jobs += [_Job(name, BROKEN_AT, mutant) for name, way in WAYS.items() for mutant in way.mutants]
+    found: list[list[Attacked]] = []
+    for done, attacked in enumerate(spread(partial(_attacked, target, runs, seed), jobs), 1):
+        found.append(attacked)
+        progress(done, len(jobs))
+    tried = sum(map(len, found))
+    inferences = []
+    for job, attacked in zip(jobs, found, strict=True):
+        way = WAYS[job.way]
+        charged = Scene(way, target, job.epsilon).cost.charged
+        wrong = way.mutants[job.mutant].what_is_wrong if job.mutant else ""
+        inferences.append(Inference(job.way, job.mutant, wrong, job.epsilon, charged.epsilon, charged.delta, tuple(attacked), tried))
+    return inferences
+
+
+def _attacked(target: Target, runs: int, seed: int, job: _Job) -> list[Attacked]:
+    chance = stream(seed, "membership", job.way, f"{job.epsilon} {job.mutant}")
+    return attack_once(WAYS[job.way], target, job.epsilon, job.mutant, runs, chance)
+
+
+def worst(inferences: Iterable[Inference]) -> list[Inference]:
+    """Methods that exceed what is allowed, and mutants that do not."""
+    return [one for one in inferences if not one.passed]

@@ -1,0 +1,75 @@
+"""How good a release is, as one page."""
+
+from __future__ import annotations
+
+from dpicl.quality import Quality
+from dpicl.quality.values import JUDGED, LEVEL, Marginal, largest
+from dpicl.report.blocks import Block, Cell, Pairs, Report, Section, Table, Text
+from dpicl.report.html import to_html
+
+_MOST = 50
+_COUNTED = (
+    "Total variation between released and counted rows: the share of rows that would have to move, 0 to 1, as releases simulated from "
+    "this one have it on average."
+)
+
+
+def quality_page(quality: Quality) -> str:
+    """The whole page: HTML that fetches nothing and runs nothing."""
+    about = f"{quality.method}, ε = {quality.epsilon:g}. Computed from what was released alone, so that it costs nothing."
+    return to_html(Report(f"Quality of {quality.dataset}", about, _opening(quality), tuple(_sections(quality))))
+
+
+def _opening(quality: Quality) -> tuple[Block, ...]:
+    tiles = []
+    if quality.row_count is not None and quality.effective_rows is not None:
+        tiles += [("Effective rows", f"{round(quality.effective_rows):,d}"), ("Rows, about", f"{round(quality.row_count):,d}")]
+    tiles += [(score.measure, f"{score.low:.2f} – {score.high:.2f}") for score in quality.scores]
+    rows = "So many rows without noise would have marginals as exact as these." if quality.effective_rows is not None else ""
+    return (Pairs(tuple(tiles), are_tiles=True), Text(rows)) if rows else ()
+
+
+def _sections(quality: Quality) -> list[Section]:
+    sections = []
+    for name, (what, marginals) in zip(("columns", "label", "pairs"), quality.kinds, strict=False):
+        sections.append(Section(name, f"Errors of {what}", (Text(_COUNTED), _errors(what, marginals))))
+    if quality.scores:
+        head = (*Cell.of_text("measure"), *map(Cell, ("estimate", f"{LEVEL:.0%} between", "and", "promised by its own rows", "true")))
+        rows = [(Cell(one.measure), *map(_number, (one.estimate, one.low, one.high, one.promised, one.true))) for one in quality.scores]
+        sections.append(Section("classifier", "A classifier", (Text(JUDGED), Table("A classifier", head, tuple(rows)))))
+    if quality.noise:
+        rows = [(Cell(name), _number(error)) for name, error in quality.noise.items()]
+        noise = Table("Noise of averages", (*Cell.of_text("column"), Cell("share of its range")), tuple(rows))
+        sections.append(Section("noise", "Noise of averages", (noise,)))
+    if quality.actual is not None:
+        variation = [(Cell(f"{count}"), _number(value)) for count, value in quality.actual.total_variation.items()]
+        trained = [(Cell(one.model), Cell(one.measure), _number(one.released), _number(one.real)) for one in quality.actual.trained]
+        sections.append(
+            Section(
+                "true",
+                "True values",
+                (
+                    Text(
+                        f"The rows are public. pMSE = {quality.actual.pmse:.4f}: 0 where nothing tells released from real rows, at most 0.25."
+                    ),
+                    Table("Total variation", (*Cell.of_text("number of columns"), Cell("mean total variation")), tuple(variation)),
+                    Table(
+                        "Train on released, test on real",
+                        (*Cell.of_text("model", "measure"), Cell("fitted on released rows"), Cell("fitted on real rows")),
+                        tuple(trained),
+                    ),
+                ),
+            )
+        )
+    return sections
+
+
+def _errors(what: str, marginals: tuple[Marginal, ...]) -> Table:
+    shown = largest(marginals, _MOST)
+    rows = [(Cell(" & ".join(one.columns)), _number(one.expected), _number(one.true)) for one in shown]
+    label = f"Errors of {what}" if len(shown) == len(marginals) else f"Errors of {what}: the {len(shown)} largest of {len(marginals)}"
+    return Table(label, (*Cell.of_text("columns"), Cell("expected"), Cell("true")), tuple(rows))
+
+
+def _number(value: float | None) -> Cell:
+    return Cell("" if value is None else f"{value:.3f}")

@@ -1,0 +1,86 @@
+"""What an attacker infers from releases about a planted record stays within what epsilon allows; broken methods do not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpicl.audit.membership import advantage_at_least, allowed, made_up, of_benchmark
+from dpicl.audit.membership.attacks import SURE, by_best_number, by_score, by_shadows
+from dpicl.audit.membership.run import WAYS, Scene, attack_once
+from dpicl.errors import PrivacyError
+from dpicl.randomness import stream
+
+RUNS, EPSILON, TRIED = 700, 1.0, 60
+GROUPS = [name for name in WAYS if name.startswith("GDP")]
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_no_attack_infers_more_than_epsilon_allows_and_mutants_are_found_out(name: str) -> None:
+    way, target = WAYS[name], made_up()
+    charged = Scene(way, target, EPSILON).cost.charged
+    most = allowed(charged.epsilon, charged.delta)
+    attacks = attack_once(way, target, EPSILON, "", RUNS, stream(0, "membership", name, ""))
+    assert {one.attack for one in attacks} >= {"best number", "shadow model"}
+    assert max(one.at_least(TRIED) for one in attacks) <= most
+    for mutant in way.mutants:
+        runs = 3 * RUNS if name in GROUPS else RUNS
+        broken = attack_once(way, target, EPSILON, mutant, runs, stream(0, "membership", name, mutant))
+        assert max(one.at_least(TRIED) for one in broken) > most, mutant
+
+
+def test_the_best_attack_comes_near_to_what_epsilon_allows() -> None:
+    """One count of one column has no noise to spare."""
+    name = next(name for name in WAYS if name.endswith("one column"))
+    attacks = attack_once(WAYS[name], made_up(), 2.0, "", RUNS, stream(1, "membership", name, ""))
+    ratio = next(one for one in attacks if one.attack == "likelihood ratio")
+    assert 0.8 * allowed(2.0) < ratio.seen and 0.5 * allowed(2.0) < ratio.at_least(TRIED)
+
+
+def test_the_bound_on_a_law_that_meets_it_is_wrong_as_rarely_as_is_said() -> None:
+    rng, most, wrong, runs = np.random.default_rng(0), allowed(1.0), 0, 500
+    truth = math.e / (1 + math.e)
+    for _ in range(2000):
+        said = int(rng.binomial(runs, truth)), int(rng.binomial(runs, 1 - truth))
+        wrong += advantage_at_least(said, (runs, runs), 0.1) > most
+    assert wrong / 2000 <= 0.1
+    assert allowed(0.0) == 0 and allowed(1.0) == pytest.approx((math.e - 1) / (math.e + 1))
+    assert allowed(1.0, 0.1) == pytest.approx((math.e - 1 + 0.2) / (math.e + 1)) and allowed(1000.0) == 1
+    assert advantage_at_least((0, 5), (5, 5), SURE) == -1
+
+
+def test_a_rule_that_is_chosen_on_one_half_is_judged_on_the_other() -> None:
+    """Numbers that tell nothing: the best of many looks good where it was chosen, and only there."""
+    rng = np.random.default_rng(0)
+    inside, outside = (rng.normal(size=(200, 80)) for _ in range(2))
+    for found in (by_best_number("", inside, outside), by_shadows("", inside, outside), by_score("", inside[:, 0], outside[:, 0])):
+        assert abs(found.seen) < 0.15 and found.runs == (100, 100)
+    chosen = by_best_number("", np.tile(inside[:100], (2, 1)), np.tile(outside[:100], (2, 1)))
+    assert chosen.seen > 0.2
+
+
+def test_attacks_follow_their_seed() -> None:
+    name = next(iter(WAYS))
+    first, again, other = (attack_once(WAYS[name], made_up(), 1.0, "", 40, stream(seed, "membership", name, "")) for seed in (3, 3, 4))
+    assert first == again != other
+
+
+def test_private_rows_are_not_attacked() -> None:
+    target = made_up()
+    budget = target.contract.privacy.budget.model_copy(update={"benchmark": False})
+    private = target.contract.model_copy(update={"privacy": target.contract.privacy.model_copy(update={"budget": budget})})
+    with pytest.raises(PrivacyError, match=r"made_up: what an attack finds out about private rows is .* charged to no budget; expected"):
+        of_benchmark(private, pa.table({}))
+
+
+def test_of_public_rows_the_most_unusual_one_is_planted() -> None:
+    target = made_up()
+    rows = pa.concat_tables([target.others.data, target.canary.data]).combine_chunks()
+    found = of_benchmark(target.contract, rows)
+    assert found.canary.data.to_pylist() == target.canary.data.to_pylist() and found.others.row_count == target.others.row_count
+    assert all(
+        one != other for one, other in zip(found.canary.data.to_pylist()[0].values(), found.other.data.to_pylist()[0].values(), strict=True)
+    )
