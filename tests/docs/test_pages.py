@@ -205,5 +205,7 @@ def test_a_cell_is_compared_with_what_a_notebook_would_display() -> None:
     names: dict[str, Any] = {}
     assert first.run(names) == "2\n" and first.missing("3\n") == "2"
     assert second.missing(second.run(names)) is None and second.missing("ValueError: so\n") and second.missing("") and second.is_noise
+    optional = Cell("", "a 1\nb of 2 x …\n", is_noise=True)
+    assert optional.missing("a 2\n") is None and optional.missing("a 2\nb of 2 x\n") is None and optional.missing("a 2\nc\n")
     with pytest.raises(ZeroDivisionError):
         Cell("1 / 0").run({})
