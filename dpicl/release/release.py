@@ -124,7 +124,8 @@ class Release:
         Raises:
             ParameterError: it is no positive number, or the method releases no rows.
         """
-        count = (getattr(self.contract, "population", None) or ROWS) if count is None else count
+        check_has_rows(self.method)
+        count = (self.contract.population or ROWS) if count is None else count
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ROWS:
             raise ParameterError("rows", count, f"a whole number, 1 to {MOST_ROWS:,}")
         chance = self._draws.public("table", f"{self.published.cell.key},{count}").generator()
