@@ -28,6 +28,7 @@ from dpicl.engine.releases import one_ledger, open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 from dpicl.errors import ParameterError
+from dpicl.methods import METHODS
 from dpicl.release import Release
 from dpicl.release.texts import release_of
 
@@ -130,7 +131,8 @@ class Session:
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        settings, has_cap = self._with_rows(rows, schema, account=account, budget=budget, population=population)
+        kind = METHODS[method].trust if method and method in METHODS else trust
+        settings, has_cap = self._with_rows(rows, schema, kind, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None and isinstance(settings.declared(rows), TextContract):
             release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
@@ -180,7 +182,8 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
-        settings, has_cap = self._with_rows(rows, schema, account=account, budget=budget, population=population)
+        kind = METHODS[method].trust if method and method in METHODS else trust
+        settings, has_cap = self._with_rows(rows, schema, kind, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None:
             return release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
@@ -188,10 +191,10 @@ class Session:
             plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
             return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap)))
 
-    def _with_rows(self, rows: Any, schema: Schema | None, **stated: Any) -> tuple[Settings, bool]:
+    def _with_rows(self, rows: Any, schema: Schema | None, trust: str, **stated: Any) -> tuple[Settings, bool]:
         """Settings under which these rows have a contract, and whether it states a cap."""
         if schema is not None:
-            return given_rows(rows, schema, self._settings, **stated)
+            return given_rows(rows, schema, self._settings, local=trust == "local", **stated)
         if not isinstance(rows, str):
             raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
         if named := [name for name, value in stated.items() if value is not None]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dpicl.cli.contributed import FLOWS
-from dpicl.cli.terminal import MANY, PERIOD, say, split_values
+from dpicl.cli.terminal import ANYWAY, MANY, PERIOD, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 from dpicl.errors import DpiclError, ParameterError
@@ -50,6 +50,7 @@ def run(
         bool, typer.Option("--dry-run", help="Check what a run checks before it reads a row, print what it would be charged, and stop.")
     ] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
     executor: Annotated[
         str | None,
         typer.Option(
@@ -61,16 +62,10 @@ def run(
     from dpicl.cli.dry_run import print_dry_run
     from dpicl.engine.run_folder import read_plan, run_folder
 
-    many = {
-        "datasets": datasets,
-        "methods": methods,
-        "epsilons": epsilons,
-        "shots": shots,
-        "seeds": seeds,
-        "sampling_rates": sampling_rates,
-    }
-    changes: dict[str, Any] = {name: split_values(text) for name, text in many.items() if text is not None}
-    single = {"queries": queries, "model": model, "generator": generator, "writer": writer}
+    many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
+    lists = {**many, "sampling_rates": sampling_rates}
+    changes: dict[str, Any] = {name: split_values(text) for name, text in lists.items() if text is not None}
+    single = {"queries": queries, "model": model, "generator": generator, "writer": writer, "anyway": anyway or None}
     changes |= {name: value for name, value in single.items() if value is not None}
     if resume is not None:
         if pipeline or changes or run_id or period:

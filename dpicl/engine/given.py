@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ def given_rows(
     account: str | None = None,
     budget: float | None = None,
     population: int | None = None,
+    local: bool = False,
 ) -> tuple[Settings, bool]:
     """Settings under which these rows have a contract, `given.contract`; and whether it states a cap.
 
@@ -60,6 +62,8 @@ def given_rows(
         account: of the data asset; required of rows in memory.
         budget: the asset's cap on epsilon, in place of the schema's.
         population: about how many rows there are, as publicly stated.
+        local: whether the rows are to be randomised one by one, so that anybody can count them: their number is public then, and a
+            schema that states no neighbours exchanges a row for another.
 
     Raises:
         DpiclError: the schema breaks a rule, or rows are of no known kind.
@@ -75,7 +79,7 @@ def given_rows(
         )
     stated = {key: value for key, value in (("account", named), ("population", population)) if value is not None}
     source = {key: value for key, value in dict(content.get("source") or {}).items() if key not in _PLACES}
-    privacy = dict(content.get("privacy") or {})
+    privacy = {**({"neighbours": "replace-one"} if local else {}), **(content.get("privacy") or {})}
     caps = dict(privacy.get("budget") or {}) | ({} if budget is None else {"epsilon": budget})
     has_cap = bool(caps.get("benchmark")) or "epsilon" in caps
     whole = {
@@ -134,13 +138,26 @@ def _content(schema: Schema) -> tuple[dict[str, Any], str]:
     if isinstance(schema, str | PathLike):
         content, file = read_yaml(Path(schema)), Path(schema).name
     else:
-        content, file = schema, "schema"
+        content, file = _plain(schema), "schema"
     if not isinstance(content, Mapping) or not isinstance(content.get("columns"), Mapping):
         raise DeclarationError(file, "columns", "is missing", "{name: {type: …, bounds or categories}} of every column")
     for key in ("source", "privacy"):
         if not isinstance(content.get(key) or {}, Mapping):
             raise DeclarationError(file, key, "is no mapping", "keys with values, or none")
     return dict(content), file
+
+
+def _plain(value: Any) -> Any:
+    """A schema of Python as YAML would have it: dates and members of lists that are true or false as texts, arrays as lists."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, date):
+        return value.isoformat()
+    if not isinstance(value, str | bytes) and hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [str(one).lower() if isinstance(one, bool) else _plain(one) for one in value]
+    return value
 
 
 def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], pa.Table | None, Settings]:

@@ -32,6 +32,7 @@ from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.randomness import Draws
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.page import page_of
+from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import split_table
 from dpicl.tabular.values import RowForm
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 ROWS = 10_000
 """Of a table, where no number is given and none is publicly stated."""
 MOST_ROWS = 10_000_000
+_COUNTED = "Every row reports on its own, so that anybody can count the rows: their number is not protected."
 _SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can remove it. Not a release."
 _HELD_OUT = "Rows that the contract's split holds out were not used."
 
@@ -93,8 +95,9 @@ class Release:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        benchmark = self.contract.privacy.budget.benchmark
-        return (*([_SIMULATED] if benchmark else []), *([_HELD_OUT] if getattr(self.contract, "split", None) else []))
+        benchmark, local = self.contract.privacy.budget.benchmark, METHODS[self.method].trust == "local"
+        said = ((_SIMULATED, benchmark), (_COUNTED, local and not benchmark), (_HELD_OUT, getattr(self.contract, "split", None)))
+        return tuple(sentence for sentence, applies in said if applies)
 
     @property
     def certificate(self) -> Certificate:
@@ -119,12 +122,13 @@ class Release:
         Raises:
             ParameterError: it is no positive number, or the method releases no rows.
         """
+        check_has_rows(self.method)
         count = (self.contract.population or ROWS) if count is None else count
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ROWS:
             raise ParameterError("rows", count, f"a whole number, 1 to {MOST_ROWS:,}")
         chance = self._draws.public("table", f"{self.published.cell.key},{count}").generator()
-        codes = self._rows(count).codes
-        return self._form.table(codes[chance.permutation(len(codes))], self.contract, chance)
+        codes = (self._usual if count <= LEAST_ROWS else self._rows(count)).codes
+        return self._form.table(codes[chance.permutation(len(codes))[:count]], self.contract, chance)
 
     def table(self, n: int | None = None) -> ReleasedTable:
         """As `arrow`, as a pandas DataFrame with `.to_arrow()` and `.to_polars()`, whose files come with a certificate.

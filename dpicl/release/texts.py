@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpicl.contract import TextContract
 from dpicl.contract.load import contract_digest
@@ -13,8 +13,11 @@ from dpicl.engine.standing_texts import standing_texts
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.release.demonstrations import Demonstrations
-from dpicl.release.release import Release
+from dpicl.release.release import Release, check_has_rows
 from dpicl.text.prompts import asking_query
+
+if TYPE_CHECKING:
+    from dpicl.quality import Quality
 
 
 def release_of(
@@ -55,6 +58,11 @@ class TextRelease(Release):
         written = {**origin, "method": self.method, "epsilon": finite(self.epsilon)}
         return Demonstrations(pairs, f"{words.answer}:", written, words.instruction or "", "\n\n")
 
-    @property
-    def _has_rows(self) -> bool:
-        return False
+    def quality(self) -> Quality:
+        """Of rows only.
+
+        Raises:
+            ParameterError: always.
+        """
+        check_has_rows(self.method)
+        return super().quality()

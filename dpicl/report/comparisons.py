@@ -10,23 +10,28 @@ from scipy.stats import ttest_rel
 
 from dpicl.report import words
 from dpicl.report.blocks import Block, Cell, Pairs, Table, Text
-from dpicl.report.tables import has_several_rates, of_texts, parts, row_label, spread
+from dpicl.report.tables import has_several_rates, of_numbers, of_texts, parts, row_label, spread
 
 
 def headlines(results: pd.DataFrame) -> list[Block]:
     """The best private in-context cell beside its baselines, and the average over all cells; none where no model answered privately.
 
-    Once for labels, once for whole texts. The bar is the majority label's accuracy, or the ROUGE-1 of zero-shot answers.
+    Once for labels, once for numbers, once for whole texts. The bar is the majority label's accuracy or error, or the ROUGE-1 of
+    zero-shot answers.
     """
-    texts = of_texts(results)
-    return [*_headline(results[~texts], "accuracy", "majority"), *_headline(results[texts], "rouge1", "zero-shot")]
+    texts, numbers = of_texts(results), of_numbers(results)
+    return [
+        *_headline(results[~texts & ~numbers], "accuracy", "majority"),
+        *_headline(results[numbers], "absolute_error", "majority"),
+        *_headline(results[texts], "rouge1", "zero-shot"),
+    ]
 
 
 def _headline(results: pd.DataFrame, metric: str, bar: str) -> Iterator[Block]:
     means = _private(results).groupby(["method", "dataset", "epsilon", "shots", "sampling_rate"], dropna=False)[metric].mean().reset_index()
     if means[metric].isna().all():
         return
-    best = means.iloc[means[metric].argmax()]
+    best = means.iloc[means[metric].argmin() if metric == "absolute_error" else means[metric].argmax()]
     here = results[(results["method"] == best["method"]) & (results["dataset"] == best["dataset"])]
     icl = here[(here["system"] == "icl") & _same(here["shots"], best["shots"]) & _same(here["sampling_rate"], best["sampling_rate"])]
     rate = f", rate {best['sampling_rate']:g}" if has_several_rates(here) else ""
@@ -37,7 +42,7 @@ def _headline(results: pd.DataFrame, metric: str, bar: str) -> Iterator[Block]:
 
     sentence = f"The best private in-context {words.MEASURES[metric]} is {best_mean} ({where}, k = {words.epsilon(best['shots'])}{rate})."
     if bar_mean != words.DASH:
-        without = "always answering the majority label scores" if metric == "accuracy" else "answers without demonstrations score"
+        without = "always answering the majority label scores" if bar == "majority" else "answers without demonstrations score"
         sentence += f" On the same queries, {without} {bar_mean}"
         sentence += f", and the same shots without privacy {non_private}." if non_private != words.DASH else "."
     if len(means) > 1:
@@ -45,10 +50,10 @@ def _headline(results: pd.DataFrame, metric: str, bar: str) -> Iterator[Block]:
         average = words.number(means.join(bars, on=["method", "dataset"])["bar"].mean())
         sentence += (
             f" Choosing the best of {len(means)} cells is optimistic: averaged over all of them, private in-context answers score "
-            f"{words.number(means[metric].mean())} and {'the majority label' if metric == 'accuracy' else 'those without demonstrations'} {average}."
+            f"{words.number(means[metric].mean())} and {'the majority label' if bar == 'majority' else 'those without demonstrations'} {average}."
         )
     yield Text(sentence)
-    name = "Majority label" if metric == "accuracy" else "Zero-shot"
+    name = "Majority label" if bar == "majority" else "Zero-shot"
     tiles = {f"{name}, same queries": bar_mean, "Same shots, no privacy": non_private}
     shown = ((name, mean) for name, mean in tiles.items() if mean != words.DASH)
     yield Pairs((("Best private in-context cell", best_mean), *shown), are_tiles=True)

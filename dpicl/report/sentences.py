@@ -8,7 +8,7 @@ import pandas as pd
 
 from dpicl.report import words
 from dpicl.report.load import Energy, Manifest
-from dpicl.report.tables import of_texts
+from dpicl.report.tables import of_numbers, of_texts
 
 ANSWERS = {
     "scored": "by the log-probability of every label",
@@ -79,7 +79,7 @@ def bold_is(results: pd.DataFrame) -> str:
             "Of whole texts, accuracy is the share of exact matches, ROUGE an F-measure of stemmed words, BLEU the mean over answers, and "
             "Levenshtein similarity one minus edits over letters."
         )
-    if results["absolute_error"].notna().any():
+    if of_numbers(results).any():
         bold += "; of errors, below it"
         metrics.append(
             "Of a number, accuracy is the share of answers in the right bin, and the error the distance of the bin's middle from the true "

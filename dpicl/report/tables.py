@@ -52,6 +52,11 @@ def of_texts(results: pd.DataFrame) -> pd.Series:
     return results.groupby(["method", "dataset"])["rouge1"].transform("count") > 0
 
 
+def of_numbers(results: pd.DataFrame) -> pd.Series:
+    """Which rows belong to a method and data set whose answers are numbers, measured by their error."""
+    return results.groupby(["method", "dataset"])["absolute_error"].transform("count") > 0
+
+
 def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
     """`in-context, k = 2, rate 0.1`."""
     label = words.system_name(system)

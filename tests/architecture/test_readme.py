@@ -71,7 +71,7 @@ def test_the_quoted_accuracies_are_what_the_demo_measures(contract, split) -> No
 def test_the_library_example_runs(tmp_path: Path) -> None:
     example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert example is not None
-    _write_customers(tmp_path)
+    write_customers(tmp_path)
     program = example[1] + "\nprint(len(release.table()), [account.releases for account in dpicl.Session().budget()])"
     home = {**os.environ, "DPICL_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=home, capture_output=True, text=True, check=False, timeout=120)
@@ -80,7 +80,7 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
     assert (tmp_path / "released.parquet").exists() and (tmp_path / "released.parquet.certificate.json").exists()
 
 
-def _write_customers(folder: Path) -> list[str]:
+def write_customers(folder: Path) -> list[str]:
     """Three hundred rows; gives them without the label."""
     rows = [f"{18 + row % 80},{row % 500}.5,{('north', 'south', 'west')[row % 3]}" for row in range(300)]
     members = [f"{row},{('no', 'yes')[number % 2]}" for number, row in enumerate(rows)]
@@ -98,7 +98,7 @@ def test_the_three_commands_print_what_is_shown(tmp_path: Path) -> None:
         *({"name": name, "type": "boolean", "falseValues": ["no"], "trueValues": ["yes"]} for name in ("member", "bought")),
     ]
     (tmp_path / "customers.schema.json").write_text(json.dumps({"fields": fields}), "utf-8")
-    members = _write_customers(tmp_path)
+    members = write_customers(tmp_path)
     (tmp_path / "new.csv").write_text("\n".join(["age,spent,city,member", *members[:2], ""]), "utf-8")
     (tmp_path / "data_contracts").mkdir()
     shown = re.search(r"```console\n(.*?)```", README, re.DOTALL)

@@ -268,3 +268,15 @@ def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, tab
     assert "0 of them charged" in again, "which rows are shown costs nothing"
     texts = [(place.root / f"{name}.jsonl").read_text() for name in ("diverse", "prototypes")]
     assert texts[0] != texts[1] and all(len(set(text.splitlines())) == 4 for text in texts)
+
+
+def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_is_charged(place: Place, capsys: Capture) -> None:
+    noisy, out = install(place, shop("noisy", private=True, population=60), shop_rows(60)), place.root / "noisy.jsonl"
+    release = ("protect", noisy, "--method", "gdp_tabicl", "--epsilon", "0.2", "--shots", "2", "--out", str(out))
+    run = ("run", "private", "--datasets", noisy, "--methods", "gdp_tabicl", "--epsilons", "0.2", "--shots", "2", "--model", "tiny")
+    for line in (release, run, (*run, "--dry-run")):
+        sentence = complaint(call_main(list(line), capsys))
+        assert "noisy: at 60 rows and epsilon 0.2" in sentence and "--anyway" in sentence
+    assert not out.exists() and "noisy" not in said(capsys, "budget")
+    assert "1 of them charged" in said(capsys, *release, "--anyway")
+    assert "charged" in said(capsys, *run, "--dry-run", "--anyway")

@@ -64,7 +64,7 @@ def test_a_session_gives_a_release_of_texts(released: Place) -> None:
     release = dpicl.Session(released.home, contracts=released.root / "contracts").protect("notes", epsilon=4, shots=2)
     assert isinstance(release, dpicl.Release) and release.method == "few_shot_generation" and len(release.demonstrations()) == 2
     assert release.certificate.product.name == "notes" and release.statement and "notes" in release._repr_html_()
-    for call in (release.table, release.predictor):
+    for call in (release.table, release.predictor, release.quality):
         with pytest.raises(ParameterError, match="method=few_shot_generation: expected one that releases a model of rows"):
             call()
     with pytest.raises(ParameterError, match="k=3: expected 2"):

@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 from dpicl.cli import PACKAGES
+from tests.architecture.test_readme import write_customers
 from tests.harness import SMALL_OPTIONS, new_place
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -142,5 +143,7 @@ def test_the_library_can_be_imported_without_extras_but_for_the_parts_that_need_
 def test_the_readme_s_example_of_the_library_runs_without_any_extra(tmp_path: Path) -> None:
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert example is not None
-    done = without(EXTRAS, example[1] + "\nprint(len(released.demonstrations))", DPICL_HOME=str(tmp_path))
-    assert done.returncode == 0 and done.stdout.endswith("\n2\n"), done.stderr
+    write_customers(tmp_path)
+    program = f"import os; os.chdir({str(tmp_path)!r})\n{example[1]}\nprint(len(release.table(20)))"
+    done = without(EXTRAS, program, DPICL_HOME=str(tmp_path / "home"), PYTHONPATH=str(ROOT))
+    assert done.returncode == 0 and done.stdout.endswith("20\n"), done.stderr

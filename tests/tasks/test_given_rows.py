@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,21 @@ def test_a_schema_is_a_mapping_a_file_or_a_contract(home: Path, tmp_path: Path) 
     for schema in (SCHEMA, tmp_path / "customers.yaml", str(tmp_path / "customers.yaml"), contract):
         dpicl.protect(frame(), schema, epsilon=1, account="customers", home=home)
     assert spent(home) == {"customers": (1, 1)}
+
+
+def test_a_schema_of_python_may_hold_its_dates_arrays_and_booleans(home: Path) -> None:
+    rows = frame().assign(member=np.arange(300) % 3 == 0, code=np.arange(300) % 4)
+    columns = {
+        **SCHEMA["columns"],
+        "age": {"type": "integer", "bounds": (rows["age"].to_numpy()[:1] * 0).tolist() + [np.int64(100)]},
+        "since": {"type": "date", "bounds": (date(2015, 1, 1), pd.Timestamp("2025-12-31"))},
+        "plan": {"type": "category", "categories": rows["plan"].cat.categories, "nullable": True},
+        "member": {"type": "category", "categories": [False, True]},
+        "code": {"type": "category", "categories": np.arange(4)},
+    }
+    table = dpicl.protect(rows, {"columns": columns, "label": "member"}, epsilon=9, account="customers", home=home).table(2000)
+    assert set(table["member"]) == {"true", "false"} and set(table["code"]) == set("0123")
+    assert table["since"].between("2015-01-01", "2025-12-31").all() and table["plan"].isna().any()
 
 
 def test_what_cannot_be_released_is_one_sentence_without_a_value_and_charges_nothing(home: Path) -> None:

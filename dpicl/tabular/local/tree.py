@@ -7,7 +7,7 @@ Paper       [FGG97] Friedman, Geiger and Goldszmidt 1997 (tree-augmented naive B
     (2)  T = maximum spanning tree over I(i; j | y) under (1)
     (3)  P(x, y) = P(y) prod over i of P(x_i | x_parent(i), y),   parent in T, none for its root
 
-Where no report covers two columns, (1) makes them independent given the label, I is 0, and (3) is naive
+Where no report covers two columns, or they have more than 4,096 cells, (1) makes them independent given the label, I is 0, and (3) is naive
 Bayes. Work and memory grow with the pairs of columns, not with the cells of the table.
 
 Symbols     I mutual information of columns i and j within a label, in nats; y has one category where there is no label.
@@ -25,6 +25,8 @@ from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.observed import Observed, Reported
 
 CITATIONS = ("friedman1997bayesian",)
+MOST_CELLS = 1 << 12
+"""Of two columns and the label: of more, whose estimate is long in the making, local reports say next to nothing."""
 _EDGE = 1.0
 """Added to all mutual informations: a spanning tree of a sparse matrix takes next to nothing for no edge."""
 
@@ -68,7 +70,7 @@ def tree(observed: Observed | Reported) -> Tree:
 
     label = len(observed.sizes) - 1
     features = range(label)
-    pairs = {(i, j): log_linear(observed.on((i, j, label))) for i, j in combinations(features, 2)}
+    pairs = {(i, j): _pair(observed, i, j) for i, j in combinations(features, 2)}
     costs = np.zeros((label, label))
     for (i, j), shares in pairs.items():
         of_label, of_first, of_second = (shares.sum(axis=axes, keepdims=True) for axes in ((0, 1), (1,), (0,)))
@@ -81,6 +83,16 @@ def tree(observed: Observed | Reported) -> Tree:
         if column != parent:
             tables[column] = pairs[parent, column] if parent < column else pairs[column, parent].swapaxes(0, 1)
     return Tree(label, parents, tables)
+
+
+def _pair(observed: Observed | Reported, i: int, j: int) -> np.ndarray:
+    """Equation (1); of a pair with many cells independence given the label."""
+    label = len(observed.sizes) - 1
+    if observed.sizes[i] * observed.sizes[j] * observed.sizes[label] <= MOST_CELLS:
+        return log_linear(observed.on((i, j, label)))
+    of_first, of_second = (log_linear(observed.on((one, label))) for one in (i, j))
+    joint = of_first[:, np.newaxis] * of_second[np.newaxis] / ((of_first.sum(axis=0) + of_second.sum(axis=0)) / 2)
+    return np.asarray(joint / joint.sum())
 
 
 def forest(columns: int, pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
