@@ -22,7 +22,7 @@ from dpicl.engine.settings import Settings
 from dpicl.processes import ONE_THREAD, fork_server
 from dpicl.tabular.reading.source import load_source
 
-RUNS = 4000
+RUNS = 2000
 """Releases of each of the two tables, by default."""
 _STEPS = 100
 
