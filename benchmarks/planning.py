@@ -23,13 +23,13 @@ from dpicl.planning.judge import fitted_quality
 from dpicl.planning.outlook import Outlook, TablePlan
 from dpicl.planning.populations import Population
 from dpicl.planning.simulate import Candidate, candidates, measure
-from dpicl.planning.table_plan import POPULATIONS, plan_table
+from dpicl.planning.table_plan import plan_table
 from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.source import load_source
 from dpicl.types import PrivateTable
 
-EPSILONS, TABLES, REPEATS, FRESH, MOST_REAL = (0.3, 1.0, 3.0), 20, 3, 5000, 20_000
+EPSILONS, TABLES, REPEATS, FRESH, MOST_REAL = (0.3, 1.0, 3.0), 20, 5, 5000, 20_000
 Made = tuple[dict[str, np.ndarray], dict[str, dict[str, Any]], np.ndarray]
 """Columns, as a contract declares them, and labels of 0 and 1."""
 
@@ -229,7 +229,7 @@ def _outlook(plan: TablePlan, way: Candidate, epsilon: float) -> Outlook:
     )
 
 
-def compare(tables: Iterator[tuple[str, Contract, Population]], populations: int = POPULATIONS) -> Compared:
+def compare(tables: Iterator[tuple[str, Contract, Population]], populations: int | None = None) -> Compared:
     """The plan of every table beside what its releases are worth."""
     together = Compared()
     for kind, contract, made in tables:

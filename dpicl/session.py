@@ -195,7 +195,7 @@ class Session:
         """Settings under which these rows have a contract, and whether it states a cap."""
         if schema is not None:
             return given_rows(rows, schema, self._settings, local=trust == "local", **stated)
-        if not isinstance(rows, str):
+        if not isinstance(rows, str) or not rows.isidentifier():  # names of contracts are
             raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
         if named := [name for name, value in stated.items() if value is not None]:
             raise ParameterError(named[0], stated[named[0]], f"it in the contract {rows}, or with a schema")

@@ -227,7 +227,8 @@ def audit(
     runs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Runs on each of two neighbours. Default: 100,000; end-to-end and membership 4,000. More runs detect smaller leaks."
+            min=1,
+            help="Runs on each of two neighbours. Default: 100,000; end-to-end 4,000, membership 2,000. More runs detect smaller leaks.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the bounds; end-to-end draws from the operating system.")] = 0,

@@ -22,13 +22,13 @@ from dpicl.engine.settings import Settings
 from dpicl.processes import ONE_THREAD, fork_server
 from dpicl.tabular.reading.source import load_source
 
-RUNS = 4000
+RUNS = 2000
 """Releases of each of the two tables, by default."""
 _STEPS = 100
 
 
 def audit_membership(table: str | None, *, runs: int, seed: int, folder: Path) -> bool:
-    """Attack every method on made-up rows, or on those of a public table; print and write the results; whether all passed.
+    """Attack every method and its mutants on made-up rows, or the methods on those of a public table; print and write the results; whether all passed.
 
     Raises:
         PrivacyError: the table is private.
@@ -42,7 +42,12 @@ def audit_membership(table: str | None, *, runs: int, seed: int, folder: Path) -
     ):
         bar = progress.add_task("attacks", total=None)
         found = attack(
-            target, runs=runs, seed=seed, spread=pool.map, progress=lambda done, total: progress.update(bar, completed=done, total=total)
+            target,
+            runs=runs,
+            seed=seed,
+            mutants=table is None,
+            spread=pool.map,
+            progress=lambda done, total: progress.update(bar, completed=done, total=total),
         )
     shown = new_table("method and its mutants", "charged epsilon", "allowed", "at least", "", "best attack")
     for one in sorted(found, key=lambda one: (bool(one.mutant), [other.way for other in found].index(one.way), one.nominal)):

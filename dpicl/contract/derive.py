@@ -78,7 +78,7 @@ def target_of(columns: Mapping[str, Column], label: Label | None) -> Target:
     """What is predicted, as codes and answers; of a column that is not there, nothing yet."""
     if label is None or label.column not in columns:
         return Target("none", ("",))
-    column, question = columns[label.column], label.question or f"What is the {label.column}?"
+    column, question = columns[label.column], label.question or f"What is the {label.column.replace('_', ' ')}?"
     if label.has_rule and not label.answers:
         return Target("binary", ("No", "Yes"), question, YES_OR_NO)
     if label.answers:
@@ -115,7 +115,7 @@ def sentences(names: Mapping[str, str]) -> str:
     Args:
         names: {field of a template: how its column is called}.
     """
-    return " ".join(f"The {name} is {{{field}}}." for field, name in names.items())
+    return " ".join(f"The {name.replace('_', ' ')} is {{{field}}}." for field, name in names.items())
 
 
 def templates_of(features: Mapping[str, Column], attributes: Sequence[Attribute]) -> Prompts:

@@ -173,7 +173,10 @@ def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int)
     """On what an account was charged now, for so many releases, and what is spent in all."""
     name = ledger.payer(account)
     cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == name)
-    charges = f"{name}: {releases} releases, {charged} of them charged by this run, {releases - charged} charged before at no new cost"
+    if releases == 1:
+        charges = f"{name}: 1 release, {'charged now' if charged else 'charged before and free now'}"
+    else:
+        charges = f"{name}: {releases} releases, {charged} of them charged now, {releases - charged} charged before and free now"
     total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
     return f"{charges}; {total}."
 

@@ -127,9 +127,9 @@ def check_budget(plan: Plan, units: Iterable[Unit], settings: Settings) -> None:
     """
     for line in quote_plan(plan, settings, units):
         if not line.quote.allowed:
-            quote = line.quote
+            quote, new = line.quote, line.releases - line.charged_before
             raise BudgetError(
-                f"account {line.account!r}: {line.releases - line.charged_before} new releases ask epsilon={quote.cost.epsilon:.6g}, "
+                f"account {line.account!r}: {'a new release costs' if new == 1 else f'{new} new releases cost'} epsilon={quote.cost.epsilon:.6g}, "
                 f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
-                f"expected fewer seeds, shots or epsilons, or a higher cap by `dpicl budget {line.account} --cap EPSILON`"
+                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget {line.account} --cap EPSILON`"
             )

@@ -3,7 +3,8 @@
 Guarantee   none needed: works on made-up rows.
 
     (1)  expected AUC     the signal less the mean loss over populations
-    (2)  90 % interval    that mean +- t sqrt(1 + 1/P) deviations over P populations, a release each: where one more would fall
+    (2)  90 % interval    that mean +- t sqrt(1 + 1/P) deviations over P populations, a release each, where one more would fall;
+                          no less than two deviations, since tables differ more than populations do
     (3)  useful           what keeps half of what the signal has above chance
 """
 
@@ -19,7 +20,7 @@ from scipy.special import stdtrit
 from dpicl.methods import METHODS, tabular
 from dpicl.planning.noise import HOPELESS
 
-_GOOD, _KEPT, _LEAST_HALF = 0.03, 0.5, 0.01
+_GOOD, _KEPT, _LEAST_HALF, _LEAST_DEVIATIONS = 0.03, 0.5, 0.01, 2.0
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Interval:
     @staticmethod
     def of(values: Sequence[float]) -> Interval:
         """Of one value for each population, at least two."""
-        factor = float(stdtrit(len(values) - 1, 0.95)) * math.sqrt(1 + 1 / len(values))
+        factor = max(_LEAST_DEVIATIONS, float(stdtrit(len(values) - 1, 0.95)) * math.sqrt(1 + 1 / len(values)))
         return Interval(float(np.mean(values)), max(_LEAST_HALF, factor * float(np.std(values, ddof=1))))
 
 

@@ -28,7 +28,8 @@ from dpicl.processes import fork_server
 
 SIGNALS = {"weak": 0.65, "medium": 0.8, "strong": 0.92}
 """AUC of a classifier on the raw rows, where the user does not state one."""
-POPULATIONS, MOST_ROWS = 8, 100_000
+POPULATIONS, MOST_ROWS = 16, 100_000
+"""Of one signal; of several half as many each."""
 Progress = Callable[[int, int], None]
 
 
@@ -56,7 +57,7 @@ def plan_table(
     *,
     signal: str | float | None = None,
     trust: str | None = None,
-    populations: int = POPULATIONS,
+    populations: int | None = None,
     processes: int = 1,
     progress: Progress | None = None,
 ) -> TablePlan:
@@ -68,7 +69,7 @@ def plan_table(
         signal: AUC of a classifier on the raw rows, as known from public sources, or a word for it; None simulates a weak, a medium and
             a strong one.
         trust: who may see true rows: `central`, a curator; `local`, nobody; None compares all methods.
-        populations: made-up tables for each signal, at least two.
+        populations: made-up tables for each signal, at least two; None is `POPULATIONS`, or half as many.
         processes: that share them; more than one need a `__main__` that can be imported.
         progress: is given how many populations are done, and of how many.
 
@@ -93,7 +94,7 @@ def plan_table(
     signals = SIGNALS if signal is None else {"stated": read_signal(str(signal))}
     if contract.target.count == 1:
         signals = {}
-    simulated = min(count, MOST_ROWS)
+    simulated, populations = min(count, MOST_ROWS), populations or (POPULATIONS // 2 if len(signals) > 1 else POPULATIONS)
     jobs = [(contract, simulated, asked, strength, number, ways) for strength in signals.values() or [0.5] for number in range(populations)]
     trials = _all(jobs, processes, progress)
     outlooks = []

@@ -73,12 +73,12 @@ def actual(release: Release, bins: np.ndarray, split: SplitTable) -> Actual:
     trained = []
     if sizes[-1] > 1 and len(test):
         for name, made, features in (("logistic regression", classifier, indicators), ("gradient boosting", _boosting, as_numbers)):
-            ours, theirs = (scores(fitted(made(), part, sizes, features), test, sizes, features) for part in (bins, train))
+            ours, theirs = (scores(fitted(made(sizes[-1]), part, sizes, features), test, sizes, features) for part in (bins, train))
             trained += [Trained(name, measure, ours[i], theirs[i]) for i, measure in enumerate(MEASURES)]
     return Actual(variation, float(np.mean((says - 0.5) ** 2)), tuple(trained))
 
 
-def _boosting() -> Any:
+def _boosting(classes: int) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier  # a second to import: only where it is called
 
-    return HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, early_stopping=False, random_state=0)
+    return HistGradientBoostingClassifier(max_iter=max(20, 120 // classes), max_leaf_nodes=15, early_stopping=False, random_state=0)

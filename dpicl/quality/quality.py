@@ -26,8 +26,8 @@ from dpicl.contract.models import Contract
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.quality.benchmark import actual
-from dpicl.quality.measures import MEASURES, fitted, marginal, sampling_variation, scores, total_variation
-from dpicl.quality.replicates import REPLICATES, Columns, Release, Replicates, classifier, shares_of
+from dpicl.quality.measures import MEASURES, marginal, sampling_variation, scores, total_variation
+from dpicl.quality.replicates import REPLICATES, Columns, Release, Replicates, learned, shares_of
 from dpicl.quality.values import LEVEL, Marginal, Quality, Score
 from dpicl.randomness import Draws
 from dpicl.types import SplitTable
@@ -107,7 +107,8 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
     """Equations (3) and (4) for both measures."""
     if again.sizes[-1] == 1:
         return ()
-    model, (promised, kept) = fitted(classifier(), again.bins, again.sizes), again.scores(count)
+    draws = Draws(again.seed, again.release.contract.name, simulated=True)
+    model, (promised, kept) = learned(again.bins, again.sizes, draws), again.scores(count)
     seen = scores(model, again.bins, again.sizes)
     true = None if test is None or not len(test) else scores(model, test, again.sizes)
     found = []

@@ -81,6 +81,8 @@ class Quality:
             true = "" if score.true is None else f"; in truth {score.true:.3f}"
             estimate = f"{score.estimate:.3f}, {LEVEL:.0%} between {score.low:.3f} and {score.high:.3f}"
             yield f"  {score.measure} of a classifier fitted on released rows: {estimate}; these rows promise {score.promised:.3f}{true}"
+        if self.row_count is None and not self.noise:
+            yield "  nothing to tell of averages alone; state `population`, about how many rows there are"
         for name, error in self.noise.items():
             yield f"  noise of the averages of {name}: {error:.3f} of its range"
         if self.actual is not None:

@@ -56,6 +56,9 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
+    def __repr__(self) -> str:
+        return f"BinIndicators({', '.join(meaning.column for meaning in self.meanings)})"
+
 
 def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Pipeline:
     """A pipeline of `Bins` and a model, which predicts values of the label's column, or else its answers.

@@ -4,6 +4,7 @@
     release.table(10_000)        a pandas DataFrame
     release.demonstrations(8)    .text(), .chat(), .alpaca(), ...
     release.predictor()          a scikit-learn classifier or regressor
+    release.quality()            expected errors, and what a classifier is worth
 
 Guarantee   none spent: everything here is post-processing of what was charged, drawn and published, by public streams.
 """
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 ROWS = 10_000
 """Of a table, where no number is given and none is publicly stated."""
 MOST_ROWS = 10_000_000
+_FEWEST = 4
 _COUNTED = "Every row reports on its own, so that anybody can count the rows: their number is not protected."
 _SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can remove it. Not a release."
 _HELD_OUT = "Rows that the contract's split holds out were not used."
@@ -174,16 +176,28 @@ class Release:
 
         return fitted(self._usual, self._form, self.contract)
 
-    def quality(self) -> Quality:
-        """How good the release is, from what was released alone: errors of marginals, a classifier's score; true values beside on benchmarks."""
+    def quality(self, simulations: int = 20) -> Quality:
+        """How good the release is, from what was released alone: errors of marginals, a classifier's score; true values beside on benchmarks.
+
+        Args:
+            simulations: of the release, on rows of its own model; fewer are faster, with wider intervals. At least 4.
+
+        Raises:
+            ParameterError: there are fewer.
+        """
+        from threadpoolctl import threadpool_limits
+
         from dpicl.quality import quality_of
 
+        if isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < _FEWEST:
+            raise ParameterError("simulations", simulations, f"a whole number, {_FEWEST} or more")
         one, settings, test = self.published, self.published.settings, None
         if self.contract.privacy.budget.benchmark and self.contract.split:
             rows = load_source(self.contract, data_folder=settings.data, cache_folder=settings.cache)
             check_published(self.contract, partial(content_digest, self.contract, rows), settings)
             test = split_table(rows, self.contract)
-        return quality_of(tabular(self.method), self.contract, one.unit, one.cell, one.drawn, test=test)
+        with threadpool_limits(1):  # matrices are small: more threads take four times the processor's time
+            return quality_of(tabular(self.method), self.contract, one.unit, one.cell, one.drawn, test=test, count=simulations)
 
     def _repr_html_(self) -> str:
         return page_of(self)

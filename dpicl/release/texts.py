@@ -58,11 +58,11 @@ class TextRelease(Release):
         written = {**origin, "method": self.method, "epsilon": finite(self.epsilon)}
         return Demonstrations(pairs, f"{words.answer}:", written, words.instruction or "", "\n\n")
 
-    def quality(self) -> Quality:
+    def quality(self, simulations: int = 20) -> Quality:
         """Of rows only.
 
         Raises:
             ParameterError: always.
         """
         check_has_rows(self.method)
-        return super().quality()
+        return super().quality(simulations)

@@ -32,9 +32,9 @@ def test_what_was_bought_stays_bought_and_what_was_spent_stays_spent(
         return done.stdout, out.read_bytes()
 
     told, content = protected("1", "+0d")
-    assert "1 of them charged" in told
-    assert "1 of them charged" in protected("0.5", "-400d")[0]
+    assert "charged now" in told
+    assert "charged now" in protected("0.5", "-400d")[0]
     told, again = protected("1", "+400d")
-    assert "0 of them charged" in told
+    assert "charged before and free now" in told
     assert again == content
     assert "chain intact" in said(capsys, "budget")

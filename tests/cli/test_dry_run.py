@@ -69,7 +69,7 @@ SET_UPS: dict[str, tuple[tuple[str, ...], Callable[[Place], Any], str]] = {
     "shots without groups": (("--shots", "3"), _nothing, "shots=3: expected one of"),
     "no noise": (("--epsilons", "inf"), _nothing, "epsilon=inf releases rows without noise"),
     "no such period": (("--period", "soon"), _nothing, "period"),
-    "a cap": ((), lambda place: _budget(place, 0.01), "account 'till': 1 new releases ask epsilon="),
+    "a cap": ((), lambda place: _budget(place, 0.01), "account 'till': a new release costs epsilon="),
     "an unknown model": (("--model", "gpt"), _nothing, "model 'gpt' is unknown"),
     "a model that is not there": (("--model", "nosuch/model-7b"), _nothing, "nosuch/model-7b"),
     "a server that is not there": (("--model", "http://127.0.0.1:1/v1#m"), _nothing, "no connection"),

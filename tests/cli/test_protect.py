@@ -37,8 +37,8 @@ def private_files(place: Place) -> list[Path]:
 def test_the_same_release_is_the_same_bytes_and_charged_once(place: Place, capsys: Capture, table: str, method: str) -> None:
     first, second = place.root / "first.jsonl", place.root / "second.jsonl"
     options = ("protect", table, "--method", method, "--epsilon", "1", "--shots", "2")
-    assert "1 of them charged" in said(capsys, *options, "--out", str(first))
-    assert "0 of them charged" in said(capsys, *options, "--out", str(second))
+    assert "charged now" in said(capsys, *options, "--out", str(first))
+    assert "charged before and free now" in said(capsys, *options, "--out", str(second))
     assert first.read_bytes() == second.read_bytes()
     demonstrations = [json.loads(line) for line in first.read_text().splitlines()]
     assert len(demonstrations) == 2
@@ -131,7 +131,7 @@ def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, capsys: Ca
     }
     file.write_text(yaml.safe_dump(pipelines))
     told = said(capsys, "protect", table, "--method", "ldp_tabicl", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
-    assert "1 releases, 1 of them charged" in told
+    assert "1 release, charged now" in told
 
 
 def test_rows_do_not_outlive_a_failed_or_killed_release(place: Place, capsys: Capture, table: str) -> None:
@@ -167,7 +167,7 @@ def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_type
     process.communicate()
     if not (folder / "demos.jsonl").exists():
         assert not list(folder.iterdir())
-        assert "1 releases" in said(capsys, *options)
+        assert "1 release, charged" in said(capsys, *options)
     assert len((folder / "demos.jsonl").read_text().splitlines()) == 2 and len(list(folder.iterdir())) == 2
 
 
@@ -202,7 +202,7 @@ def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, cap
     assert "spent 1 of cap 1" in complaint(call_main(more, capsys))
     assert said(capsys, "budget", table, "--cap", "3") == f"{table}: cap 3 (was 1), spent 1, left 2\n"
     assert "epsilon 3 of 3 is spent" in said(capsys, *more)
-    assert "0 of them charged" in said(capsys, *release, "1", "--out", str(place.root / "again.jsonl"))
+    assert "charged before and free now" in said(capsys, *release, "1", "--out", str(place.root / "again.jsonl"))
     assert (place.root / "first.jsonl").read_bytes() == (place.root / "again.jsonl").read_bytes()
     assert f"{table}: cap 2 (was 3), spent 3, nothing left to spend" in said(capsys, "budget", table, "--cap", "2")
     for wrong in (("budget", "--cap", "1"), ("budget", "nobody", "--cap", "1"), ("budget", table, "--cap", "-1")):
@@ -240,11 +240,11 @@ def test_a_table_is_released_with_its_certificate_and_again_for_nothing(
     for number, out in enumerate(outs):
         out.parent.mkdir()
         told = said(capsys, "synth", table, "--epsilon", "1", "--rows", "250", "--out", str(out))
-        assert f"{name}: 250 rows of 5 columns" in told and f"{1 - number} of them charged by this run" in told
+        assert f"{name}: 250 rows of 5 columns" in told and ("charged before and free now" if number else "charged now") in told
         assert f"{name}: " in said(capsys, "verify", str(out))
     assert outs[0].read_bytes() == outs[1].read_bytes() and read(outs[0]).shape == (250, 5)
     demonstrations = said(capsys, "protect", table, "--epsilon", "1", "--shots", "7", "--out", str(place.root / "demos.jsonl"))
-    assert "0 of them charged" in demonstrations, "the same release demonstrates"
+    assert "charged before and free now" in demonstrations, "the same release demonstrates"
     form = outs[0].suffix.removeprefix(".")
     said(capsys, "protect", table, "--epsilon", "1", "--as", form, "--out", str(place.root / name))
     assert len(read(place.root / name)) == 10_000
@@ -265,7 +265,7 @@ def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, tab
     release = ("protect", table, "--trust", "local", "--shots", "4", "--option", "columns=2", "--option", "estimator=tree")
     said(capsys, *release, "--option", "shot_selection=[diverse, near]", "--out", str(place.root / "diverse.jsonl"))
     again = said(capsys, *release, "--out", str(place.root / "prototypes.jsonl"))
-    assert "0 of them charged" in again, "which rows are shown costs nothing"
+    assert "charged before and free now" in again, "which rows are shown costs nothing"
     texts = [(place.root / f"{name}.jsonl").read_text() for name in ("diverse", "prototypes")]
     assert texts[0] != texts[1] and all(len(set(text.splitlines())) == 4 for text in texts)
 

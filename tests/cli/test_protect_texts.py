@@ -48,7 +48,7 @@ def test_every_form_holds_the_texts_of_the_run_and_costs_nothing(released: Place
     before, texts = charges(), published(released)
     for form in ("jsonl", "text", "chat", "alpaca", "sharegpt"):
         told = said(capsys, *PROTECT, "--as", form, "--out", str(tmp_path / form))
-        assert "2 demonstrations" in told and "0 of them charged by this run, 1 charged before" in told
+        assert "2 demonstrations" in told and "1 release, charged before and free now" in told
     rows = [json.loads(line) for line in (tmp_path / "jsonl").read_text().splitlines()]
     assert len(rows) == len(texts) == 2 and all(one["text"] in row["text"] for one, row in zip(texts, rows, strict=True))
     assert {(row["contract"], row["method"], row["epsilon"]) for row in rows} == {("notes", "few_shot_generation", 4.0)}

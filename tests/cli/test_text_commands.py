@@ -126,4 +126,4 @@ def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, capsys: Cap
     (line,) = [row.split() for row in said(capsys, *asked, "--dry-run").splitlines() if row.strip().startswith("letters")]
     assert line[1:3] == ["1", "0"] and 3.9 < float(line[3]) <= 4 and float(line[5]) == 6
     told = complaint(call_main([*asked[:-1], "1,2"], capsys))
-    assert "account 'letters': 2 new releases ask epsilon=" in told and "of cap 6" in told
+    assert "account 'letters': 2 new releases cost epsilon=" in told and "of cap 6" in told

@@ -6,9 +6,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.docs.cells import Cell, missing
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-_BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$(?:\s+^```text( noise)?\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+"""A block; right below one of Python, what it displays."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,8 @@ class Command:
         return self.shown.startswith("dpicl: ")
 
     def missing(self, output: str) -> str | None:
-        """The first words that are shown and were not printed in their place; `…` stands for anything, blanks for blanks."""
-        said, place = " ".join(output.split()), 0
-        for piece in " ".join(self.shown.split()).split("…"):
-            found = said.find(piece.strip(), place)
-            if found < 0:
-                return piece.strip()
-            place = found + len(piece.strip())
-        return None
+        """See `cells.missing`."""
+        return missing(self.shown, output)
 
 
 def unnamed_blocks(text: str) -> int:
@@ -52,15 +49,15 @@ def all_pages() -> list[str]:
     return sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 
 
-def steps(page: str) -> list[File | Command]:
-    """Files and commands of a page in their order."""
+def steps(page: str) -> list[File | Command | Cell]:
+    """Files, commands and cells of a page in their order."""
     return steps_of((DOCS / page).read_text("utf-8"))
 
 
-def steps_of(text: str) -> list[File | Command]:
-    """Files and commands of a page's text: blocks with `file=`, `console` and `sh`."""
-    found: list[File | Command] = []
-    for language, path, content in _BLOCK.findall(text):
+def steps_of(text: str) -> list[File | Command | Cell]:
+    """Steps of a page's text: blocks with `file=`, `console`, `sh`, and `python` with what it displays."""
+    found: list[File | Command | Cell] = []
+    for language, path, content, noise, shown in _BLOCK.findall(text):
         if path:
             found.append(File(path, content))
         elif language == "sh":
@@ -68,6 +65,8 @@ def steps_of(text: str) -> list[File | Command]:
             found += [Command(re.sub(r"\s+# .*", "", line.strip())) for line in joined if line.strip() and not line.startswith("#")]
         elif language == "console":
             found += _typed(content)
+        elif language == "python":
+            found.append(Cell(content, shown, bool(noise)))
     return found
 
 

@@ -16,16 +16,19 @@ import pytest
 import typer
 
 from dpicl.cli.terminal import console
+from tests.docs.cells import Cell
 from tests.docs.looked_up import AS_THEY_STAND, OUTSIDE
 from tests.docs.pages import DOCS, ROOT, Command, File, all_pages, steps, steps_of
 from tests.harness import DPICL, World, new_place, running_cluster
 
 FOLLOWED = (
     "tutorial.md",
+    "notebook.md",
     "how-to/install.md",
     "how-to/own-table.md",
     "how-to/choose-a-method.md",
     "how-to/any-table.md",
+    "how-to/quality.md",
     "how-to/own-texts.md",
     "how-to/own-model.md",
     "how-to/audit.md",
@@ -41,6 +44,7 @@ NOT_RUN = {
     "cd dpicl": "needs the clone",
     "make setup": "installs",
     "make audit": "takes hours",
+    "dpicl audit membership --runs": "takes minutes",
     "make bench": "takes hours",
     "dpicl data fetch": "needs the network",
     "dpicl run table-2": "needs data sets and a GPU",
@@ -130,9 +134,13 @@ def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.chdir(reader.world.root)
     monkeypatch.setattr(console, "width", WIDTH)  # it was told a width when it was imported
     with reader.world.entered(COLUMNS=str(WIDTH)):
+        names: dict[str, Any] = {}
         for step in steps(page):
             if isinstance(step, File):
                 reader.write(step)
+            elif isinstance(step, Cell):
+                output = step.run(names)
+                assert step.missing(output) is None, f"{step.code}\n{step.missing(output)!r} is not in\n{output}"
             elif reason(step.line) is None:
                 code, output = reader.type(SHORTER.get(step.line, step.line))
                 assert code == (2 if step.is_refused else 0), f"{step.line}: exit code {code}\n{output}"
@@ -190,3 +198,16 @@ def test_what_is_printed_otherwise_would_be_noticed() -> None:
     assert (first.line, second.is_refused, third, file) == ("dpicl a --b", True, Command("make d"), File("e.yaml", "f: 1\n"))
     assert first.missing("zero one  2\n 3") is None
     assert first.missing("3 one 2") == "3" and first.missing("two 3") == "one"
+
+
+def test_a_cell_is_compared_with_what_a_notebook_would_display() -> None:
+    page = "```python\na = 1\na + 1\n```\n\n```text\n2\n```\n\nWords.\n\n```python\nraise ValueError(f'no {a}')\n```\n```text noise\nValueError: some 7\n```\n"
+    first, second = steps_of(page)
+    assert isinstance(first, Cell) and isinstance(second, Cell)
+    names: dict[str, Any] = {}
+    assert first.run(names) == "2\n" and first.missing("3\n") == "2"
+    assert second.missing(second.run(names)) is None and second.missing("ValueError: so\n") and second.missing("") and second.is_noise
+    optional = Cell("", "a 1\nb of 2 x …\n", is_noise=True)
+    assert optional.missing("a 2\n") is None and optional.missing("a 2\nb of 2 x\n") is None and optional.missing("a 2\nc\n")
+    with pytest.raises(ZeroDivisionError):
+        Cell("1 / 0").run({})

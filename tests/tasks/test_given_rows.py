@@ -244,6 +244,7 @@ def test_what_cannot_be_released_is_one_sentence_without_a_value_and_charges_not
     wrong: list[tuple[type[DpiclError], str, Any, Any, dict[str, Any]]] = [
         (ParameterError, "account=None: expected the name of the data asset", rows, SCHEMA, {"account": None}),
         (ParameterError, "schema=None: expected what is publicly known", rows, None, {}),
+        (ParameterError, "schema=None: expected what is publicly known", "customers.csv", None, {}),
         (ParameterError, "account=customers: expected it in the contract", "customers", None, {}),
         (ParameterError, "rows=<dict>: expected a data frame", {"age": [1]}, SCHEMA, {}),
         (ParameterError, "rows=none.csv: expected a data frame, a Query, or the path", "none.csv", SCHEMA, {}),

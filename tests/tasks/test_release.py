@@ -54,6 +54,13 @@ def test_a_table_has_any_number_of_rows_in_the_contracts_types(place: Place, met
     assert len(sample) > 5, "rows come in no order"
 
 
+def test_quality_takes_a_number_of_simulations(place: Place) -> None:
+    release = released(place)
+    assert release.quality(4).epsilon == 2 and release.quality(4).scores == release.quality(4).scores
+    with pytest.raises(ParameterError, match="simulations=3: expected a whole number, 4 or more"):
+        release.quality(3)
+
+
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, 10**9])
 def test_another_number_of_rows_is_one_sentence(place: Place, count: object) -> None:
     with pytest.raises(ParameterError, match="rows=.*: expected a whole number"):
@@ -135,7 +142,7 @@ def test_all_of_it_was_charged_once_each(place: Place) -> None:
     before = session.budget()
     for method in ("gdp_tabicl", *HOLDS_ROWS):
         release = released(place, method)
-        assert "0 of them charged by this run" in release.spent[0] and release.statement
+        assert "1 release, charged before and free now" in release.spent[0] and release.statement
     assert session.budget() == before
 
 

@@ -73,9 +73,11 @@ def test_noise_of_averages_is_said_where_the_number_of_rows_is_stated() -> None:
     table = split(300, 11)
     chosen, unit, cell, drawn = release(table.train, GDP, 4.0, 0)
     stated = contract().model_copy(update={"population": 2000})
-    assert not quality_of(chosen, contract(), unit, cell, drawn, test=None).noise
+    nothing = quality_of(chosen, contract(), unit, cell, drawn, test=None)
+    assert not nothing.noise and "state `population`" in str(nothing)
     found = quality_of(chosen, stated, unit, cell, drawn, test=None)
     assert found.noise == chosen.column_errors(contract(), unit, cell, 2000) and set(found.noise) == set(contract().features)
+    assert all(f"averages of {name}: {share:.3f}" in str(found) for name, share in found.noise.items())
 
 
 def test_scores_are_those_of_scikit_learn() -> None:
