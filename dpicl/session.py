@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl.contract import TextContract
-from dpicl.engine.given import Schema, given_rows, with_account
+from dpicl.engine.given import Schema, given_rows, schema_contract, with_account
 from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
@@ -86,7 +86,7 @@ class Session:
 
     def plan(
         self,
-        dataset: str,
+        dataset: Schema,
         *,
         rows: int | None = None,
         epsilons: Sequence[float] = (0.3, 1, 3),
@@ -96,14 +96,17 @@ class Session:
     ) -> TablePlan:
         """What every method on a table would be worth, and which to choose: simulated on made-up tables; reads no row, charges nothing.
 
-        The arguments are those of `dpicl.planning.table_plan.plan_table`.
+        Args:
+            dataset: the name of a contract, or a schema as `protect` takes it; a file's as a Path.
+
+        The others are those of `dpicl.planning.table_plan.plan_table`.
 
         Raises:
             DpiclError: a name or value breaks a rule, or no method fits.
         """
         from dpicl.planning.table_plan import plan_table  # a second to import: only where something is planned
 
-        contract = self._settings.contract(dataset)
+        contract = self._settings.contract(dataset) if isinstance(dataset, str) else schema_contract(dataset, local=trust == "local")
         return plan_table(contract, rows, epsilons, signal=signal, trust=trust, processes=processes)
 
     def quote(

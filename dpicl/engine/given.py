@@ -39,6 +39,7 @@ from dpicl.tabular.reading.read import SUFFIXES
 from dpicl.yaml_file import read_yaml
 
 _PLACES = ("bundled", "file", "folder", "query", "frame", "openml", "uci", "moved_from", "content_sha256")
+_ACCOUNT = "[a-z][a-z0-9_]{0,39}"
 _NO_CAP_YET = 1e12
 """In the place of a cap, until what a first release costs is known."""
 Schema = Mapping[str, Any] | PathLike[str] | str | Contract
@@ -77,25 +78,36 @@ def given_rows(
             None,
             "the name of the data asset that these rows are, such as customers: all that is ever released of it is charged there",
         )
+    if named is not None and not re.fullmatch(_ACCOUNT, str(named)):
+        raise ParameterError("account", repr(named)[:60], "up to 40 small letters, digits and underscores, a letter first")
     stated = {key: value for key, value in (("account", named), ("population", population)) if value is not None}
+    contract, has_cap = _contract({"name": _name_of(named or rows), **content, **stated}, file, place=place, budget=budget, local=local)
+    if table is not None:
+        check_columns(table.column_names, contract, contract.name)
+    return replace(settings, given=Given(contract, table)), has_cap
+
+
+def schema_contract(schema: Schema, *, local: bool = False) -> Contract:
+    """What a schema says before there are rows: for plans.
+
+    Raises:
+        DeclarationError: the schema breaks a rule.
+    """
+    content, file = _content(schema)
+    return _contract({"name": "table", "account": "table", **content}, file, place={"frame": True}, budget=None, local=local)[0]
+
+
+def _contract(content: dict[str, Any], file: str, *, place: Mapping[str, Any], budget: float | None, local: bool) -> tuple[Contract, bool]:
+    """A schema as a contract, and whether it states a cap."""
     source = {key: value for key, value in dict(content.get("source") or {}).items() if key not in _PLACES}
     privacy = {**({"neighbours": "replace-one"} if local else {}), **(content.get("privacy") or {})}
     caps = dict(privacy.get("budget") or {}) | ({} if budget is None else {"epsilon": budget})
     has_cap = bool(caps.get("benchmark")) or "epsilon" in caps
-    whole = {
-        "name": _name_of(named or rows),
-        **content,
-        **stated,
-        "version": 2,
-        "source": {**source, **place},
-        "privacy": {**privacy, "budget": caps if has_cap else {**caps, "epsilon": _NO_CAP_YET}},
-    }
-    contract = parse_contract(whole, file)
+    budgeted = {**privacy, "budget": caps if has_cap else {**caps, "epsilon": _NO_CAP_YET}}
+    contract = parse_contract({**content, "version": 2, "source": {**source, **place}, "privacy": budgeted}, file)
     if not isinstance(contract, Contract):
         raise DeclarationError(file, "kind", "is of texts", "a schema of a table")
-    if table is not None:
-        check_columns(table.column_names, contract, contract.name)
-    return replace(settings, given=Given(contract, table)), has_cap
+    return contract, has_cap
 
 
 def with_account(plan: Plan, settings: Settings, *, has_cap: bool) -> Settings:

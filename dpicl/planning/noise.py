@@ -44,6 +44,8 @@ class NoisyRelease:
     rows: int
     error: float
     enough: float
+    given: bool
+    """Whether a program holds the rows, so that no contract has a file."""
 
     @property
     def hopeless(self) -> bool:
@@ -55,9 +57,10 @@ class NoisyRelease:
         """What is wrong, and what would be better."""
         share = "all" if self.error >= 1 else f"about {self.error:.0%}"
         better = f"epsilon {self.enough:.3g} or more, " if self.enough < math.inf else ""
+        compared = "`session.plan(schema)`" if self.given else f"`dpicl plan {self.contract}`"
         return (
             f"{self.contract}: at {self.rows:,} rows and epsilon {self.epsilon:g}, {share} of what {self.method} releases of a typical column "
-            f"would be noise; expected {better}fewer columns or bins, more rows, or another method (`dpicl plan {self.contract}` compares them)"
+            f"would be noise; expected {better}fewer columns or bins, more rows, or another method ({compared} compares them)"
         )
 
 
@@ -79,7 +82,9 @@ def noisy_releases(contract: Contract, unit: Unit, rows: int | None = None) -> I
                 and _error(method, contract, replace(unit, epsilons=(enough,)), replace(cell, epsilon=enough), count) >= NOTABLE
             ):
                 enough *= 1.25
-            yield NoisyRelease(contract.name, method.title, cell.epsilon, count, error, enough if enough < _MOST else math.inf)
+            yield NoisyRelease(
+                contract.name, method.title, cell.epsilon, count, error, enough if enough < _MOST else math.inf, contract.source.frame
+            )
 
 
 def _error(method: TabularMethod[Any], contract: Contract, unit: Unit, cell: Cell, rows: int) -> float:

@@ -72,7 +72,7 @@ class Quality:
     def _lines(self) -> Iterator[str]:
         yield f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}"
         if self.row_count is not None and self.effective_rows is not None:
-            yield f"  as exact as {_whole(self.effective_rows)} rows without noise, of about {_whole(self.row_count)} released"
+            yield f"  as exact as {_whole(self.effective_rows)} rows without noise, of a table of about {_whole(self.row_count)}"
         for what, marginals in self.kinds:
             yield f"  error of {what}: {_mean(marginals)} on average; largest " + ", ".join(
                 f"{' & '.join(one.columns)} {one.expected:.3f}" for one in largest(marginals, _WORST)

@@ -60,7 +60,11 @@ class Demonstrations:
         """Records of instruction, input and output."""
         told = self.instruction or self.question
         return [
-            {"instruction": told or asked, "input": asked.removesuffix(self.question or asked).rstrip(), "output": answer}
+            {
+                "instruction": told.removesuffix(" Answer:") or asked,
+                "input": asked.removesuffix(self.question or asked).rstrip(),
+                "output": answer,
+            }
             for asked, answer in self._turns
         ]
 
