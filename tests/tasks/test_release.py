@@ -180,7 +180,7 @@ def test_a_quote_knows_the_release_of_the_same_options(place: Place, options: di
     [
         ({"trust": "nobody"}, "trust=nobody: expected central or local"),
         ({"trust": "local", "design": "all"}, "options of the release: options.ldp_tabicl.design"),
-        ({"trust": "local", "colour": "red"}, "options of the release: options.ldp_tabicl.colour"),
+        ({"trust": "local", "colour": "red"}, "option=colour: expected one of encoding"),
         ({"trust": "local", "design": "subset", "estimator": "simplex"}, "design subset with estimator simplex"),
         ({"trust": "local", "variants": {"other": {"design": "pairs", "estimator": "tree"}}}, "those of one release"),
     ],
