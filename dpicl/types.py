@@ -16,6 +16,8 @@ import pyarrow as pa
 
 LABEL = "label"
 """Name of the label among attributes; its codes are those of the contract's target."""
+NO_NUMBER = -(2**63)
+"""The word of a missing whole number where rows are told apart, and no value; that of a missing real number is NaN's."""
 
 
 @dataclass(frozen=True)

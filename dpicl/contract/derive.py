@@ -29,6 +29,9 @@ from dpicl.contract.target import YES_OR_NO, Target
 from dpicl.types import LABEL
 
 Number = IntegerColumn | RealColumn
+VERSION = 1
+"""Raised when other bins, answers, attributes or groups are derived from the same columns: in version 2 of contracts they are part of
+what a release is, and of its name."""
 _WHOLE, _EQUAL, _PARTS, _MOST_SHOTS = 16, 8, 4, 64
 
 

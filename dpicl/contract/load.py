@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.contract.declared import Declared
+from dpicl.contract.derive import VERSION
 from dpicl.contract.models import Contract
 from dpicl.contract.rules import check_references
 from dpicl.contract.text import TextContract
@@ -56,4 +57,5 @@ def contract_digest(contract: Declared) -> str:
     excluded: Any = {"account": True, "releases": True, "ledger": True}
     if contract.version > 1:
         excluded |= {"population": True, "privacy": {"budget": {"epsilon", "delta"}}}
-    return hashlib.sha256(contract.model_dump_json(exclude=excluded).encode()).hexdigest()
+    content = contract.model_dump_json(exclude=excluded)
+    return hashlib.sha256((content if contract.version == 1 else f"{content} derived {VERSION}").encode()).hexdigest()

@@ -82,7 +82,7 @@ class Contract(Declared):
     """Everything that is publicly known about one table: its columns, and as much else as is stated.
 
     Groups, local attributes and templates that are not stated are derived from the columns (`derive`), whenever they are needed:
-    they are no part of the stored form, so that deriving them better renames no release.
+    they are no part of the stored form.
     """
 
     later: ClassVar[tuple[str, ...]] = (*Declared.later, "split", "queries", "population")

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,10 @@ def given_rows(
         )
     if named is not None and not re.fullmatch(_ACCOUNT, str(named)):
         raise ParameterError("account", repr(named)[:60], "up to 40 small letters, digits and underscores, a letter first")
+    if "moved_from" in dict(content.get("source") or {}):
+        raise DeclarationError(
+            file, "source.moved_from", "is about a contract's own file", "the contract by its name, without rows, or no such key"
+        )
     stated = {key: value for key, value in (("account", named), ("population", population)) if value is not None}
     contract, has_cap = _contract({"name": _name_of(named or rows), **content, **stated}, file, place=place, budget=budget, local=local)
     if table is not None:
@@ -219,11 +224,33 @@ def as_arrow(rows: Any) -> pa.Table:
 
 
 def _column(name: str, values: Any) -> pa.Array:
-    """One column of a DataFrame; values of several types as texts, as CSV would hold them."""
+    """One column of a DataFrame. Of Python objects every cell is written as a text by its own type, whatever the other cells are."""
     try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
-        try:
-            return pa.array([None if missing else str(value) for value, missing in zip(values, values.isna(), strict=True)], pa.string())
-        except (pa.ArrowException, TypeError, ValueError):
-            raise DataError("rows", "holds neither numbers nor text", column=name) from None
+        if hasattr(values, "cat") and values.cat.categories.dtype == object:
+            texts = pa.array([_cell(one) for one in values.cat.categories], pa.string())
+            return texts.take(pa.array(values.cat.codes.to_numpy(), mask=(values.cat.codes < 0).to_numpy()))
+        if values.dtype != object:
+            return pa.array(values, from_pandas=True)
+        return pa.array([None if missing else _cell(one) for one, missing in zip(values, values.isna(), strict=True)], pa.string())
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise DataError("rows", "holds neither numbers nor text", column=name) from None
+
+
+def _cell(value: Any) -> str:
+    """As CSV would hold it.
+
+    Raises:
+        TypeError: it is no number, text, truth value, date or time.
+    """
+    value = value.item() if hasattr(value, "item") else value  # of numpy
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, date):  # and a datetime, which is one
+        return value.isoformat()
+    if isinstance(value, str | int):
+        return str(value)
+    raise TypeError

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import yaml
 import dpicl
 from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
+from dpicl.engine.given import as_arrow
 from dpicl.errors import BudgetError, DataError, DeclarationError, DpiclError, ParameterError
 
 SCHEMA: dict[str, Any] = {
@@ -290,3 +292,38 @@ def test_a_quote_refuses_rows_in_the_words_of_protect(home: Path, change: dict[s
             function(frame(), **asked)
         sentences.append(str(refused.value))
     assert sentences[0] == sentences[1] and not spent(home)
+
+
+def test_how_a_row_of_a_frame_is_read_does_not_depend_on_other_rows() -> None:
+    cells: list[Any] = [
+        np.float32(0.7),
+        True,
+        7.0,
+        2**70,
+        "x",
+        None,
+        date(2020, 2, 29),
+        pd.Timestamp("2020-02-29 12:00"),
+        Decimal("1.50"),
+        np.int8(3),
+    ]
+    alone = [as_arrow(pd.DataFrame({"x": pd.Series([one], dtype=object)})).column("x")[0].as_py() for one in cells]
+    together = as_arrow(pd.DataFrame({"x": pd.Series(cells, dtype=object)})).column("x").to_pylist()
+    assert together == alone
+    assert alone == ["0.699999988079071", "true", "7", str(2**70), "x", None, "2020-02-29", "2020-02-29T12:00:00", "1.50", "3"]
+    grouped = pd.DataFrame({"x": pd.Categorical([7, "a", None], categories=[7, "a"])})
+    assert as_arrow(grouped).column("x").to_pylist() == ["7", "a", None]
+    with pytest.raises(DataError, match="holds neither numbers nor text"):
+        as_arrow(pd.DataFrame({"x": pd.Series([[1], {}], dtype=object)}))
+
+
+def test_a_contract_of_moved_rows_goes_by_its_name(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("age\n40\n")
+    schema = {**SCHEMA, "source": {"file": "new.csv", "moved_from": "old.csv"}}
+    with pytest.raises(DeclarationError, match="expected the contract by its name"):
+        dpicl.protect(tmp_path / "new.csv", schema, epsilon=1, home=home)
+
+
+def test_a_plan_takes_a_schema_before_there_are_rows(home: Path) -> None:
+    planned = dpicl.Session(home).plan(SCHEMA, rows=2000, epsilons=(1,), signal="medium", trust="central")
+    assert planned.outlooks and not dpicl.Session(home).budget()

@@ -20,10 +20,9 @@ import pyarrow as pa
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.types import NO_NUMBER
 
 _KEY = hashlib.sha256(b"dpicl rows, version 1").digest()
-_NO_NUMBER = -(2**63)
-"""The word of a missing whole number; a missing real number is the word of NaN."""
 _ROWS_PER_BLOCK = 1 << 12
 """What is encrypted for so many rows stays in the processor's cache."""
 
@@ -85,6 +84,6 @@ def words_of(column: pa.ChunkedArray) -> np.ndarray:
     values = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     values = values.indices if pa.types.is_dictionary(values.type) else values
     if values.null_count and pa.types.is_integer(values.type):  # a word of its own, whatever the other rows hold
-        values = values.cast(pa.int64()).fill_null(_NO_NUMBER)
+        values = values.cast(pa.int64()).fill_null(NO_NUMBER)
     numbers = np.asarray(values)
     return numbers.view(np.uint64) if numbers.dtype == np.float64 else numbers.astype(np.int64).view(np.uint64)

@@ -22,6 +22,7 @@ from dpicl.contract.columns import MISSING, DateColumn, moment
 from dpicl.contract.models import CategoryColumn, Column, Contract, IntegerColumn
 from dpicl.errors import DataError
 from dpicl.tabular.reading.quick import quick_column
+from dpicl.types import NO_NUMBER
 
 _WHOLE = r"^-?\d+(\.0+)?$"
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -119,8 +120,14 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
         DataError: a value breaks the rule.
     """
     quick = quick_column(values, column, _LONGEST_TEXT)
-    if quick is not None:
-        return quick
+    if quick is None:
+        quick = _from_text(values, column, name, where)
+    if isinstance(column, IntegerColumn) and column.nullable:  # which stands for a missing number where rows are told apart
+        _refuse(pc.equal(quick, NO_NUMBER), "is beyond 64 bits", name, where)
+    return quick
+
+
+def _from_text(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     text = as_text(
         pc.if_else(pc.is_nan(values), None, values) if column.nullable and pa.types.is_floating(values.type) else values, name, where
     )
@@ -182,16 +189,17 @@ def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
             for chunk in column.chunks:
                 _refuse_long(chunk.dictionary, name, where)
             column = column.cast(column.type.value_type)
-        if pa.types.is_floating(column.type):
-            try:  # integers where nothing is lost: text would write 1e+15 for the doubles
-                column = column.cast(pa.int64())
-            except pa.ArrowInvalid:
-                column = column.cast(pa.float64())
-        text = pc.fill_null(column.cast(pa.string()), "")
+        text = pc.fill_null(_doubles(column.cast(pa.float64())) if pa.types.is_floating(column.type) else column.cast(pa.string()), "")
     except pa.ArrowException:
         raise DataError(where, "holds neither numbers nor text", column=name) from None
     _refuse_long(text, name, where)
     return text
+
+
+def _doubles(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Every double as a text by itself: a whole one without an exponent, which Arrow writes from 1e+15 on."""
+    whole = pc.fill_null(pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)), False)
+    return pc.if_else(whole, pc.if_else(whole, column, 0.0).cast(pa.int64()).cast(pa.string()), column.cast(pa.string()))
 
 
 def _refuse_long(values: pa.Array, name: str, where: str) -> None:

@@ -15,7 +15,7 @@ from dpicl.tabular.central.bins import row_bins
 from dpicl.tabular.reading.checks import violations
 from dpicl.tabular.reading.keyed_split import is_held_out
 from dpicl.tabular.reading.multiset import row_hashes
-from dpicl.tabular.reading.parse import typed_table
+from dpicl.tabular.reading.parse import as_text, typed_table
 from dpicl.types import Table
 from tests.library.contract.test_derived import customers
 
@@ -114,3 +114,14 @@ def test_a_gap_in_a_column_that_is_not_nullable_is_refused() -> None:
     columns = {**COLUMNS, "visits": {"type": "integer", "bounds": [0, 100]}}
     with pytest.raises(DataError, match="is empty"):
         typed_table(as_typed(), customers(None, columns=columns), "rows")
+
+
+def test_the_least_whole_number_is_no_value_where_one_may_be_missing() -> None:
+    rows = as_typed().set_column(0, "visits", pa.array([-(2**63), None, 7]))
+    with pytest.raises(DataError, match="is beyond 64 bits"):
+        typed_table(rows, visits(), "rows")
+
+
+def test_a_double_is_written_by_itself() -> None:
+    for others in ([0.0, 1.0], [0.5, 1.0], [float("nan"), 2.0**70]):
+        assert as_text(pa.chunked_array([[1e15, -0.0, 7.0, *others]]), "x", "rows").to_pylist()[:3] == ["1000000000000000", "0", "7"]
