@@ -251,7 +251,7 @@ def test_what_cannot_be_released_is_one_sentence_without_a_value_and_charges_not
         (ParameterError, "rows=<dict>: expected a data frame", {"age": [1]}, SCHEMA, {}),
         (ParameterError, "rows=none.csv: expected a data frame, a Query, or the path", "none.csv", SCHEMA, {}),
         (DeclarationError, "schema: columns: is missing", rows, {"label": "churned"}, {}),
-        (DeclarationError, "schema: account: ", rows, SCHEMA, {"account": "No Such"}),
+        (ParameterError, "account='No Such': expected up to 40 small letters", rows, SCHEMA, {"account": "No Such"}),
         (DeclarationError, "schema: columns.age.", rows, {"columns": {"age": {"type": "integer"}}}, {}),
         (ParameterError, "trust=both: expected central or local", rows, SCHEMA, {"trust": "both"}),
         (DpiclError, "epsilon", rows, SCHEMA, {"epsilon": -1}),
