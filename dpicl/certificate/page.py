@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from decimal import ROUND_CEILING, Context, Decimal
 from html import escape
+from typing import TYPE_CHECKING
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.certificate.statement import Accounting, Certificate, Mechanism, Parameters, rounded
 from dpicl.contract.periods import ONCE
+
+if TYPE_CHECKING:
+    from dpicl.certificate.statement import Accounting, Certificate, Mechanism, Parameters
 
 _STYLE = """
 .dpicl { --ink: #1c2430; --muted: #5b6673; --paper: #fff; --panel: #f3f6f8; --rule: #d8dee4; --accent: #0b6e4f; --warn: #a13d12;
@@ -212,3 +216,9 @@ def _epsilon(parameters: Parameters) -> str:
 
 def _both(parameters: Parameters) -> str:
     return f"ε = {_epsilon(parameters)}, δ = {rounded(parameters.delta)}"
+
+
+def rounded(number: float) -> str:
+    """Five digits, rounded up: a sentence never states less than what is exact in the certificate."""
+    exact = Decimal(f"{number:.12g}")
+    return f"{Context(prec=5, rounding=ROUND_CEILING).plus(exact):.5g}"

@@ -10,7 +10,6 @@ white space, whole numbers as integers, ASCII.
 from __future__ import annotations
 
 import json
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError
@@ -273,9 +272,3 @@ class Certificate(Frozen):
         from dpicl.certificate.page import to_fragment
 
         return to_fragment(self)
-
-
-def rounded(number: float) -> str:
-    """Five digits, rounded up: a sentence never states less than what is exact in the certificate."""
-    exact = Decimal(f"{number:.12g}")
-    return f"{Context(prec=5, rounding=ROUND_CEILING).plus(exact):.5g}"

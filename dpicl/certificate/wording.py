@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.certificate.statement import Accounting, Parameters, rounded
+from dpicl.certificate.page import rounded
+from dpicl.certificate.statement import Accounting, Parameters
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 from dpicl.methods.base import Method
