@@ -10,7 +10,8 @@ A step that places a row by what other rows there are (a permutation, a rank, a 
 has no bound, and is used on public benchmarks only. Where a row is replaced, it goes and another comes:
 both are moved by (1), so that a split may lose a row on one side and gain one on the other.
 
-Not covered what an SQL statement does inside the database: neighbours are those of the rows that it gives.
+Not covered what an SQL statement does inside the database, and what a program did to a data frame before it handed it over, such as
+            a library's guess of a column's type from all rows: neighbours are those of the rows that are given.
 """
 
 from __future__ import annotations
