@@ -79,11 +79,14 @@ def format_number(value: float, decimals: int) -> str:
 
 def target_of(columns: Mapping[str, Column], label: Label | None) -> Target:
     """What is predicted, as codes and answers; of a column that is not there, nothing yet."""
-    if label is None or label.column not in columns:
+    if label is None:
         return Target("none", ("",))
-    column, question = columns[label.column], label.question or f"What is the {label.column.replace('_', ' ')}?"
+    question = label.question or f"What is the {label.column.replace('_', ' ')}?"
     if label.has_rule and not label.answers:
         return Target("binary", ("No", "Yes"), question, YES_OR_NO)
+    if label.column not in columns:
+        return Target("none", ("",))
+    column = columns[label.column]
     if label.answers:
         return Target("classes", label.answers, question, "Answer:")
     if isinstance(column, CategoryColumn):

@@ -25,7 +25,9 @@ def _opening(quality: Quality) -> tuple[Block, ...]:
     if quality.row_count is not None and quality.effective_rows is not None:
         tiles += [("Effective rows", f"{round(quality.effective_rows):,d}"), ("Rows, about", f"{round(quality.row_count):,d}")]
     tiles += [(score.measure, f"{score.low:.2f} – {score.high:.2f}") for score in quality.scores]
-    rows = "So many rows without noise would have marginals as exact as these." if quality.effective_rows is not None else ""
+    rows = (
+        "Effective rows: so many rows without noise would have marginals as exact as these." if quality.effective_rows is not None else ""
+    )
     return (Pairs(tuple(tiles), are_tiles=True), Text(rows)) if rows else ()
 
 
@@ -34,8 +36,11 @@ def _sections(quality: Quality) -> list[Section]:
     for name, (what, marginals) in zip(("columns", "label", "pairs"), quality.kinds, strict=False):
         sections.append(Section(name, f"Errors of {what}", (Text(_COUNTED), _errors(what, marginals))))
     if quality.scores:
-        head = (*Cell.of_text("measure"), *map(Cell, ("estimate", f"{LEVEL:.0%} between", "and", "promised by its own rows", "true")))
-        rows = [(Cell(one.measure), *map(_number, (one.estimate, one.low, one.high, one.promised, one.true))) for one in quality.scores]
+        head = (*Cell.of_text("measure"), *map(Cell, ("estimate", f"{LEVEL:.0%} between", "and", "promised by its own rows")))
+        rows = [(Cell(one.measure), *map(_number, (one.estimate, one.low, one.high, one.promised))) for one in quality.scores]
+        if any(one.true is not None for one in quality.scores):  # on benchmarks
+            head = (*head, Cell("true"))
+            rows = [(*row, _number(one.true)) for row, one in zip(rows, quality.scores, strict=True)]
         sections.append(Section("classifier", "A classifier", (Text(JUDGED), Table("A classifier", head, tuple(rows)))))
     if quality.noise:
         rows = [(Cell(name), _number(error)) for name, error in quality.noise.items()]
@@ -66,9 +71,10 @@ def _sections(quality: Quality) -> list[Section]:
 
 def _errors(what: str, marginals: tuple[Marginal, ...]) -> Table:
     shown = largest(marginals, _MOST)
-    rows = [(Cell(" & ".join(one.columns)), _number(one.expected), _number(one.true)) for one in shown]
+    known = any(one.true is not None for one in shown)
+    rows = [(Cell(" & ".join(one.columns)), _number(one.expected), *([_number(one.true)] if known else [])) for one in shown]
     label = f"Errors of {what}" if len(shown) == len(marginals) else f"Errors of {what}: the {len(shown)} largest of {len(marginals)}"
-    return Table(label, (*Cell.of_text("columns"), Cell("expected"), Cell("true")), tuple(rows))
+    return Table(label, (*Cell.of_text("columns"), Cell("expected"), *([Cell("true")] if known else [])), tuple(rows))
 
 
 def _number(value: float | None) -> Cell:

@@ -82,7 +82,7 @@ def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture,
     assert found["text"].splitlines() == [f"{text} {answer}" for text, answer in told]
     assert found["prompt"] == found["text"], "its earlier name"
     alpaca = [json.loads(line) for line in found["alpaca"].splitlines()]
-    assert [(f"{one['input']} {one['instruction']}", one["output"]) for one in alpaca] == told
+    assert [(f"{one['input']} {one['instruction']} Answer:", one["output"]) for one in alpaca] == told
     turns = [json.loads(line)["conversations"] for line in found["sharegpt"].splitlines()]
     assert [(user["value"], model["value"]) for user, model in turns] == told
     assert [(user["from"], model["from"]) for user, model in turns] == [("human", "gpt")] * 2
@@ -100,7 +100,7 @@ def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture,
         (("--epsilon", "5000"), "epsilon"),
         (("--method", "gdp_tabicl", "--shots", "3"), "shots=3"),
         (("--option", "design"), "option=design: expected NAME=VALUE"),
-        (("--option", "colour=red"), "options of the release: options.mst_tabicl.colour"),
+        (("--option", "colour=red"), "option=colour: expected one of shot_selection"),
         (("--trust", "nobody"), "trust=nobody: expected central or local"),
         (("--out", "no/such/folder/x"), "a new file in a folder that can be written"),
     ],
@@ -262,7 +262,20 @@ def test_groups_are_no_table_and_a_name_says_the_form(place: Place, capsys: Capt
 
 
 def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, table: str) -> None:
-    release = ("protect", table, "--trust", "local", "--shots", "4", "--option", "columns=2", "--option", "estimator=tree")
+    release = (
+        "protect",
+        table,
+        "--trust",
+        "local",
+        "--epsilon",
+        "20",
+        "--shots",
+        "4",
+        "--option",
+        "columns=2",
+        "--option",
+        "estimator=tree",
+    )
     said(capsys, *release, "--option", "shot_selection=[diverse, near]", "--out", str(place.root / "diverse.jsonl"))
     again = said(capsys, *release, "--out", str(place.root / "prototypes.jsonl"))
     assert "charged before and free now" in again, "which rows are shown costs nothing"
@@ -278,5 +291,5 @@ def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_i
         sentence = complaint(call_main(list(line), capsys))
         assert "noisy: at 60 rows and epsilon 0.2" in sentence and "--anyway" in sentence
     assert not out.exists() and "noisy" not in said(capsys, "budget")
-    assert "1 of them charged" in said(capsys, *release, "--anyway")
+    assert "charged now" in said(capsys, *release, "--anyway")
     assert "charged" in said(capsys, *run, "--dry-run", "--anyway")

@@ -71,7 +71,7 @@ def test_another_working_directory_spends_from_the_same_account(user: User) -> N
     done = user.protect(here)
     assert done.returncode == 0, done.stderr
     refused = user.protect(there, "0.5")
-    assert "ask epsilon=0.5, spent 1 of cap 1, left 0" in complaint(refused)
+    assert "costs epsilon=0.5, spent 1 of cap 1, left 0" in complaint(refused)
     told = user.dpicl(there, "budget").stdout
     assert told.splitlines()[-1] == f"ledger: {user.home / 'ledger.db'}"
     assert (here / ".dpicl" / "runs").is_dir(), "runs stay with their folder"

@@ -59,7 +59,8 @@ def _charged(place: Place) -> int:
 
 def _protect(place: Place, capture: Capture) -> tuple[int, str]:
     out = place.root / "demos.jsonl"
-    out.unlink(missing_ok=True)
+    for path in place.root.glob("demos.jsonl*"):  # and its certificate
+        path.unlink()
     return call_main(("protect", "shop", "--shots", "2", "--out", str(out)), capture)
 
 

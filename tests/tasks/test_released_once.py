@@ -109,7 +109,7 @@ def test_runs_side_by_side_share_one_draw(tmp_path: Path, method: str) -> None:
 def test_a_run_over_the_cap_is_refused_with_the_numbers_before_anything_is_written(tmp_path: Path) -> None:
     place = place_with(tmp_path, cap=4)
     assert run(place, "ldp_tabicl") == 0
-    with pytest.raises(BudgetError, match=r"'shop'.*ask epsilon=2\.9.*spent 2\.9\d* of cap 4, left 1\.0"):
+    with pytest.raises(BudgetError, match=r"'shop'.*cost epsilon=2\.9.*spent 2\.9\d* of cap 4, left 1\.0"):
         here(place, "ldp_tabicl", seeds=[1])
     assert [path.name for path in (place.home / "runs").iterdir()] == ["r"]
     assert len(bought(place, "ldp_tabicl")) == 2

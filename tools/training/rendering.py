@@ -52,7 +52,7 @@ def _contract(said: Wording, *, local: tuple[Attribute, ...], columns: Mapping[s
         unchecked(
             local=local,
             columns=columns,
-            label=Label.model_construct(column="label", question=said.question),
+            label=Label.model_construct(column="label", cuts=(1.0,), question=said.question),
             prompts=Prompts.model_construct(local=template, central=template),
         ),
     )

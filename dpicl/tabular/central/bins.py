@@ -62,7 +62,7 @@ def column_bins(table: Table, contract: Contract, name: str) -> np.ndarray:
     column = contract.columns[name]
     if isinstance(column, CategoryColumn):
         return table.codes(name)
-    return bin_codes(table.numbers(name), feature_edges(contract, name, column))
+    return bin_codes(table.numbers(name), feature_edges(contract, name, column), nullable=column.nullable)
 
 
 def bin_values(contract: Contract, name: str) -> list[float | str]:

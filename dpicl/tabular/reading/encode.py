@@ -20,17 +20,17 @@ UNKNOWN = -1
 """Bin of a one-hot attribute of which no bit is set."""
 
 
-def bin_codes(numbers: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The bin of every number between rising inner edges; missing ones in a bin of their own, the last: shape (rows,), int64."""
+def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.ndarray:
+    """The bin of every number between rising inner edges; where they may be missing, a bin of their own, the last: shape (rows,), int64."""
     codes = np.searchsorted(edges, numbers, side="right")
-    return np.where(np.isnan(numbers), len(edges) + 1, codes) if numbers.dtype.kind == "f" else codes
+    return codes + np.isnan(numbers) if nullable and numbers.dtype.kind == "f" else codes
 
 
 def part_codes(table: Table, column: str, rule: Rule | Word, contract: Contract, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
     """The part of a rule that each row (or some, by their positions) falls into: shape (rows,), int64."""
     declared = contract.columns[column]
     if not isinstance(declared, CategoryColumn):
-        return bin_codes(table.numbers(column)[rows], np.asarray(rule.cuts))
+        return bin_codes(table.numbers(column)[rows], np.asarray(rule.cuts), nullable=declared.nullable)
     parts = resolve_parts(rule.parts, declared.categories, column, contract.name)
     part_of = {category: index for index, part in enumerate(parts) for category in part}
     return np.array([part_of[category] for category in declared.categories])[table.codes(column)[rows]]
@@ -47,7 +47,7 @@ def label_codes(table: Table, contract: Contract, rows: np.ndarray | slice = sli
     if isinstance(column, CategoryColumn):
         return table.codes(label.column)[rows].astype(np.int64)
     assert target.kind == "number"
-    return bin_codes(table.numbers(label.column)[rows], inner_edges(column))
+    return bin_codes(table.numbers(label.column)[rows], inner_edges(column), nullable=column.nullable)
 
 
 def label_numbers(table: Table, contract: Contract) -> LabelNumbers | None:
