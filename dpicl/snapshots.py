@@ -134,13 +134,13 @@ def _end(head: bytes) -> float:
 
 def is_free(path: Path) -> bool:
     """Whether no process holds the lock of a file; none does where there is no file."""
-    if not path.exists():
-        return True
-    with path.open("rb") as file:
-        try:
+    try:
+        with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+    except FileNotFoundError:
+        return True
+    except BlockingIOError:
+        return False
     return True
 
 

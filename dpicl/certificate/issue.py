@@ -75,7 +75,7 @@ def certify(
         LedgerRefusedError: its receipt is no record of this installation's ledger.
     """
     with open_ledger(settings) as ledger:
-        named = named_releases(ledger, contract, unit, settings, period=period, **facts)
+        named = named_releases(ledger, contract, unit, settings, opens=False, period=period, **facts)
         if cell is None and len(named) == 1:
             (cell,) = named
         if cell not in named:

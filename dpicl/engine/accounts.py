@@ -53,6 +53,16 @@ def account_of(contract: Declared, method: str) -> Account:
     )
 
 
+def find_account(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account | None:
+    """The account that `open_account` would give, as the ledger has it, nothing of it changed; None where none is open.
+
+    Raises:
+        PrivacyError: the rows belong to another account.
+        SourceError: the contract does not say where the rows are.
+    """
+    return ledger.find_account(account_of(contract, method), addresses_of(contract, settings), named=contract.account is not None)
+
+
 def open_account(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
     """The account that pays, opened and bound to the rows' addresses; spends nothing.
 
@@ -68,7 +78,8 @@ def open_account(ledger: Ledger, contract: Declared, method: str, settings: Sett
         for member in members:
             with suppress(DpiclError):  # no such contract any more, or one that cannot be read: its account stays as it is
                 ledger.bind(name, addresses_of(settings.declared(member), settings))
-    return ledger.ensure_account(account, addresses_of(contract, settings), named=contract.account is not None)
+    named, states_cap = contract.account is not None, settings.given is None or settings.given.has_cap
+    return ledger.ensure_account(account, addresses_of(contract, settings), named=named, states_cap=states_cap)
 
 
 def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:

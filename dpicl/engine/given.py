@@ -119,7 +119,7 @@ def with_account(plan: Plan, settings: Settings, *, has_cap: bool) -> Settings:
     """The same, with what the schema leaves open: which account pays, and its cap.
 
     It is the one that pays at the rows' address already; else a new one, by a name that no other asset has. The cap of an account
-    that was charged stands; another may spend what this release costs, and no more.
+    that was charged stands; another may spend what its first release costs, and no more.
     """
     assert settings.given is not None
     ((_, unit),) = plan.units.items()
@@ -131,13 +131,11 @@ def with_account(plan: Plan, settings: Settings, *, has_cap: bool) -> Settings:
         own = contract.account or next(iter(paying), contract.name)
         if contract.account is None and not paying and own in accounts:
             own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
-        opened = accounts.get(ledger.payer(own))
-        spending = opened if opened and ledger.entries(opened.name) else None
     changed: dict[str, Any] = {"account": own}
     if not has_cap:
-        budget = contract.privacy.budget.model_copy(update={"epsilon": (spending and spending.epsilon_cap) or _price(contract, unit)})
+        budget = contract.privacy.budget.model_copy(update={"epsilon": _price(contract, unit)})
         changed["privacy"] = contract.privacy.model_copy(update={"budget": budget})
-    return replace(settings, given=replace(settings.given, contract=contract.model_copy(update=changed)))
+    return replace(settings, given=replace(settings.given, contract=contract.model_copy(update=changed), has_cap=has_cap))
 
 
 def _price(contract: Contract, unit: Unit) -> float:

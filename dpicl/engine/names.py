@@ -16,8 +16,6 @@ from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
-from dpicl.engine.accounts import open_account
-from dpicl.engine.settings import Settings
 from dpicl.methods import METHODS, held_out_evaluation
 from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
@@ -59,17 +57,18 @@ def costs_of(contract: Declared, unit: Unit) -> dict[Cell, Cost]:
 def releases_of(
     ledger: Ledger,
     key: bytes,
+    account: Account,
     contract: Declared,
     unit: Unit,
-    settings: Settings,
     *,
     period: str,
     writer: str = "",
     extra: Mapping[str, Any] | None = None,
 ) -> dict[Cell, Release]:
-    """Every release of a unit by its name, priced as its account states it; the account is opened.
+    """Every release of a unit by its name, priced as its account states it.
 
     Args:
+        account: that pays, as the ledger has it.
         period: as `contract.periods` writes it.
         writer: which model writes, where a model reads private rows.
         extra: further public parameters of the releases.
@@ -77,7 +76,6 @@ def releases_of(
     Raises:
         PrivacyError: the account protects something else than the releases do.
     """
-    account = open_account(ledger, contract, unit.method, settings)
     # earlier names held a version of the rows
     earlier = [entry for entry in ledger.entries(account.name) if entry.release.content_version] if period == ONCE else []
     releases = {}

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from dpicl.contract import Contract, Declared
-from dpicl.engine.artefacts import read_draws, remove_private
+from dpicl.engine.artefacts import read_draws, table_folder
 from dpicl.engine.collect import spending_sentences
 from dpicl.engine.execute import call_all
 from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import begin, periods_of
 from dpicl.engine.releases import one_ledger
-from dpicl.engine.run_folder import Plan, open_unit, read_plan, run_folder
+from dpicl.engine.run_folder import Plan, open_unit, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.lm.spec import ModelSpec
@@ -64,24 +66,33 @@ def release_once(plan: Plan, settings: Settings) -> Published:
     Raises:
         DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was read then.
     """
-    for folder in (settings.home / "private").glob(f"*/{_PREFIX}*"):  # of killed processes: one that lives holds the lock of its run
-        run = run_folder(settings, folder.name)
-        if not run.is_dir() or is_free(run / _LOCK):
-            remove_private(run, settings)
-    with one_ledger(settings):
+    ((key, unit),) = plan.units.items()
+    with one_ledger(settings), _private_rows(unit.dataset, run_folder(settings, plan.run_id), settings):
         run = begin(plan, settings)
-        ((key, unit),) = read_plan(run).units.items()
-        with settings.entered(), locked(run / _LOCK):
-            try:
-                call_all(chain(rows_ready(str(run), unit.dataset), published(str(run), key)))
-                unit_folder = open_unit(str(run), key)
-                ((cell, drawn),) = read_draws(unit_folder).items()
-                spent = tuple(spending_sentences(run, {key: unit}, settings))
-            finally:
-                remove_private(run, settings)
+        with settings.entered():
+            call_all(chain(rows_ready(str(run), unit.dataset), published(str(run), key)))
+            unit_folder = open_unit(str(run), key)
+            ((cell, drawn),) = read_draws(unit_folder).items()
+            spent = tuple(spending_sentences(run, {key: unit}, settings))
     shutil.rmtree(run, ignore_errors=True)  # the release stands elsewhere, and nothing goes on with this folder
     without_rows = replace(settings, given=None)
     return Published(unit_folder.contract, unit, cell, drawn, plan.period_of(unit.dataset), spent, without_rows)
+
+
+@contextmanager
+def _private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
+    """A release's folder of private rows is there and locked inside, and gone at the end; what killed processes have left goes first."""
+    with ExitStack() as kept:
+        with locked(settings.make_home() / f".{ONE_RELEASE}.lock"):  # else a folder might go before its owner has locked it
+            for left in (settings.home / "private").glob(f"*/{_PREFIX}*"):
+                if is_free(left / _LOCK):
+                    shutil.rmtree(left, ignore_errors=True)
+            folder = table_folder(settings, dataset, run)
+            kept.enter_context(locked(folder / _LOCK))
+        try:
+            yield
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def plan_of(

@@ -30,6 +30,7 @@ from sqlalchemy.exc import ArgumentError
 from dpicl.accounting.ledger import Ledger, Release, Reservation, content_version, load_key
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract.declared import Declared
+from dpicl.engine.accounts import account_of, find_account, open_account
 from dpicl.engine.artefacts import read_content_digest, read_queries
 from dpicl.engine.changed import warn_if_changed
 from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
@@ -128,15 +129,24 @@ def rows_version(settings: Settings, digest: str) -> str:
     return content_version(ledger_key(settings), bytes.fromhex(digest))
 
 
-def named_releases(ledger: Ledger, contract: Declared, unit: Unit, settings: Settings, **facts: Any) -> dict[Cell, Release]:
-    """Every release of a unit by its name; its account is opened. `facts` are those of `releases_of`.
+def named_releases(
+    ledger: Ledger, contract: Declared, unit: Unit, settings: Settings, *, opens: bool = True, **facts: Any
+) -> dict[Cell, Release]:
+    """Every release of a unit by its name. `facts` are those of `releases_of`.
+
+    Args:
+        opens: whether the account is opened, and agreed with what the contract says; else it is looked up, and the ledger stays as it is.
 
     Raises:
+        LedgerError: no account is open, and none is to be.
         LedgerRefusedError: the contract's rows are charged in another ledger.
         PrivacyError: the account protects something else than the releases do.
     """
     check_ledger(contract, settings)
-    return releases_of(ledger, ledger_key(settings), contract, unit, settings, **facts)
+    account = (open_account if opens else find_account)(ledger, contract, unit.method, settings)
+    if account is None:
+        raise LedgerError(f"{contract.name}: no account is open for its rows; expected a release of them first")
+    return releases_of(ledger, ledger_key(settings), account, contract, unit, **facts)
 
 
 @dataclass(frozen=True)
@@ -184,7 +194,7 @@ class UnitReleases:
             )
         if METHODS[self.folder.unit.method].model_reads_rows:
             ledger.take_up(release, differing=[WRITER])
-        answer = ledger.reserve(release)
+        answer = ledger.reserve(release, first=account_of(self.folder.declared, self.folder.unit.method))
         write_receipt(ledger, release, settings)
         return answer
 

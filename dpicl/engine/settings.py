@@ -49,10 +49,14 @@ def _resource(variable: str, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Given:
-    """A contract that the program which makes a release states, and private rows that it holds; None where the contract says where they are."""
+    """A contract that the program which makes a release states, and private rows that it holds; None where the contract says where they are.
+
+    Where the program states no cap, `has_cap` is false, and the contract's is what its release costs.
+    """
 
     contract: Contract
     rows: pa.Table | None = field(repr=False)
+    has_cap: bool = True
 
 
 @dataclass(frozen=True)

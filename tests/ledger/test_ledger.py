@@ -227,6 +227,25 @@ def test_an_unknown_account_is_named(place: Place) -> None:
             ledger.reserve(release("a", account="nobody"))
 
 
+def test_caps_are_decided_by_the_first_charge_and_lowered_by_no_contract_that_states_none(place: Place) -> None:
+    price, other = Account("shop", "row", ADD, 1.0), Account("shop", "row", ADD, 8.0)
+    with place.ledger() as ledger:
+        for planned in (price, other):
+            ledger.ensure_account(planned, states_cap=False)
+        ledger.reserve(release("a"), first=price)
+        assert ledger.ensure_account(other, states_cap=False) == ledger.find_account(other) == price
+        with pytest.raises(BudgetError, match="spent 1 of cap 1"):
+            ledger.reserve(release("b", cost(8.0)), first=other)
+        ledger.set_cap("shop", 20)
+        assert ledger.ensure_account(price, states_cap=False).epsilon_cap == 20
+        assert ledger.find_account(Account("another", "row", ADD, 1.0)) is None
+        ledger.ensure_account(Account("decided", "row", ADD, 3.0))
+        ledger.set_cap("decided", 4)
+        ledger.reserve(release("c", account="decided"), first=Account("decided", "row", ADD, 1.0))
+        assert [account.epsilon_cap for account in ledger.accounts()] == [4, 20]
+        ledger.verify()
+
+
 def test_a_dry_run_charges_nothing_and_foretells_the_charge(place: Place) -> None:
     with place.ledger() as ledger:
         ledger.ensure_account(SHOP)
@@ -236,6 +255,8 @@ def test_a_dry_run_charges_nothing_and_foretells_the_charge(place: Place) -> Non
         beyond = ledger.dry_run("shop", [cost(4.5)])
         assert (beyond.left, beyond.allowed) == (-0.5, False)
         assert ledger.dry_run("shop", []).left == 4
+        ledger.set_cap("shop", 0.5)
+        assert ledger.dry_run("shop", []).allowed and not ledger.dry_run("shop", [cost(0.1)]).allowed
         assert ledger.spent("shop").epsilon == 1 and len(ledger.entries("shop")) == 1
 
 

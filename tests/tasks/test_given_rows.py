@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sqlite3
 import subprocess
@@ -21,9 +22,12 @@ import pytest
 import yaml
 
 import dpicl
+from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
-from dpicl.engine.given import as_arrow
+from dpicl.engine.given import as_arrow, given_rows, with_account
+from dpicl.engine.one_release import plan_of, release_once
+from dpicl.engine.releases import open_ledger
 from dpicl.errors import BudgetError, DataError, DeclarationError, DpiclError, ParameterError
 
 SCHEMA: dict[str, Any] = {
@@ -327,3 +331,94 @@ def test_a_contract_of_moved_rows_goes_by_its_name(home: Path, tmp_path: Path) -
 def test_a_plan_takes_a_schema_before_there_are_rows(home: Path) -> None:
     planned = dpicl.Session(home).plan(SCHEMA, rows=2000, epsilons=(1,), signal="medium", trust="central")
     assert planned.outlooks and not dpicl.Session(home).budget()
+
+
+def test_a_certificate_leaves_the_ledger_as_it_is_and_a_raised_cap_stays(home: Path) -> None:
+    session = dpicl.Session(home)
+    dpicl.protect(frame(), SCHEMA, epsilon=1, account="customers", home=home)
+    with open_ledger(session._settings) as ledger:
+        ledger.set_cap("customers", 10)
+    release = dpicl.protect(frame(), SCHEMA, epsilon=2, account="customers", home=home)
+    with open_ledger(session._settings) as ledger:
+        ledger.set_cap("customers", 20)
+        before = ledger.end
+    assert release.certificate.accounting.account == "customers"
+    with open_ledger(session._settings) as ledger:
+        assert ledger.end == before
+    dpicl.protect(frame(), SCHEMA, epsilon=4, account="customers", home=home)
+    (account,) = session.budget()
+    assert (account.epsilon_spent, account.epsilon_cap) == (7, 20)
+
+
+@pytest.mark.parametrize("order", [(1, 8), (8, 1)])
+def test_the_first_release_that_is_charged_decides_an_unstated_cap_and_no_other_that_was_planned(
+    home: Path, order: tuple[int, int]
+) -> None:
+    session, planned = dpicl.Session(home), []
+    for epsilon in order:
+        settings, has_cap = given_rows(frame(), SCHEMA, session._settings, account="customers")
+        assert settings.given is not None
+        plan = plan_of(settings.given.contract.name, None, settings, epsilon=repr(float(epsilon)), shots=4)
+        planned.append((plan, with_account(plan, settings, has_cap=has_cap)))
+    loser, winner = planned
+    release_once(*winner)
+    with pytest.raises(BudgetError, match=rf"spent {order[1]} of cap {order[1]}"):
+        release_once(*loser)
+    dpicl.protect(frame(), SCHEMA, epsilon=order[1], account="customers", home=home)
+    assert [(one.epsilon_spent, one.epsilon_cap) for one in session.budget()] == [(order[1], order[1])]
+
+
+def test_a_charge_decides_the_cap_although_another_release_was_quoted_meanwhile(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reserve = Ledger.reserve
+
+    def quoted_before(ledger: Ledger, release: Any, **how: Any) -> Any:
+        monkeypatch.setattr(Ledger, "reserve", reserve)
+        dpicl.Session(home).quote(frame(), SCHEMA, epsilon=8, account="customers")
+        return ledger.reserve(release, **how)
+
+    monkeypatch.setattr(Ledger, "reserve", quoted_before)
+    dpicl.protect(frame(), SCHEMA, epsilon=1, account="customers", home=home)
+    assert [(one.epsilon_spent, one.epsilon_cap) for one in dpicl.Session(home).budget()] == [(1, 1)]
+
+
+def test_what_was_released_is_free_although_the_cap_was_lowered_below_it(home: Path) -> None:
+    session = dpicl.Session(home)
+    first = dpicl.protect(frame(), SCHEMA, epsilon=2, account="customers", home=home)
+    with open_ledger(session._settings) as ledger:
+        ledger.set_cap("customers", 1)
+    assert session.quote(frame(), SCHEMA, epsilon=2, account="customers")[0].quote.allowed
+    assert dpicl.protect(frame(), SCHEMA, epsilon=2, account="customers", home=home).table(9).equals(first.table(9))
+    with pytest.raises(BudgetError, match="spent 2 of cap 1"):
+        dpicl.protect(frame(), SCHEMA, epsilon=0.1, account="customers", home=home)
+
+
+STUCK = """
+import sys, time, dpicl
+from dpicl.engine import one_release
+from tests.tasks.test_given_rows import SCHEMA, frame
+
+def waiting(*asked, publish=one_release.published):
+    print("rows are there", flush=True)
+    sys.stdin.readline()
+    yield from publish(*asked)
+
+one_release.published = waiting
+print(dpicl.protect(frame(), SCHEMA, epsilon=1, account=sys.argv[1]).spent[0])
+"""
+
+
+def test_rows_of_a_live_release_stay_whatever_runs_folder_it_has_and_those_of_a_killed_one_go(home: Path, tmp_path: Path) -> None:
+    def start(account: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, "DPICL_HOME": str(home), "DPICL_RUNS": str(tmp_path / f"runs_{account}")}
+        command = [sys.executable, "-c", STUCK, account]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        assert process.stdout is not None and process.stdout.readline() == "rows are there\n"
+        return process
+
+    live, killed = start("customers"), start("visitors")
+    killed.kill()
+    killed.communicate()
+    dpicl.protect(frame(), SCHEMA, epsilon=1, account="others", home=home)
+    assert {path.parent.parent.name for path in private_files(home)} == {"customers"}
+    told, _ = live.communicate("go on\n", timeout=120)
+    assert live.returncode == 0 and told.startswith("customers: 1 release, charged now") and not private_files(home)

@@ -64,8 +64,8 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
     return stored, [address for address in dict.fromkeys(addresses) if address not in known]
 
 
-def wanted(connection: Connection, key: bytes, stored: Account, declared: Account) -> Account:
-    """What an open account becomes by a contract, where that lowers its caps or comes first.
+def wanted(connection: Connection, key: bytes, stored: Account, declared: Account, *, states_cap: bool = True) -> Account:
+    """What an open account becomes by a contract, where that lowers its caps or comes first; one that states no cap lowers none.
 
     Raises:
         PrivacyError: the account protects something else.
@@ -83,7 +83,7 @@ def wanted(connection: Connection, key: bytes, stored: Account, declared: Accoun
     if stored.benchmark:
         rows.check_same(stored, declared)
         return stored
-    if is_known(connection, key, stored.name, (declared.epsilon_cap, declared.delta_cap)):
+    if not states_cap or is_known(connection, key, stored.name, (declared.epsilon_cap, declared.delta_cap)):
         return stored
     assert stored.epsilon_cap is not None and declared.epsilon_cap is not None
     deltas = [delta for delta in (stored.delta_cap, declared.delta_cap) if delta]  # 0 in a contract says nothing of delta
@@ -91,9 +91,9 @@ def wanted(connection: Connection, key: bytes, stored: Account, declared: Accoun
     return replace(stored, epsilon_cap=min(stored.epsilon_cap, declared.epsilon_cap), delta_cap=lowest_delta)
 
 
-def agreed(change: Change, stored: Account, declared: Account) -> Account:
+def agreed(change: Change, stored: Account, declared: Account, *, states_cap: bool = True) -> Account:
     """The account as a contract may have it; the chain is locked."""
-    after = wanted(change.connection, change.key, stored, declared)
+    after = wanted(change.connection, change.key, stored, declared, states_cap=states_cap)
     if after != stored:
         verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
         changed = {name: value for name, value in asdict(after).items() if value != getattr(stored, name)}
@@ -103,6 +103,13 @@ def agreed(change: Change, stored: Account, declared: Account) -> Account:
             note["spent"] = write_spent(change.connection, stored.name, spent)
         put(change, stored.name, changed, note)
     return after
+
+
+def first_charged(change: Change, stored: Account, declared: Account) -> Account:
+    """The account that is about to be charged: by its first charge with these caps, unless a command has set some; the chain is locked."""
+    if not is_unused(change.connection, members_of(change.connection, stored.name)):
+        return stored
+    return agreed(change, stored, replace(declared, unit=stored.unit, neighbours=stored.neighbours))
 
 
 def opened(change: Change, declared: Account) -> Account:

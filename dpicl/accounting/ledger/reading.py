@@ -51,6 +51,15 @@ class Readings:
             is_known = opening.is_known(connection, self._key, declared.name, caps)
             return None if is_known or caps == (stored.epsilon_cap, stored.delta_cap) else stored
 
+    def find_account(self, declared: Account, addresses: Sequence[str] = (), *, named: bool = False) -> Account | None:
+        """The account that `ensure_account` would take, as it is; None where it would open one.
+
+        Raises:
+            PrivacyError: the rows belong to another account.
+        """
+        with self._database.reading() as connection:
+            return opening.find(connection, declared, addresses, named=named)[0]
+
     def published(self, release_id: str) -> str | None:
         """The hash of the artefact that is this release; None before one has won."""
         with self._database.reading() as connection:

@@ -91,7 +91,7 @@ class Ledger(Readings):
         """Let go of the database."""
         self._database.close()
 
-    def ensure_account(self, declared: Account, addresses: Sequence[str] = (), *, named: bool = False) -> Account:
+    def ensure_account(self, declared: Account, addresses: Sequence[str] = (), *, named: bool = False, states_cap: bool = True) -> Account:
         """The account that pays for the rows at these addresses; opened, and bound to them, where none is.
 
         Caps are the ledger's: a contract's lower one lowers them, and a higher one counts only where nothing was charged yet.
@@ -100,17 +100,24 @@ class Ledger(Readings):
             declared: what a contract says of the account.
             addresses: canonical public addresses of its rows; of a benchmark they are only looked up.
             named: whether the contract names the account, in place of taking the one that is there.
+            states_cap: whether the caps are stated, and not what a first release costs: those leave a charged account's as they are.
 
         Raises:
             PrivacyError: the rows belong to another account, or the account protects something else.
         """
         with self._changing() as change:
             stored, missing = opening.find(change.connection, declared, addresses, named=named)
-            if stored is not None and not missing and opening.wanted(change.connection, self._key, stored, declared) == stored:
+            if (
+                stored is not None
+                and not missing
+                and opening.wanted(change.connection, self._key, stored, declared, states_cap=states_cap) == stored
+            ):
                 return stored
             change.lock()
             stored, missing = opening.find(change.connection, declared, addresses, named=named)  # another process may have been faster
-            account = opening.opened(change, declared) if stored is None else opening.agreed(change, stored, declared)
+            account = (
+                opening.opened(change, declared) if stored is None else opening.agreed(change, stored, declared, states_cap=states_cap)
+            )
             if missing:
                 opening.bind(change, account.name, missing)
             return account
@@ -138,11 +145,14 @@ class Ledger(Readings):
                 raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
             opening.put(change, name, caps, {})
 
-    def reserve(self, release: Release) -> Reservation:
+    def reserve(self, release: Release, *, first: Account | None = None) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
 
         Head, anchor and the last record, and what it says of all accounts and totals and of this release, are checked in the
         transaction that spends.
+
+        Args:
+            first: what the contract says of the account; its caps are decided by its first charge, unless a command set some.
 
         Raises:
             BudgetError: the account's total would exceed its cap.
@@ -153,15 +163,17 @@ class Ledger(Readings):
         accountant.check(release.guarantee)
         row = rows.release_row(release)
         with self._changing() as change:
-            number = change.lock(release.release_id).sequence + 1
+            change.lock(release.release_id)
             account = rows.find_account(change.connection, release.account)
             known = rows.find_entry(change.connection, release.release_id)
             if known is not None:
                 return rows.reserved_before(known, row)
             if (payer := state.payer_of(change.connection, account.name)) != account.name:
                 raise PrivacyError(f"account {account.name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
+            if first is not None:  # what is planned next to it may have brought other caps
+                account = opening.first_charged(change, account, first)
             spent = budget.check_cap(change.connection, account, release.guarantee)
-            row |= {"number": number, "reserved_utc": rows.now()}
+            row |= {"number": change.end.sequence + 1, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
             before = None if spent is None else canonical(state.spent_of(change.connection, account.name).as_json())
             written = None if spent is None else state.write_spent(change.connection, account.name, spent)

@@ -103,8 +103,8 @@ class Quote:
 
     @property
     def allowed(self) -> bool:
-        """Whether `reserve` would accept them."""
-        return self.cap is None or self.after.epsilon <= self.cap
+        """Whether `reserve` would accept them; where nothing new is to be charged, whatever the cap."""
+        return self.cap is None or self.after.epsilon <= self.cap or not (self.cost.epsilon or self.cost.delta)
 
     @property
     def left(self) -> float | None:
