@@ -107,7 +107,7 @@ def test_a_run_on_a_bad_query_ends_in_one_sentence_too(world: World, server: Ser
 
 def test_an_address_that_is_not_set_is_refused_in_the_plan(place: Place, capsys: Capture) -> None:
     sentence = complaint(released(place, capsys, asking(place, "unset", "SELECT 1", private=True)))
-    assert sentence.startswith("unset: SHOP_DB is not set") and not (place.home / "private").exists()
+    assert sentence.startswith("unset: SHOP_DB is not set") and not any((place.home / "private").rglob("*.parquet"))
 
 
 def _table() -> pa.Table:

@@ -59,7 +59,7 @@ def test_killed_workers_of_a_cluster_do_no_harm(made: Rig) -> None:
 def last_wins() -> None:
     """Publish without compare-and-set, and draw again at every try."""
     reserve = Ledger.reserve
-    Ledger.reserve = lambda ledger, release: replace(reserve(ledger, release), artefact_sha256=None)  # type: ignore[method-assign]
+    Ledger.reserve = lambda ledger, release, **options: replace(reserve(ledger, release, **options), artefact_sha256=None)  # type: ignore[method-assign]
 
     def publish(ledger: Ledger, release_id: str, artefact_sha256: str) -> str:
         won = {"artefact_sha256": artefact_sha256, "published_utc": "now"}
