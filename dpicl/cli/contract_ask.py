@@ -9,9 +9,9 @@ from typing import Any, TypeVar, cast
 import typer
 
 from dpicl.cli.terminal import split_values
+from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
 from dpicl.contract.declared import Budget, Person
 from dpicl.contract.draft import DATES, UNNAMED, Draft, DraftColumn, assemble, can_be_named
-from dpicl.contract.models import CategoryColumn, DateColumn, IntegerColumn, RealColumn
 from dpicl.errors import DeclarationError, DpiclError
 from dpicl.yaml_file import validate
 

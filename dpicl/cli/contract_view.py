@@ -9,8 +9,9 @@ from pathlib import Path
 from dpicl.cli.terminal import console, new_table, say
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.advice import advice
+from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
+from dpicl.contract.derive import as_text
 from dpicl.contract.draft import unreplaced
-from dpicl.contract.models import CategoryColumn
 from dpicl.engine.settings import TEXTS, Settings
 from dpicl.errors import DeclarationError, DpiclError
 from dpicl.files.objects import SCHEME
@@ -47,7 +48,7 @@ def print_contract(contract: Contract | TextContract) -> None:
     say(f"question   {contract.target.question or 'none: nothing is predicted'}")
     table = new_table("column", "type", "public bounds or categories")
     for name, column in contract.columns.items():
-        values = ", ".join(column.categories) if isinstance(column, CategoryColumn) else f"{column.bounds[0]:g} to {column.bounds[1]:g}"
+        values = ", ".join(column.categories if isinstance(column, CategoryColumn) else [f"{_bound(column, 0)} to {_bound(column, 1)}"])
         table.add_row(name, column.type, values)
     console.print(table)
     _print_derived(contract)
@@ -110,6 +111,10 @@ def _print_derived(contract: Contract) -> None:
     text = contract.templates.central.text
     table.add_row("prompts", _origin(bool(contract.prompts), 1), text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…")
     console.print(table)
+
+
+def _bound(column: IntegerColumn | RealColumn, end: int) -> str:
+    return as_text(column.bounds[end], column) if isinstance(column, DateColumn) else f"{column.bounds[end]:g}"
 
 
 def _few(values: Sequence[str], between: str = ", ", most: int = 12) -> str:

@@ -9,20 +9,20 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-import yaml
-
 from dpicl.certificate.files import certificate_of
 from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import say
+from dpicl.engine.files import publish
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.releases import one_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.release import Release
 from dpicl.release.demonstrations import FORMS
-from dpicl.release.files import TABLE_FORMS, writer_of
+from dpicl.release.files import TABLE_FORMS
 from dpicl.release.release import check_has_rows
 from dpicl.release.texts import release_of
+from dpicl.yaml_file import parse_yaml
 
 _EARLIER = {"prompt": "text"}
 """Forms by their earlier names."""
@@ -61,14 +61,13 @@ def release_to_file(
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
     if form in TABLE_FORMS and method is not None:
         check_has_rows(method)
-    _check_new(out)
-    if quality is not None:
-        _check_new(quality)
+    for path in (out, certificate_of(out), *([] if quality is None else [quality])):
+        _check_new(path)
     settings, chosen = Settings.from_environment(), dict(map(_option, options))
     with one_ledger(settings):
         how: dict[str, Any] = {"epsilon": epsilon, "shots": shots, "period": period, "trust": trust, "options": chosen, "anyway": anyway}
         release = release_of(dataset, method, settings, generator=generator, **how)
-        what = _write(release, out, form, rows)
+        what = release.write(out, form, rows)
         say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
         if quality is not None:
             _write_quality(release, quality)
@@ -79,40 +78,24 @@ def _write_quality(release: Release, out: Path) -> None:
     from dpicl.report.quality import quality_page
 
     found = release.quality()
-    out.write_text(quality_page(found), "utf-8")
+    publish(out, lambda file: file.write(quality_page(found).encode()))
     say(str(found))
 
 
-def _check_new(out: Path) -> None:
+def _check_new(path: Path) -> None:
     """Before anything is charged; nothing is left there, so that a killed command can be run again."""
-    for path in (out, certificate_of(out)):
-        try:
-            if os.path.lexists(path):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-            with TemporaryFile(dir=path.parent):
-                pass
-        except OSError as error:
-            raise ParameterError("out", path.name, f"a new file in a folder that can be written ({error.strerror})") from None
+    try:
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        with TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ParameterError("out", path.name, f"a new file in a folder that can be written ({error.strerror})") from None
 
 
 def _option(text: str) -> tuple[str, Any]:
     """A value as pipelines.yaml would have it: a word, a number, or a list in brackets."""
     name, equals, value = text.partition("=")
-    try:
-        if name and equals:
-            return name.strip(), yaml.safe_load(value)
-    except yaml.YAMLError:
-        pass
-    raise ParameterError("option", text[:60], "NAME=VALUE")
-
-
-def _write(release: Release, out: Path, form: str, rows: int | None) -> str:
-    """The release in a file, whole or not at all, its certificate beside it; says what is in it."""
-    if form in TABLE_FORMS:
-        table = release.arrow(rows)
-        release.write(out, writer_of(table, form))
-        return f"{table.num_rows} rows of {table.num_columns} columns"
-    demonstrations = release.demonstrations()
-    content = f"{demonstrations.in_form(form)}\n".encode()
-    release.write(out, lambda file: file.write(content))
-    return f"{len(demonstrations)} demonstrations"
+    if not name or not equals:
+        raise ParameterError("option", text[:60], "NAME=VALUE")
+    return name.strip(), parse_yaml(value.encode(), f"option {name.strip()[:40]}")

@@ -10,7 +10,6 @@ import pandas as pd
 import pyarrow as pa
 
 from dpicl.errors import DpiclError
-from dpicl.release.files import writer_of
 
 if TYPE_CHECKING:
     from dpicl.release.release import Release
@@ -69,7 +68,7 @@ class ReleasedTable(pd.DataFrame):
         rows = self._release.arrow(len(self))
         if not rows.equals(self.to_arrow().cast(rows.schema)):
             raise DpiclError(f"to_{form}: this table was changed since it was released; expected pandas.DataFrame(table).to_{form}(…)")
-        self._release.write(Path(path), writer_of(rows, form))
+        self._release.write(Path(path), form, len(self))
 
 
 def _is_plain(path: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:

@@ -20,8 +20,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
+from dpicl.contract.columns import MISSING, CategoryColumn
 from dpicl.contract.derive import bin_middles, inner_edges
-from dpicl.contract.models import MISSING, CategoryColumn, Contract
+from dpicl.contract.models import Contract
 from dpicl.errors import DpiclError
 from dpicl.tabular.reading.encode import UNKNOWN
 from dpicl.tabular.values import Meaning, RowForm

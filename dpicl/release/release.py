@@ -11,11 +11,11 @@ Guarantee   none spent: everything here is post-processing of what was charged, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from dpicl.methods.common import Cost, draws_for, epsilon_of
 from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.randomness import Draws
 from dpicl.release.demonstrations import Demonstrations
+from dpicl.release.files import TABLE_FORMS, writer_of
 from dpicl.release.page import page_of
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.reading.source import load_source
@@ -107,13 +108,24 @@ class Release:
         one = self.published
         return certify(self.contract, one.unit, one.settings, cell=one.cell, period=one.period, **one.facts)
 
-    def write(self, path: Path, writer: Callable[[BinaryIO], object]) -> None:
-        """A file of what was made of this release, and its certificate beside it; never over another file.
+    def write(self, path: Path, form: str, count: int | None = None) -> str:
+        """A file of rows or demonstrations, and its certificate beside it; never over another file. Gives what is in it, in words.
+
+        Args:
+            form: `csv` or `parquet`, of a table; else one of `demonstrations.FORMS`.
+            count: of rows or demonstrations, as `arrow` and `demonstrations` take it.
 
         Raises:
-            ParameterError: another file stands there.
+            ParameterError: another file stands there, or the method releases nothing of this form.
         """
-        write_certified(path, writer, self.certificate, self.published.settings)
+        if form in TABLE_FORMS:
+            table = self.arrow(count)
+            write, what = writer_of(table, form), f"{table.num_rows} rows of {table.num_columns} columns"
+        else:
+            shown = self.demonstrations(count)
+            write, what = methodcaller("write", f"{shown.in_form(form)}\n".encode()), f"{len(shown)} demonstrations"
+        write_certified(path, write, self.certificate, self.published.settings)
+        return what
 
     def arrow(self, count: int | None = None) -> pa.Table:
         """Rows of the released model, in the contract's columns and types; the same again for the same number.

@@ -93,7 +93,7 @@ def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture,
     [
         (("--method", "dp_icl"), "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl on a table"),
         (("--as", "xml"), "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv"),
-        (("--option", "design=["), "option=design=[: expected NAME=VALUE"),
+        (("--option", "design=["), "option design: line 1: expected"),
         (("--trust", "local", "--option", "design=all"), "options of the release: options.ldp_tabicl.design"),
         (("--trust", "local", "--option", "columns=none"), "options of the release: options.ldp_tabicl.columns"),
         (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),

@@ -21,7 +21,6 @@ from dpicl.certificate.files import certificate_of
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.plan import make_plan
 from dpicl.engine.stage import StageFailed
-from dpicl.release.files import writer_of
 from dpicl.report.stages import report_steps
 from dpicl.session import Session
 
@@ -66,7 +65,7 @@ def given(method: str) -> Command:
             path.unlink(missing_ok=True)
         rows = pa_csv.read_csv(Path("data") / f"{NAME}.csv")
         release = Session().protect(rows, Path("contracts") / f"{NAME}.yaml", epsilon=1, account="given", method=method)
-        release.write(out, writer_of(release.arrow(20), "parquet"))
+        release.write(out, "parquet", 20)
         sys.stdout.write(release._repr_html_())
 
     return lambda: captured(work)
