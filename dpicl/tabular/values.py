@@ -17,8 +17,9 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
+from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, IntegerColumn, Rule
 from dpicl.contract.derive import inner_edges
-from dpicl.contract.models import MISSING, CategoryColumn, Column, Contract, DateColumn, IntegerColumn, Rule
+from dpicl.contract.models import Contract
 from dpicl.contract.rules import resolve_parts
 from dpicl.tabular.central.bins import feature_edges, row_encoding
 from dpicl.tabular.reading.encode import UNKNOWN, Encoding, LocalEncoding

@@ -31,7 +31,8 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours, compose_parallel, compose_sequential
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.models import Contract
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid, Origin
 from dpicl.randomness import Stream

@@ -16,8 +16,9 @@ from functools import cache
 
 import numpy as np
 
+from dpicl.contract.columns import CategoryColumn, IntegerColumn, RealColumn
 from dpicl.contract.derive import bin_middles, inner_edges
-from dpicl.contract.models import CategoryColumn, Contract, IntegerColumn, RealColumn
+from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.tabular.prompts.serialize import central_demonstrations
 from dpicl.tabular.reading.encode import LocalEncoding, bin_codes, label_codes

@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from dpicl.contract.models import CategoryColumn, Contract, IntegerColumn
+from dpicl.contract.columns import CategoryColumn, IntegerColumn
+from dpicl.contract.models import Contract
 
 _SHORT = tuple((kind, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits, kind in ((8, pa.int8()), (16, pa.int16()), (32, pa.int32())))
 

@@ -15,7 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from dpicl.contract.models import CategoryColumn, Contract, GroupKey, IntegerColumn
+from dpicl.contract.columns import CategoryColumn, GroupKey, IntegerColumn
+from dpicl.contract.models import Contract
 from dpicl.contract.rules import resolve_parts
 from dpicl.errors import ParameterError
 from dpicl.tabular.reading.encode import label_codes, part_codes

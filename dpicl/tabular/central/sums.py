@@ -20,7 +20,8 @@ from operator import add
 
 import numpy as np
 
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.models import Contract
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.tabular.reading.encode import label_codes
 from dpicl.types import PrivateTable

@@ -14,8 +14,9 @@ from string import Formatter
 
 import numpy as np
 
+from dpicl.contract.columns import MISSING, CategoryColumn, Template
 from dpicl.contract.derive import as_text
-from dpicl.contract.models import MISSING, CategoryColumn, Contract, Template
+from dpicl.contract.models import Contract
 from dpicl.tabular.reading.encode import UNKNOWN
 from dpicl.types import EncodedQueries, QueryTable, ReleasedGroups, ReleasedRows
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import zip_longest
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +22,9 @@ from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.randomness import stream
 from dpicl.tabular.central.compact import compact
-from dpicl.tabular.reading.checks import rules_of, violations
-from dpicl.tabular.reading.encode import label_codes
+from dpicl.tabular.reading.checks import label_counts, rules_of, violations
 from dpicl.tabular.reading.multiset import added, multiset_digest, row_hashes
 from dpicl.tabular.reading.split import check_sizes, fewer, held_out_queries, holds_out, public_queries, sides_by_column
-from dpicl.types import Table
 
 _BY_ROWS = ("row_count", "both_labels")
 """Rules on counts that are met by all batches together."""
@@ -47,10 +46,10 @@ class Facts:
     @staticmethod
     def added(parts: Iterable[Facts]) -> Facts:
         """Of all parts."""
-        total = Facts(0, 0, (0, 0), {}, (0, 0), (0, 0))
+        total = Facts(0, 0, (), {}, (0, 0), (0, 0))
         for part in parts:
             broken = {place: total.broken.get(place, 0) + part.broken.get(place, 0) for place in {*total.broken, *part.broken}}
-            labels = tuple(map(sum, zip(total.labels, part.labels, strict=True)))
+            labels = tuple(map(sum, zip_longest(total.labels, part.labels, fillvalue=0)))
             hashes, whole = _lanes(total.hashes, part.hashes), _lanes(total.all_hashes, part.all_hashes)
             total = Facts(total.rows + part.rows, total.train_rows + part.train_rows, labels, broken, hashes, whole)
         return total
@@ -120,7 +119,7 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     protected = np.flatnonzero(train)
     places = {rule: place for place, rule in enumerate(rules_of(contract))}
     broken = {places[one.rule]: one.count for one in violations(table, contract) if one.rule.rule not in _BY_ROWS}
-    labels = np.bincount(label_codes(Table(table), contract), minlength=contract.target.count).tolist()
+    labels = label_counts(table, contract).tolist()
     lanes, whole = added(hashes[protected]).tolist(), added(hashes).tolist()
     facts = Facts(table.num_rows, len(protected), tuple(labels), broken, (lanes[0], lanes[1]), (whole[0], whole[1]))
     return Batch(compact(table.take(protected), contract), table.filter(pa.array(test)).combine_chunks(), facts)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.checks import Rule, Violation
-from dpicl.contract.models import CategoryColumn, Check, Contract
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.models import Check, Contract
 from dpicl.errors import DeclarationError
 from dpicl.tabular.reading.encode import label_codes
 from dpicl.types import Table
@@ -55,6 +56,14 @@ def violations(table: pa.Table, contract: Contract) -> tuple[Violation, ...]:
     return tuple(violation for violation in counted if violation.count)
 
 
+def label_counts(table: pa.Table, contract: Contract) -> np.ndarray:
+    """Rows of each code of `contract.target`, shape (codes,); a missing label counts only where the contract lets it be missing."""
+    label = contract.label
+    if label is not None and not contract.columns[label.column].nullable:
+        table = table.filter(table.column(label.column).is_valid())
+    return np.bincount(label_codes(Table(table), contract), minlength=contract.target.count)
+
+
 def _suited(rule: str, contract: Contract) -> list[str | None]:
     """What a rule can be about: columns, or `None` for the table."""
     categories: list[str | None] = [name for name, column in contract.columns.items() if isinstance(column, CategoryColumn)]
@@ -84,9 +93,7 @@ def _count(table: pa.Table, rule: Rule, contract: Contract) -> int:
     if rule.rule == "row_count":
         return max(0, int(rule.at_least or 0) - int(table.num_rows))
     if rule.rule == "both_labels":
-        labelled = table if contract.label is None else table.filter(table.column(contract.label.column).is_valid())
-        counts = np.bincount(label_codes(Table(labelled), contract), minlength=contract.target.count)
-        return int(np.sum(counts < int(rule.at_least or 0)))
+        return int(np.sum(label_counts(table, contract) < int(rule.at_least or 0)))
     if rule.rule == "unique":
         columns = table.select([rule.column] if rule.column else table.column_names)
         return int(table.num_rows - columns.group_by(columns.column_names).aggregate([]).num_rows)

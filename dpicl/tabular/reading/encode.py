@@ -10,8 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from dpicl.contract.columns import CategoryColumn, Rule, Word
 from dpicl.contract.derive import bin_middles, inner_edges
-from dpicl.contract.models import CategoryColumn, Contract, Rule, Word
+from dpicl.contract.models import Contract
 from dpicl.contract.rules import resolve_parts
 from dpicl.types import LABEL, EncodedQueries, LabelNumbers, PrivateCodes, PrivateTable, QueryTable, Table
 

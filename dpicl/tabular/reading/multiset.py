@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.models import Contract
 from dpicl.types import NO_NUMBER
 
 _KEY = hashlib.sha256(b"dpicl rows, version 1").digest()

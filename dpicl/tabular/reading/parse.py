@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.contract.columns import MISSING, DateColumn, moment
-from dpicl.contract.models import CategoryColumn, Column, Contract, IntegerColumn
+from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, IntegerColumn, moment
+from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.tabular.reading.quick import quick_column
 from dpicl.types import NO_NUMBER

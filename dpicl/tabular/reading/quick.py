@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.contract.models import CategoryColumn, Column, DateColumn, IntegerColumn
+from dpicl.contract.columns import CategoryColumn, Column, DateColumn, IntegerColumn
 
 
 def quick_column(values: pa.ChunkedArray, column: Column, longest_text: int) -> pa.ChunkedArray | None:

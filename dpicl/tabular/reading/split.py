@@ -13,7 +13,8 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.models import Contract
 from dpicl.errors import DataError, PrivacyError
 from dpicl.randomness import stream
 from dpicl.tabular.reading.keyed_split import chosen_queries, is_held_out

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
-from dpicl.contract.models import CategoryColumn
+from dpicl.contract.columns import CategoryColumn
 from dpicl.methods import Options, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.pipeline import Unit

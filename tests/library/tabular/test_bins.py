@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract, parse_contract
+from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.contract.load import contract_digest
-from dpicl.contract.models import CategoryColumn, IntegerColumn
 from dpicl.errors import DeclarationError
 from dpicl.tabular.central.bins import bin_values, column_bins, row_bins, row_demonstrations, row_encoding
 from dpicl.tabular.prompts.serialize import central_queries

@@ -239,3 +239,15 @@ def test_a_tree_takes_columns_of_which_no_table_of_cells_could_be_made() -> None
 def test_no_client_no_rows() -> None:
     with pytest.raises(DataError, match="no reports"):
         estimated_rows(asked(population(0), "pairs", 1.0), "log-linear", stream(0, "rows", "", ""))
+
+
+def test_a_tree_leaves_columns_of_too_many_cells_independent_given_the_label() -> None:
+    sizes, rng = (60, 60, 2), np.random.default_rng(0)
+    column, label = rng.integers(60, size=20_000), rng.integers(2, size=20_000)
+    rows = np.stack([column, column, label], axis=1).astype(np.uint8)
+    shares = tree(observed_tally(asked(rows, "subset", 30.0, sizes, columns=2))).counted[0, 1, 2]
+    of_label, first, second = shares.sum(axis=(0, 1)), shares.sum(axis=1, keepdims=True), shares.sum(axis=0, keepdims=True)
+    assert np.allclose(shares, first * second / of_label), "they are equal in every row, and 7,200 cells are more than are estimated"
+    assert (
+        np.abs(first[:, 0] - np.stack([np.bincount(column[label == one], minlength=60) for one in (0, 1)], axis=1) / len(rows)).sum() < 0.3
+    )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.contract.models import CategoryColumn, Rule
+from dpicl.contract.columns import CategoryColumn, Rule
 from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, encode_clients, encode_queries, label_codes, part_codes
 from dpicl.types import PrivateTable, QueryTable
 from tests.library.examples import every_contract, random_table, small_contract

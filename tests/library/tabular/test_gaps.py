@@ -12,6 +12,7 @@ import pytest
 from dpicl.contract import Contract
 from dpicl.errors import DataError
 from dpicl.tabular.central.bins import row_bins
+from dpicl.tabular.reading.batches import Facts, merged_violations, prepare
 from dpicl.tabular.reading.checks import violations
 from dpicl.tabular.reading.keyed_split import is_held_out
 from dpicl.tabular.reading.multiset import row_hashes
@@ -125,3 +126,12 @@ def test_the_least_whole_number_is_no_value_where_one_may_be_missing() -> None:
 def test_a_double_is_written_by_itself() -> None:
     for others in ([0.0, 1.0], [0.5, 1.0], [float("nan"), 2.0**70]):
         assert as_text(pa.chunked_array([[1e15, -0.0, 7.0, *others]]), "x", "rows").to_pylist()[:3] == ["1000000000000000", "0", "7"]
+
+
+@pytest.mark.parametrize("label", [None, "plan", "visits"])
+def test_facts_of_batches_add_up_whatever_is_predicted(label: str | None) -> None:
+    contract = customers(label, columns=COLUMNS, checks=[{"rule": "both_labels"}] if label else [])
+    typed = typed_table(as_typed(), contract, "rows")
+    added = Facts.added(prepare(typed.slice(place, 1), contract).facts for place in range(typed.num_rows))
+    assert added == Facts.added([prepare(typed, contract).facts]) and len(added.labels) == contract.target.count
+    assert merged_violations(added, contract) == violations(typed, contract)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.contract.models import CategoryColumn, IntegerColumn
+from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.lm.requests import prompt
 from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_demonstrations, local_queries
 from dpicl.types import EncodedQueries, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.contract.models import IntegerColumn
+from dpicl.contract.columns import IntegerColumn
 from dpicl.errors import DeclarationError, ParameterError
 from dpicl.tabular.central.group import Group, assign, partition
 from dpicl.tabular.reading.encode import label_codes

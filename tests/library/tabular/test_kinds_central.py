@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.contract.models import CategoryColumn
+from dpicl.contract.columns import CategoryColumn
 from dpicl.errors import ParameterError
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
+from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.contract.derive import format_number
-from dpicl.contract.models import CategoryColumn, IntegerColumn
 from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_demonstrations, local_queries
 from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, encode_queries
 from dpicl.types import EncodedQueries, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
