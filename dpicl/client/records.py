@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.contract.models import Column, Contract
+from dpicl.contract.columns import Column
+from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.files.csv_text import read_csv
 from dpicl.tabular.reading.parse import any_value, check_columns, typed_column, typed_table

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpicl.contract.columns import DateColumn, RealColumn
+from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
 from dpicl.contract.derive import inner_edges
-from dpicl.contract.models import CategoryColumn, Contract, IntegerColumn
+from dpicl.contract.models import Contract
 
 _PARTS, _CLASSES = 30, 20
 _SPAN = 10_000

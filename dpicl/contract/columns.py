@@ -7,6 +7,7 @@ knows the field, never read from the private table.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator, model_validator
@@ -186,7 +187,11 @@ class Rule(Frozen):
     def _one_of(self) -> Rule:
         if bool(self.cuts) == bool(self.parts):
             raise ValueError("the rule is unclear; expected either `cuts` or `parts`")
-        if any(later <= earlier for earlier, later in zip(self.cuts, self.cuts[1:], strict=False)):
+        return self
+
+    @model_validator(mode="after")
+    def _rising(self) -> Rule:
+        if any(later <= earlier for earlier, later in pairwise(self.cuts)):
             raise ValueError(f"cuts {list(self.cuts)} do not rise; expected rising cut points")
         return self
 
@@ -235,8 +240,6 @@ class Label(Rule):
             raise ValueError("the rule is unclear; expected `cuts` or `parts`, or none of them for all categories or a number")
         if not (self.cuts or self.parts):
             return self
-        if any(later <= earlier for earlier, later in zip(self.cuts, self.cuts[1:], strict=False)):
-            raise ValueError(f"cuts {list(self.cuts)} do not rise; expected rising cut points")
         if self.answers and len(self.answers) != self.part_count:
             raise ValueError(f"{len(self.answers)} answers for {self.part_count} parts; expected one answer per part")
         if self.part_count < 2 or (self.part_count > 2 and not self.answers):
@@ -265,12 +268,12 @@ class Word(Frozen):
     central template it is a column and `cuts` or `parts` are given here.
     """
 
+    later: ClassVar[tuple[str, ...]] = ("missing",)
+
     field: Name
     """The attribute (local) or column (central) it depends on."""
     texts: tuple[Annotated[str, StringConstraints(max_length=2000)], ...]
     """The text for each part, in order; may be empty, and may contain `{field}` placeholders."""
-    later: ClassVar[tuple[str, ...]] = ("missing",)
-
     cuts: tuple[float, ...] = ()
     """For numbers in a central template: rising cut points."""
     missing: bool = False

@@ -133,9 +133,8 @@ def templates_of(features: Mapping[str, Column], attributes: Sequence[Attribute]
 def groups_of(features: Mapping[str, Column], target: Target) -> dict[int, tuple[GroupKey | Literal["label"], ...]]:
     """Groups by the label, then by halves of one column after another, up to 64."""
     keys: tuple[GroupKey | Literal["label"], ...] = ("label",) if 1 < target.count <= _MOST_SHOTS else ()
-    groups, count = {}, (len(keys) and target.count) or 1
-    if keys:
-        groups[count] = keys
+    count = target.count if keys else 1
+    groups = {count: keys} if keys else {}
     for key in (_halves(name, column) for name, column in features.items()):
         if key is not None and 2 * count <= _MOST_SHOTS:
             keys, count = (*keys, key), 2 * count

@@ -14,43 +14,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from dpicl.contract.base import Frozen, Name
-from dpicl.contract.columns import (
-    MISSING,
-    Attribute,
-    CategoryColumn,
-    Column,
-    DateColumn,
-    GroupKey,
-    IntegerColumn,
-    Label,
-    Prompts,
-    RealColumn,
-    Rule,
-    Template,
-    Word,
-)
+from dpicl.contract.columns import Attribute, Column, GroupKey, Label, Prompts
 from dpicl.contract.declared import Declared
 from dpicl.contract.derive import attributes_of, groups_of, target_of, templates_of
 from dpicl.contract.sources import Evaluation, QueryFile, Source, Split
 from dpicl.contract.target import Target
-
-__all__ = [
-    "MISSING",
-    "Attribute",
-    "CategoryColumn",
-    "Check",
-    "Column",
-    "Contract",
-    "DateColumn",
-    "GroupKey",
-    "IntegerColumn",
-    "Label",
-    "Prompts",
-    "RealColumn",
-    "Rule",
-    "Template",
-    "Word",
-]
 
 
 def _as_label(value: Any) -> Any:
@@ -82,7 +50,7 @@ class Contract(Declared):
     """Everything that is publicly known about one table: its columns, and as much else as is stated.
 
     Groups, local attributes and templates that are not stated are derived from the columns (`derive`), whenever they are needed:
-    they are no part of the stored form.
+    they are no part of the stored form. In version 1 of contracts they are always stated, and groups that are not are none.
     """
 
     later: ClassVar[tuple[str, ...]] = (*Declared.later, "split", "queries", "population")
@@ -147,7 +115,7 @@ class Contract(Declared):
     @cached_property
     def group_keys(self) -> dict[int, tuple[GroupKey | Literal["label"], ...]]:
         """{number of demonstrations: keys of GROUP BY}: as stated, else derived."""
-        return self.groups or groups_of(self._described, self.target)
+        return self.groups if self.groups or self.version == 1 else groups_of(self._described, self.target)
 
     @property
     def split_column(self) -> str | None:

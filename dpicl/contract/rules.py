@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 from math import ceil, prod
 
-from dpicl.contract.declared import Declared
-from dpicl.contract.models import (
+from dpicl.contract.columns import (
     MISSING,
     Attribute,
     CategoryColumn,
     Column,
-    Contract,
     GroupKey,
     IntegerColumn,
     Label,
@@ -22,6 +20,8 @@ from dpicl.contract.models import (
     Template,
     Word,
 )
+from dpicl.contract.declared import Declared
+from dpicl.contract.models import Contract
 from dpicl.errors import DeclarationError
 from dpicl.types import LABEL
 
@@ -35,6 +35,7 @@ def check_references(contract: Contract, file: str) -> None:
     Raises:
         DeclarationError: names file, key and expected shape.
     """
+    _check_stated(contract, file)
     _check_rules(contract, file)
     for name, column in contract.columns.items():
         if not isinstance(column, CategoryColumn) and column.bins is not None:
@@ -48,16 +49,23 @@ def check_references(contract: Contract, file: str) -> None:
         raise DeclarationError(file, "privacy.person.id_column", "is also declared or ignored", expected)
     if contract.source.content_sha256 is not None:
         check_public_digest(contract, "source.content_sha256", file)
-    if contract.source.frame and contract.account is None:
-        raise DeclarationError(file, "account", "is missing", "the name of the account that pays for rows of a program")
-    if not contract.features:
-        raise DeclarationError(file, "columns", "has no column beside the label", "at least one column to describe a row by")
     _check_groups(contract, file)
     _check_attributes(contract, file)
     _check_templates(contract, file)
     for index, check in enumerate(contract.checks):
         if check.column is not None:
             _column(contract, check.column, f"checks.{index}.column", file)
+
+
+def _check_stated(contract: Contract, file: str) -> None:
+    """What cannot be derived is there."""
+    for key, stated in (("local", contract.local), ("prompts", contract.prompts)):
+        if contract.version == 1 and not stated:
+            raise DeclarationError(file, key, "is missing", "this key, or `version: 2`, in which it is derived")
+    if contract.source.frame and contract.account is None:
+        raise DeclarationError(file, "account", "is missing", "the name of the account that pays for rows of a program")
+    if not contract.features:
+        raise DeclarationError(file, "columns", "has no column beside the label", "at least one column to describe a row by")
 
 
 def _check_rules(contract: Contract, file: str) -> None:

@@ -31,8 +31,9 @@ import numpy as np
 
 from dpicl.accounting.amplification import amplify, epsilon_before
 from dpicl.baselines import central_baselines
+from dpicl.contract.columns import Column, DateColumn
 from dpicl.contract.derive import as_text
-from dpicl.contract.models import Column, Contract, DateColumn
+from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics
 from dpicl.lm.requests import prompt

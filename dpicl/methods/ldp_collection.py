@@ -152,6 +152,9 @@ def expected_errors(contract: Contract, chosen: LdpVariant, epsilon: float, clie
         laws = [(question.columns, question.law) for question in questions_for(encoding, chosen, epsilon).questions]
     for place, (name, bins) in enumerate(zip(encoding.names[:-1], encoding.bin_counts[:-1], strict=True)):
         naming = [law for columns, law in laws if place in columns]
+        if not naming:  # of many columns some questions are drawn: nobody may be asked for this one
+            errors[name] = 1.0
+            continue
         reports = clients * (1.0 if chosen.design == "all-columns" else len(naming) / len(laws))
         deviation = max(_deviation(law, 1 / (bins if chosen.encoding == "k-ary" else 2)) for law in naming) / math.sqrt(reports)
         errors[name] = min(1.0, bins * deviation * math.sqrt(2 / math.pi) / 2)

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpicl.baselines import local_design
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.models import Contract
+from dpicl.evaluation import rank_auc
 from dpicl.tabular.reading.encode import LocalEncoding
 from dpicl.types import ReleasedGroups, Table
 
@@ -34,15 +36,7 @@ class Quality:
 
 def quality_of(scores: np.ndarray, truth: np.ndarray) -> Quality:
     """Of scores of every answer, shape (rows, answers), against the true codes, shape (rows,)."""
-    aucs = []
-    for code in range(scores.shape[1]):
-        positive = truth == code
-        if 0 < positive.sum() < len(truth):
-            _, place, counts = np.unique(scores[:, code], return_inverse=True, return_counts=True)
-            ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
-            positives = int(positive.sum())
-            aucs.append((ranks[positive].sum() - positives * (positives + 1) / 2) / (positives * (len(truth) - positives)))
-    return Quality(float((scores.argmax(axis=1) == truth).mean()), float(np.mean(aucs)) if aucs else 0.5)
+    return Quality(float((scores.argmax(axis=1) == truth).mean()), rank_auc(scores, truth))
 
 
 def fitted_quality(rows: np.ndarray, fresh: np.ndarray, encoding: LocalEncoding) -> Quality:

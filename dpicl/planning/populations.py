@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, ndtri, softmax
 
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.models import Contract
 from dpicl.planning.judge import Quality, fitted_quality
 from dpicl.tabular.central.bins import row_encoding
 from dpicl.tabular.reading.encode import LocalEncoding

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.models import Contract
 from dpicl.errors import DpiclError
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import epsilon_of

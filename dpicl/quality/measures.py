@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
+from dpicl.evaluation import rank_auc
 from dpicl.tabular.reading.encode import UNKNOWN
 
 MEASURES = ("AUC", "accuracy")
@@ -60,11 +60,4 @@ def scores(model: Any, bins: np.ndarray, sizes: Sequence[int], features: Feature
         return 0.5, float(np.bincount(labels, minlength=classes).max() / len(labels))
     odds = np.zeros((len(bins), classes))
     odds[:, model.classes_] = model.predict_proba(features(bins[:, :-1], sizes[:-1]))
-    against = [1] if classes == 2 else range(classes)
-    areas = [_area(odds[:, code], labels == code) for code in against if 0 < np.count_nonzero(labels == code) < len(labels)]
-    return float(np.mean(areas)) if areas else 0.5, float(np.mean(odds.argmax(axis=1) == labels))
-
-
-def _area(odds: np.ndarray, positive: np.ndarray) -> float:
-    count = int(positive.sum())
-    return float((rankdata(odds)[positive].sum() - count * (count + 1) / 2) / (count * (len(odds) - count)))
+    return rank_auc(odds, labels), float(np.mean(odds.argmax(axis=1) == labels))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract, load_contract, parse_contract
-from dpicl.contract.models import CategoryColumn, IntegerColumn
+from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.errors import DeclarationError
 from dpicl.randomness import Stream
 

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pytest
 
 from dpicl.contract import Contract
+from dpicl.contract.columns import MISSING, DateColumn
 from dpicl.contract.load import parse_contract
-from dpicl.contract.models import MISSING, DateColumn
 from tests.library.examples import random_table
 
 LABELS: dict[str, Any] = {

@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from dpicl.contract.models import Attribute, CategoryColumn, Contract, Label, Prompts, RealColumn, Template
+from dpicl.contract.columns import Attribute, CategoryColumn, Label, Prompts, RealColumn, Template
+from dpicl.contract.models import Contract
 from dpicl.tabular.prompts.serialize import central_demonstrations, local_demonstrations
 from dpicl.types import ReleasedGroup, ReleasedGroups, ReleasedRows
 from tools.training.columns import Column, NumberColumn, PartsColumn

@@ -14,7 +14,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from dpicl.contract import Contract, load_contract
-from dpicl.contract.models import CategoryColumn, IntegerColumn
+from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.tabular.prompts.serialize import central_demonstrations, local_queries
 from dpicl.tabular.reading.encode import LocalEncoding
 from dpicl.types import EncodedQueries, ReleasedGroup, ReleasedGroups

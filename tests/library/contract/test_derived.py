@@ -85,8 +85,14 @@ def test_caps_and_population_name_no_release_but_columns_do() -> None:
     assert digest != contract_digest(customers("plan")) and digest != contract_digest(
         customers(privacy={"budget": {"benchmark": True}}, split={"test_fraction": 0.2})
     )
-    stated = customers(privacy={"budget": {"epsilon": 9}}, version=1)
-    assert contract_digest(stated) != contract_digest(customers(version=1)), "contracts of version 1 keep their names"
+    stated = {
+        "version": 1,
+        "local": [{"name": "old", "column": "age", "cuts": [40], "texts": ["no", "yes"]}],
+        "prompts": {"local": {"text": "{old}"}, "central": {"text": "{age}"}},
+    }
+    more = customers(privacy={"budget": {"epsilon": 9}}, **stated)
+    assert contract_digest(more) != contract_digest(customers(**stated)), "contracts of version 1 keep their names"
+    assert more.shots == (1,), "and nothing in them is derived that a release is made of"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +106,7 @@ def test_caps_and_population_name_no_release_but_columns_do() -> None:
         ({"label": "plans"}, "label.column: names 'plans', which is not a column"),
         ({"columns": {"churned": COLUMNS["churned"]}}, "columns: has no column beside the label; expected at least one"),
         ({"label": {"column": "plan", "answers": ["a"]}}, "label.answers: has 1 answers; expected 4: one per category"),
+        ({"version": 1}, "local: is missing; expected this key, or `version: 2`, in which it is derived"),
         ({"source": {"frame": True}}, "account: is missing; expected the name of the account"),
         ({"groups": {2: [{"column": "age", "cuts": [40], "missing": True}]}}, "groups.2.0.missing: does not fit the column"),
         ({"groups": {3: [{"column": "Größe (cm)", "cuts": [100], "missing": True}]}}, "groups.3: groups by a number that may be missing"),

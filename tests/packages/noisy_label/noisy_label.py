@@ -21,7 +21,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpicl.contract.base import Frozen
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.models import Contract
 from dpicl.lm.requests import prompt
 from dpicl.mechanisms.noisy_count import exact_epsilon, guarantee, noisy_counts
 from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
