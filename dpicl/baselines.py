@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.contract.models import CategoryColumn, Contract
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, measure, no_confidence
 from dpicl.randomness import Stream
 from dpicl.tabular.reading.encode import LocalEncoding, label_codes

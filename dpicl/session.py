@@ -134,8 +134,7 @@ class Session:
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        kind = METHODS[method].trust if method and method in METHODS else trust
-        settings, has_cap = self._with_rows(rows, schema, kind, account=account, budget=budget, population=population)
+        settings = self._with_rows(rows, schema, method, trust, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None and isinstance(settings.declared(rows), TextContract):
             release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
@@ -143,7 +142,7 @@ class Session:
         with one_ledger(settings):
             plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
             if settings.given is not None:
-                settings = with_account(plan, settings, has_cap=has_cap)
+                settings = with_account(plan, settings)
             check_plan(plan, settings)
             return quote_plan(plan, settings)
 
@@ -185,24 +184,24 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
-        kind = METHODS[method].trust if method and method in METHODS else trust
-        settings, has_cap = self._with_rows(rows, schema, kind, account=account, budget=budget, population=population)
+        settings = self._with_rows(rows, schema, method, trust, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None:
             return release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
         with one_ledger(settings):
             plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
-            return Release(release_once(plan, with_account(plan, settings, has_cap=has_cap)))
+            return Release(release_once(plan, with_account(plan, settings)))
 
-    def _with_rows(self, rows: Any, schema: Schema | None, trust: str, **stated: Any) -> tuple[Settings, bool]:
-        """Settings under which these rows have a contract, and whether it states a cap."""
+    def _with_rows(self, rows: Any, schema: Schema | None, method: str | None, trust: str, **stated: Any) -> Settings:
+        """Settings under which these rows have a contract."""
         if schema is not None:
-            return given_rows(rows, schema, self._settings, local=trust == "local", **stated)
+            kind = METHODS[method].trust if method and method in METHODS else trust
+            return given_rows(rows, schema, self._settings, local=kind == "local", **stated)
         if not isinstance(rows, str) or not rows.isidentifier():  # names of contracts are
             raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
         if named := [name for name, value in stated.items() if value is not None]:
             raise ParameterError(named[0], stated[named[0]], f"it in the contract {rows}, or with a schema")
-        return self._settings, True
+        return self._settings
 
     def ask(
         self,

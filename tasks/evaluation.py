@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dpicl.contract import Contract, TextContract
-from dpicl.contract.models import CategoryColumn
+from dpicl.contract.columns import CategoryColumn
 from dpicl.tabular.reading.encode import label_codes
 from dpicl.text.checks import short_labels
 from dpicl.types import PrivateTable

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from dpicl.checks import Rule
 from dpicl.contract import Contract, TextContract
-from dpicl.contract.models import CategoryColumn
+from dpicl.contract.columns import CategoryColumn
 from dpicl.engine.files import write_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract
-from dpicl.contract.models import CategoryColumn, IntegerColumn, RealColumn
+from dpicl.contract.columns import CategoryColumn, IntegerColumn, RealColumn
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.randomness import Stream
 from dpicl.types import PrivateTable

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.contract.models import CategoryColumn
+from dpicl.contract.columns import CategoryColumn
 from dpicl.types import PrivateTable
 
 CATEGORIES = tuple("abcdef")

@@ -55,8 +55,8 @@ def given_rows(
     budget: float | None = None,
     population: int | None = None,
     local: bool = False,
-) -> tuple[Settings, bool]:
-    """Settings under which these rows have a contract, `given.contract`; and whether it states a cap.
+) -> Settings:
+    """Settings under which these rows have a contract, `given.contract`.
 
     Args:
         rows: a data frame or Arrow table; a path, an address `s3://…` or a `Query`.
@@ -89,7 +89,7 @@ def given_rows(
     contract, has_cap = _contract({"name": _name_of(named or rows), **content, **stated}, file, place=place, budget=budget, local=local)
     if table is not None:
         check_columns(table.column_names, contract, contract.name)
-    return replace(settings, given=Given(contract, table)), has_cap
+    return replace(settings, given=Given(contract, table, has_cap))
 
 
 def schema_contract(schema: Schema, *, local: bool = False) -> Contract:
@@ -115,7 +115,7 @@ def _contract(content: dict[str, Any], file: str, *, place: Mapping[str, Any], b
     return contract, has_cap
 
 
-def with_account(plan: Plan, settings: Settings, *, has_cap: bool) -> Settings:
+def with_account(plan: Plan, settings: Settings) -> Settings:
     """The same, with what the schema leaves open: which account pays, and its cap.
 
     It is the one that pays at the rows' address already; else a new one, by a name that no other asset has. The cap of an account
@@ -132,10 +132,10 @@ def with_account(plan: Plan, settings: Settings, *, has_cap: bool) -> Settings:
         if contract.account is None and not paying and own in accounts:
             own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
     changed: dict[str, Any] = {"account": own}
-    if not has_cap:
+    if not settings.given.has_cap:
         budget = contract.privacy.budget.model_copy(update={"epsilon": _price(contract, unit)})
         changed["privacy"] = contract.privacy.model_copy(update={"budget": budget})
-    return replace(settings, given=replace(settings.given, contract=contract.model_copy(update=changed), has_cap=has_cap))
+    return replace(settings, given=replace(settings.given, contract=contract.model_copy(update=changed)))
 
 
 def _price(contract: Contract, unit: Unit) -> float:

@@ -23,8 +23,6 @@ from dpicl.engine.order import Step, stages
 from dpicl.engine.settings import Settings
 from dpicl.processes import ONE_THREAD, VISIBLE, fork_server, gpus_here
 
-"""Of each worker's linear algebra, where nothing else is set: the workers share the cores."""
-
 
 @dataclass(eq=False)
 class _Job:

@@ -56,7 +56,7 @@ class Given:
 
     contract: Contract
     rows: pa.Table | None = field(repr=False)
-    has_cap: bool = True
+    has_cap: bool
 
 
 @dataclass(frozen=True)

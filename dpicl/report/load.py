@@ -21,7 +21,6 @@ from dpicl.yaml_file import validate
 RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
 TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
 LATER_NUMBERS = (*TEXT_NUMBERS, "absolute_error")
-"""Columns that files of earlier runs may lack."""
 """Numbers that runs of older versions may lack."""
 TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
 Rate = Annotated[float, BeforeValidator(lambda rate: float(Fraction(str(rate))))]

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpicl.contract import Contract, load_contract
-from dpicl.contract.models import DateColumn
+from dpicl.contract.columns import DateColumn
 from tests.harness import Place, call_main, complaint, said, shop_rows
 
 Capture = pytest.CaptureFixture[str]

@@ -356,10 +356,10 @@ def test_the_first_release_that_is_charged_decides_an_unstated_cap_and_no_other_
 ) -> None:
     session, planned = dpicl.Session(home), []
     for epsilon in order:
-        settings, has_cap = given_rows(frame(), SCHEMA, session._settings, account="customers")
+        settings = given_rows(frame(), SCHEMA, session._settings, account="customers")
         assert settings.given is not None
         plan = plan_of(settings.given.contract.name, None, settings, epsilon=repr(float(epsilon)), shots=4)
-        planned.append((plan, with_account(plan, settings, has_cap=has_cap)))
+        planned.append((plan, with_account(plan, settings)))
     loser, winner = planned
     release_once(*winner)
     with pytest.raises(BudgetError, match=rf"spent {order[1]} of cap {order[1]}"):

@@ -139,11 +139,7 @@ def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int
     scene = Scene(way, target, epsilon * broken.epsilon_times)
     seen: dict[bool, list[Any]] = {True: [], False: []}
     rows: dict[bool, list[tuple[float, Mapping[str, float]]]] = {True: [], False: []}
-    record = (
-        scene.method.bins(target.canary if way.columns is None else scene.target.canary, *scene.place)[0]
-        if scene.method.derive_stage
-        else None
-    )
+    record = scene.method.bins(scene.target.canary, *scene.place)[0] if scene.method.derive_stage else None
     for which in (True, False):
         for number in range(runs):
             draws = Draws(chance.below(1 << 64), "membership", simulated=True)

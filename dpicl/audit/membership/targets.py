@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.contract.models import CategoryColumn
+from dpicl.contract.columns import CategoryColumn
 from dpicl.errors import PrivacyError
 from dpicl.randomness import stream
 from dpicl.tabular.central.bins import row_bins
