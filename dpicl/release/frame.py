@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class ReleasedTable(pd.DataFrame):
     """Rows of a release. What is made of it (a filter, a copy) is a plain DataFrame, and so is what is read back."""
 
-    _metadata = ["_release"]
+    _metadata = ["_release", "_schema"]
     _release: Release
+    _schema: pa.Schema
 
     @classmethod
     def of(cls, release: Release, rows: pa.Table) -> ReleasedTable:
@@ -29,7 +30,7 @@ class ReleasedTable(pd.DataFrame):
             if field.nullable and pa.types.is_integer(field.type):  # else pandas would make floats of them
                 frame[field.name] = rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())
         table = cls(frame)
-        table._release = release
+        table._release, table._schema = release, rows.schema
         return table
 
     @property
@@ -37,8 +38,12 @@ class ReleasedTable(pd.DataFrame):
         return pd.DataFrame
 
     def to_arrow(self) -> pa.Table:
-        """An Arrow table."""
-        return pa.Table.from_pandas(self, preserve_index=False)
+        """An Arrow table; dates, which pandas has as times, are dates again."""
+        table = pa.Table.from_pandas(self, preserve_index=False)
+        try:
+            return table.cast(self._schema)
+        except ValueError:  # changed since it was released
+            return table
 
     def to_polars(self) -> Any:
         """A polars DataFrame.
@@ -66,7 +71,7 @@ class ReleasedTable(pd.DataFrame):
 
     def _write(self, path: Any, form: str) -> None:
         rows = self._release.arrow(len(self))
-        if not rows.equals(self.to_arrow().cast(rows.schema)):
+        if not rows.equals(self.to_arrow()):
             raise DpiclError(f"to_{form}: this table was changed since it was released; expected pandas.DataFrame(table).to_{form}(…)")
         self._release.write(Path(path), form, len(self))
 

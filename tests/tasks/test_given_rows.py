@@ -29,6 +29,7 @@ from dpicl.engine.given import as_arrow, given_rows, with_account
 from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.releases import open_ledger
 from dpicl.errors import BudgetError, DataError, DeclarationError, DpiclError, ParameterError
+from dpicl.tabular.reading.parse import typed_table
 
 SCHEMA: dict[str, Any] = {
     "columns": {
@@ -193,13 +194,36 @@ class Stream:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
+def laid_out(table: pa.Table, kind: pa.DataType) -> pa.Table:
+    """Categories as polars lays them out."""
+    place = table.schema.names.index("plan")
+    column = table.column(place).combine_chunks()
+    codes = pa.DictionaryArray.from_arrays(column.indices.cast(pa.uint32()), column.dictionary.cast(kind))
+    return table.set_column(place, "plan", codes)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_categories_are_read_the_same_in_every_layout_of_arrow(kind: pa.DataType) -> None:
+    contract = parse_contract(
+        {**SCHEMA, "version": 2, "name": "c", "source": {"file": "c.csv"}, "privacy": {"budget": {"epsilon": 1}}}, "c"
+    )
+    table = pa.Table.from_pandas(frame(), preserve_index=False)
+    texts = table.set_column(3, "plan", table.column("plan").cast(pa.string()))
+    assert typed_table(laid_out(table, kind), contract, "c").equals(typed_table(texts, contract, "c"))
+    odd = laid_out(table, kind).set_column(0, "age", pa.array(["31"] * 299 + ["thirty"]))
+    with pytest.raises(DataError, match="column 'age'"):
+        typed_table(odd, contract, "c")
+
+
 def test_rows_are_the_same_from_wherever_they_come(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = frame()
     table = pa.Table.from_pandas(rows, preserve_index=False)
     mixed = rows.astype({"age": object})
     mixed.loc[0, "age"] = str(rows.loc[0, "age"])
     frames = (rows, table, table.combine_chunks().to_batches()[0], Stream(table), mixed, rows.set_index(rows.index[::-1]))
+    frames += tuple(Stream(laid_out(table, kind)) for kind in (pa.large_string(), pa.string_view()))
     released = [dpicl.protect(one, SCHEMA, epsilon=1, account="customers", home=home) for one in frames]
+    assert released[0].table(9).to_arrow().schema.field("since").type == pa.date32()
     assert spent(home) == {"customers": (1, 1)} and all(one.table(9).equals(released[0].table(9)) for one in released)
     (tmp_path / "folder").mkdir()
     rows.to_parquet(tmp_path / "rows.parquet"), rows.to_csv(tmp_path / "Other rows 2026.csv", index=False)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, IntegerColumn, moment
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
-from dpicl.tabular.reading.quick import quick_column
+from dpicl.tabular.reading.quick import is_text, quick_column
 from dpicl.types import NO_NUMBER
 
 _WHOLE = r"^-?\d+(\.0+)?$"
@@ -186,9 +186,12 @@ def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     """
     try:
         if pa.types.is_dictionary(column.type):
-            for chunk in column.chunks:
-                _refuse_long(chunk.dictionary, name, where)
-            column = column.cast(column.type.value_type)
+            kind = pa.string() if is_text(column.type.value_type) else column.type.value_type
+            dictionaries = [chunk.dictionary.cast(kind) for chunk in column.chunks]
+            for dictionary in dictionaries:
+                _refuse_long(dictionary, name, where)
+            taken = [dictionary.take(chunk.indices) for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)]
+            column = pa.chunked_array(taken, kind)
         text = pc.fill_null(_doubles(column.cast(pa.float64())) if pa.types.is_floating(column.type) else column.cast(pa.string()), "")
     except pa.ArrowException:
         raise DataError(where, "holds neither numbers nor text", column=name) from None

@@ -25,7 +25,7 @@ def quick_column(values: pa.ChunkedArray, column: Column, longest_text: int) -> 
     if values.null_count and not column.nullable:
         return None
     if isinstance(column, CategoryColumn):
-        return _categories(values, column, longest_text) if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type) else None
+        return _categories(values, column, longest_text) if pa.types.is_dictionary(kind) and is_text(kind.value_type) else None
     if isinstance(column, DateColumn):
         return _moments(values, column)
     if isinstance(column, IntegerColumn):
@@ -37,11 +37,16 @@ def quick_column(values: pa.ChunkedArray, column: Column, longest_text: int) -> 
     return None
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Text in any of Arrow's layouts: pandas, polars and Parquet prefer one each."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
 def _categories(values: pa.ChunkedArray, column: CategoryColumn, longest_text: int) -> pa.ChunkedArray | None:
     """Codes of the dictionary's texts, looked up once for each, then for every row."""
     categories, chunks = pa.array(column.categories), []
     for chunk in values.chunks:
-        texts = chunk.dictionary
+        texts = chunk.dictionary.cast(pa.string())
         if texts.null_count or pc.any(pc.greater(pc.binary_length(texts), longest_text)).as_py():
             return None
         codes = pc.index_in(texts, value_set=categories).take(chunk.indices)
