@@ -50,7 +50,8 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
         DpiclError: a file cannot be read, a name or value breaks a rule, or the contract exists.
         typer.Abort: the questions were not answered to their end; nothing is written.
     """
-    name = wanted.name or _name_of(wanted.file)
+    plain = re.sub("[^a-z0-9]+", "_", wanted.file.name.split(".")[0].lower()).strip("_")
+    name = wanted.name or (plain if plain[:1].isalpha() else f"table_{plain}".rstrip("_"))[:40]
     if name in settings.contract_names():
         raise ParameterError("name", name, "another name: this contract exists; give one with --name")
     draft = _draft(wanted, name, settings)
@@ -79,12 +80,6 @@ def _noise(contract: Contract, epsilon: float) -> list[NoisyRelease]:
     """The release that is made where no method is named, if noise is a notable part of it."""
     unit = unit_of(DEFAULTS["central"], contract.name, 0, (epsilon,), (1,), (), False, Options())
     return list(noisy_releases(contract, unit))
-
-
-def _name_of(file: Path) -> str:
-    """The file's name, as contracts are called."""
-    name = re.sub("[^a-z0-9]+", "_", file.name.split(".")[0].lower()).strip("_")
-    return (name if name[:1].isalpha() else f"table_{name}".rstrip("_"))[:40]
 
 
 def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:

@@ -36,7 +36,13 @@ def print_plan(contract: Contract, *, rows: int | None, epsilons: str, signal: s
         )
     _print_outlooks(plan)
     if len(plan.signals) > 1:
-        _print_signals(plan)
+        ordered = sorted({one.epsilon for one in plan.outlooks})
+        table = new_table("raw rows", *(f"best at ε = {epsilon:g}" for epsilon in ordered))
+        for name, strength in plan.signals.items():
+            bests = [plan.best(epsilon, strength) for epsilon in ordered]
+            table.add_row(f"{name}, {strength:.2f}", *(f"{one.method} {_auc(one)}" for one in bests))
+        say("")
+        console.print(table)
     for name, why in plan.refused.items():
         say(f"{METHODS[name].title} is left out: {why}")
     say("", plan.sentence)
@@ -63,14 +69,3 @@ def _print_outlooks(plan: TablePlan) -> None:
 
 def _auc(outlook: Outlook) -> str:
     return "" if outlook.auc is None or outlook.auc_loss is None else f"{outlook.auc:.2f} ±{outlook.auc_loss.half:.2f}"
-
-
-def _print_signals(plan: TablePlan) -> None:
-    """The best way by how much the raw rows say."""
-    epsilons = sorted({one.epsilon for one in plan.outlooks})
-    table = new_table("raw rows", *(f"best at ε = {epsilon:g}" for epsilon in epsilons))
-    for name, signal in plan.signals.items():
-        bests = [plan.best(epsilon, signal) for epsilon in epsilons]
-        table.add_row(f"{name}, {signal:.2f}", *(f"{one.method} {_auc(one)}" for one in bests))
-    say("")
-    console.print(table)

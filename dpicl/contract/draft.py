@@ -143,7 +143,8 @@ class Draft:
         missing = f", missing: {_json(self.missing)}" if self.missing else ""
         left_out = "".join(f"# left out: {line}\n" for line in self.left_out)
         unit = f"unit: person, person: {{id_column: {_key(self.person[0])}, max_rows: {self.person[1]}}}, " if self.person else ""
-        columns = "\n".join(_marked(f"  {column.line}", column, self) for column in self.columns)
+        marks = [MARK if self.looked else f"{FILL_IN}{one.note and f'; {one.note}'}" if one.is_open else "" for one in self.columns]
+        columns = "\n".join(f"  {one.line}  {mark}".rstrip() for one, mark in zip(self.columns, marks, strict=True))
         person = (
             "" if self.person else "# A person may have several rows? privacy: {unit: person, person: {id_column: …, max_rows: …}, …}\n"
         )
@@ -243,14 +244,6 @@ def _json(value: Any) -> str:
     """As YAML has it, in a file whose letters can all be seen."""
     text = json.dumps(value, ensure_ascii=False)
     return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in text)
-
-
-def _marked(line: str, column: DraftColumn, draft: Draft) -> str:
-    """A line on a column, with what has to be done about it."""
-    if draft.looked:
-        return f"{line}  {MARK}"
-    note = f"; {column.note}" if column.note else ""
-    return f"{line}  {FILL_IN}{note}" if column.is_open else line
 
 
 def _head(draft: Draft) -> str:

@@ -88,10 +88,13 @@ def _column(values: pa.ChunkedArray, name: str, *, predicted: bool = False) -> D
     nullable = len(filled) < len(values)
     if not nullable and len(pc.unique(filled)) == 1:
         return "the same value in every row"
-    if _all(filled, _WHOLE) and not predicted and _identifies(filled, name):
-        return "a whole number of its own in every row, as an identifier has"
+    if _all(filled, _WHOLE) and not predicted and len(filled) >= _LEAST_IDS:
+        numbers = pc.cast(filled, pa.float64()).to_numpy()
+        follow = numbers.max() - numbers.min() < len(numbers)
+        if len(np.unique(numbers)) == len(numbers) and (follow or _ID.fullmatch(name)):
+            return "a whole number of its own in every row, as an identifier has"
     listed = _categories(filled, name, nullable)
-    if _any(filled, _CODE) and isinstance(listed, DraftColumn):
+    if pc.any(pc.match_substring_regex(filled, _CODE)).as_py() and isinstance(listed, DraftColumn):
         return listed
     number = _number(filled, name, nullable) if _all(filled, _NUMBER) else None
     return number or (_date(filled, name, nullable) if _all(filled, _DATE) else None) or listed
@@ -107,13 +110,6 @@ def _label(values: pa.ChunkedArray, name: str, positive: bool) -> DraftColumn | 
     if isinstance(look, DraftColumn) and look.type == "real" and float(look.bounds[1] or 0) - float(look.bounds[0] or 0) < _NARROW:
         return "numbers that differ from the sixth decimal on; write them in a smaller unit"
     return look
-
-
-def _identifies(filled: pa.ChunkedArray, name: str) -> bool:
-    """Whether whole numbers are all different, and either follow each other or are called ids."""
-    numbers = pc.cast(filled, pa.float64()).to_numpy()
-    different = len(numbers) >= _LEAST_IDS and len(np.unique(numbers)) == len(numbers)
-    return different and bool(numbers.max() - numbers.min() < len(numbers) or _ID.fullmatch(name))
 
 
 def _number(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | str | None:
@@ -154,11 +150,6 @@ def _categories(filled: pa.ChunkedArray, name: str, nullable: bool, *, every: bo
         other = next((meaning for pattern, meaning in _LOOKS_LIKE if _all(filled, pattern)), "")
         return other or f"free text, names or more than {MOST_CATEGORIES} categories"
     return DraftColumn(name, "category", categories=tuple(categories), nullable=nullable)
-
-
-def _any(values: pa.ChunkedArray, pattern: str) -> bool:
-    """Whether a value matches."""
-    return bool(pc.any(pc.match_substring_regex(values, pattern)).as_py())
 
 
 def _all(values: pa.ChunkedArray, pattern: str) -> bool:

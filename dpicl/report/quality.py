@@ -17,18 +17,15 @@ _COUNTED = (
 def quality_page(quality: Quality) -> str:
     """The whole page: HTML that fetches nothing and runs nothing."""
     about = f"{quality.method}, ε = {quality.epsilon:g}. Computed from what was released alone, so that it costs nothing."
-    return to_html(Report(f"Quality of {quality.dataset}", about, _opening(quality), tuple(_sections(quality))))
-
-
-def _opening(quality: Quality) -> tuple[Block, ...]:
-    tiles = []
+    tiles: list[tuple[str, str]] = []
+    opening: list[Block] = []
     if quality.row_count is not None and quality.effective_rows is not None:
         tiles += [("Effective rows", f"{round(quality.effective_rows):,d}"), ("Rows, about", f"{round(quality.row_count):,d}")]
     tiles += [(score.measure, f"{score.low:.2f} – {score.high:.2f}") for score in quality.scores]
-    rows = (
-        "Effective rows: so many rows without noise would have marginals as exact as these." if quality.effective_rows is not None else ""
-    )
-    return (Pairs(tuple(tiles), are_tiles=True), Text(rows)) if rows else ()
+    if quality.effective_rows is not None:
+        rows = "Effective rows: so many rows without noise would have marginals as exact as these."
+        opening = [Pairs(tuple(tiles), are_tiles=True), Text(rows)]
+    return to_html(Report(f"Quality of {quality.dataset}", about, tuple(opening), tuple(_sections(quality))))
 
 
 def _sections(quality: Quality) -> list[Section]:
