@@ -18,7 +18,6 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
-from dpicl.contract.sources import Query
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, PrivacyError, SourceError
 from dpicl.files.objects import SCHEME
@@ -71,10 +70,8 @@ def open_account(ledger: Ledger, contract: Declared, method: str, settings: Sett
         SourceError: the contract does not say where the rows are.
     """
     account = account_of(contract, method)
-    for (
-        name,
-        members,
-    ) in ledger.unplaced().items():  # of before: bound where their rows are, so that no other contract opens an account there
+    # of before: bound where their rows are, so that no other contract opens an account there
+    for name, members in ledger.unplaced().items():
         for member in members:
             with suppress(DpiclError):  # no such contract any more, or one that cannot be read: its account stays as it is
                 ledger.bind(name, addresses_of(settings.declared(member), settings))
@@ -93,8 +90,17 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
         return (f"bundled:{texts.bundled}",) if texts.bundled else (_path(texts.train.file, settings),) if texts.train else ()
     assert isinstance(contract, Contract)
     source = contract.source
-    if source.query is not None:
-        return (_database(source.query, contract.name),)
+    if source.query is not None:  # the database, whatever its tables: which of them a statement reads does not follow from its text
+        variable = source.query.url_env
+        try:
+            url = make_url(os.environ.get(variable) or "")
+        except ArgumentError:
+            message = f"{contract.name}: {variable} holds no address of a database; expected one such as postgresql://HOST/DATABASE"
+            raise SourceError(message) from None
+        if url.get_backend_name() == "sqlite":
+            return (f"file:{os.path.realpath(str(url.database))}",)
+        host = "localhost" if url.host in _LOCALHOST else str(url.host).lower().rstrip(".")
+        return (f"{url.get_backend_name()}://{host}:{url.port or 5432}/{url.database}",)
     places = [place for place in (source.file, source.folder, source.moved_from) if place is not None]
     addresses = [place.rstrip("/") if place.startswith(SCHEME) else _path(place, settings) for place in places]
     addresses += [f"frame:{contract.account}"] if source.frame else []
@@ -104,23 +110,4 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
 
 
 def _path(place: str, settings: Settings) -> str:
-    return _file(Path(os.path.realpath((settings.data or Path.cwd()) / place)))
-
-
-def _file(path: Path) -> str:
-    return f"file:{path}"
-
-
-def _database(query: Query, name: str) -> str:
-    """The database, whatever its tables: which of them a statement reads does not follow from its text."""
-    text = os.environ.get(query.url_env)
-    try:
-        url = make_url(text or "")
-    except ArgumentError:
-        raise SourceError(
-            f"{name}: {query.url_env} holds no address of a database; expected one such as postgresql://HOST/DATABASE"
-        ) from None
-    if url.get_backend_name() == "sqlite":
-        return _file(Path(os.path.realpath(str(url.database))))
-    host = "localhost" if url.host in _LOCALHOST else str(url.host).lower().rstrip(".")
-    return f"{url.get_backend_name()}://{host}:{url.port or 5432}/{url.database}"
+    return f"file:{os.path.realpath((settings.data or Path.cwd()) / place)}"

@@ -38,8 +38,12 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
     url, key, anchor, folder = address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json", released_folder(settings)
     if not folder.is_dir():
         raise LedgerRefusedError("nothing stands in released/; expected the folder of the installation whose ledger was lost")
-    if finished := _finish_interrupted(settings):
-        return finished
+    with suppress(LedgerError), Ledger.open(url, key, anchor) as ledger:
+        record = ledger.adopted_record()
+        if record and record["sequence"] > newest(settings).read().sequence:  # a rebuild was killed after the ledger was made
+            write_adopted(ledger, settings)
+            content = json.loads(record["content"])
+            return len(content["entries"]), sorted(row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0)
     standing = list(_standing(settings))
     addresses: dict[str, tuple[str, ...]] = {one.account: () for one in standing}
     for account in addresses:
@@ -57,17 +61,6 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
     with Ledger.open(url, key, anchor) as ledger:
         write_adopted(ledger, settings)
     return len(adopted.entries), adopted.exhausted
-
-
-def _finish_interrupted(settings: Settings) -> tuple[int, list[str]] | None:
-    """Finish a rebuild that was killed after the ledger was made and before that was written down; None where there is none."""
-    with suppress(LedgerError), Ledger.open(address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
-        record = ledger.adopted_record()
-        if record and record["sequence"] > newest(settings).read().sequence:
-            write_adopted(ledger, settings)
-            content = json.loads(record["content"])
-            return len(content["entries"]), sorted(row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0)
-    return None
 
 
 def _standing(settings: Settings) -> Iterator[Standing]:

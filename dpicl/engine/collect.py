@@ -16,7 +16,7 @@ from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract, Declared
 from dpicl.contract.base import TODAY
 from dpicl.contract.load import contract_digest
-from dpicl.engine.artefacts import RESULTS, TEST, cost_json, read_test, table_folder
+from dpicl.engine.artefacts import RESULTS, TEST, finite, read_test, table_folder
 from dpicl.engine.csv_file import write_csv
 from dpicl.engine.files import read_json, write_json
 from dpicl.engine.models import DESCRIPTIONS, scorer_of
@@ -209,9 +209,20 @@ def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> li
         for cell, cost in method.costs(contract, unit).items():
             key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)
             if cell.system in ways and cell.epsilon != math.inf and key not in rows:
-                stated = {**cost_json(cost), "nominal_epsilon": cell.epsilon, "statement": method.statement(contract, unit, cell, cost)}
-                rate = {} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}
-                rows[key] = {"method": unit.method, "system": cell.system, "dataset": unit.dataset, **stated, **rate}
+                nominal = cost.nominal
+                rows[key] = {
+                    "method": unit.method,
+                    "system": cell.system,
+                    "dataset": unit.dataset,
+                    "epsilon": finite(nominal.epsilon),
+                    "amplified_epsilon": finite(cost.amplified.epsilon) if cost.amplified else None,
+                    "delta": nominal.delta,
+                    "neighbours": nominal.neighbours.value,
+                    "unit": nominal.unit,
+                    "nominal_epsilon": cell.epsilon,
+                    "statement": method.statement(contract, unit, cell, cost),
+                    **({} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}),
+                }
     return list(rows.values())
 
 

@@ -6,6 +6,7 @@ its schedule. The forecast reads contracts, ledger and clock, and no row.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -13,8 +14,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import Ledger
 from dpicl.contract.periods import ONCE
 from dpicl.engine.pipelines import Pipeline, Schedule
 from dpicl.engine.plan import draft_plan, periods_of
@@ -83,9 +82,8 @@ def due_times(name: str, schedule: Schedule, since: datetime, file: str) -> list
     try:
         times = CronSim(schedule.cron, since.astimezone(zone))
     except CronSimError:
-        raise DeclarationError(
-            file, f"pipelines.{name}.schedule.cron", "is no cron expression", "five fields such as `0 6 * * 1`"
-        ) from None
+        expected = "five fields such as `0 6 * * 1`"
+        raise DeclarationError(file, f"pipelines.{name}.schedule.cron", "is no cron expression", expected) from None
     end = since + timedelta(days=schedule.horizon_days)
     return [time for time, _ in zip(takewhile(lambda time: time <= end, times), range(MOST_RUNS), strict=False)]
 
@@ -114,16 +112,8 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
             due = paying[1:] if releases.keys() <= standing else paying
             one_run = [one.guarantee for one in releases.values()]
             quote = ledger.dry_run(account.name, one_run)
-            fit, cap = _affordable(ledger, account.name, one_run, len(due)), quote.cap or 0.0
+            numbers, cap = range(1, len(due) + 1), quote.cap or 0.0
+            fit = bisect_left(numbers, True, key=lambda number: not ledger.dry_run(account.name, one_run * number).allowed)
             left, last = cap - quote.before.epsilon, due[fit - 1] if fit else None
             forecasts.append(Forecast(account.name, quote.cost.epsilon, left, fit, len(due), last, pipeline.schedule.horizon_days))
     return forecasts
-
-
-def _affordable(ledger: Ledger, account: str, one_run: list[Guarantee], most: int) -> int:
-    """How many periods fit, by bisection: no more than `most`."""
-    fits, fails = 0, most + 1
-    while fails - fits > 1:
-        tried = (fits + fails) // 2
-        fits, fails = (tried, fails) if ledger.dry_run(account, one_run * tried).allowed else (fits, tried)
-    return fits

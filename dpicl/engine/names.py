@@ -17,7 +17,6 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
 from dpicl.methods import METHODS, held_out_evaluation
-from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
 
 POST_PROCESSING = {"estimator", "also_sampled"}
@@ -48,12 +47,6 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
     }
 
 
-def costs_of(contract: Declared, unit: Unit) -> dict[Cell, Cost]:
-    """Every release of a unit with its cost; known without any data."""
-    costs: dict[Cell, Cost] = METHODS[unit.method].releases(contract, unit)
-    return costs
-
-
 def releases_of(
     ledger: Ledger,
     key: bytes,
@@ -79,7 +72,7 @@ def releases_of(
     # earlier names held a version of the rows
     earlier = [entry for entry in ledger.entries(account.name) if entry.release.content_version] if period == ONCE else []
     releases = {}
-    for cell, cost in costs_of(contract, unit).items():
+    for cell, cost in METHODS[unit.method].releases(contract, unit).items():
         facts = public_facts(contract, unit, cell, period=period, writer=writer, extra=extra)
         name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **facts)
         guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)

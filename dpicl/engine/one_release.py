@@ -31,7 +31,7 @@ from dpicl.lm.spec import ModelSpec
 from dpicl.methods import DEFAULTS, METHODS
 from dpicl.pipeline import Cell, Unit, read_epsilon
 from dpicl.snapshots import is_free, locked
-from dpicl.yaml_file import validate as validate_yaml
+from dpicl.yaml_file import validate
 
 ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
 """Of the plan of a release that is no pipeline's."""
@@ -130,7 +130,7 @@ def plan_of(
     chosen = {**METHODS[method].default_options(contract, stated), **stated}
     grid = {"datasets": [dataset], "methods": [method], "epsilons": [epsilon], "shots": [shots], "queries": 1, "baselines": False}
     release = {"title": ONE_RELEASE_TITLE, **grid, "anyway": anyway, "options": {method: chosen}}
-    pipeline = validate_yaml(Pipeline, release, "options of the release")
+    pipeline = validate(Pipeline, release, "options of the release")
     run_id = f"{_PREFIX}{dataset}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
     plan = Plan(run_id, ONE_RELEASE, pipeline, ModelSpec(name="tiny", kind="tiny"), periods=periods)
     (unit,) = plan.units.values()

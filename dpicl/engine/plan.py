@@ -12,12 +12,11 @@ from pydantic import ValidationError
 
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, period_at, read_period
-from dpicl.engine.names import costs_of
 from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
-from dpicl.engine.quote import check_budget
+from dpicl.engine.quote import quote_plan
 from dpicl.engine.run_folder import Plan, check_stored, check_versions, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
-from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, PrivacyError
+from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
@@ -105,7 +104,10 @@ def check_plan(plan: Plan, settings: Settings) -> None:
         DpiclError: a name, value or file breaks a rule.
     """
     check_stored(run_folder(settings, plan.run_id), plan)
-    check_units(plan, settings)
+    for name in plan.pipeline.datasets:
+        contract = settings.declared(name)
+        for unit in (unit for unit in plan.units.values() if unit.dataset == name):
+            _check_unit(contract, unit, plan)
     for name in dict.fromkeys(unit.dataset for unit in plan.units.values()):
         contract = settings.declared(name)
         if isinstance(contract, TextContract):
@@ -122,8 +124,14 @@ def check_caps(plan: Plan, settings: Settings) -> None:
         BudgetError: with the cost, what is spent, the cap and what is left.
     """
     capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
-    if capped:
-        check_budget(plan, [unit for unit in plan.units.values() if unit.dataset in capped], settings)
+    for line in quote_plan(plan, settings, [unit for unit in plan.units.values() if unit.dataset in capped]) if capped else ():
+        if not line.quote.allowed:
+            quote, new = line.quote, line.releases - line.charged_before
+            raise BudgetError(
+                f"account {line.account!r}: {'a new release costs' if new == 1 else f'{new} new releases cost'} epsilon={quote.cost.epsilon:.6g}, "
+                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
+                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget {line.account} --cap EPSILON`"
+            )
 
 
 def draft_plan(
@@ -189,6 +197,15 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
     return models
 
 
+def model_named(name: str, settings: Settings) -> ModelSpec:
+    """A model of pipelines.yaml, a folder, a hub id or a server's address.
+
+    Raises:
+        DpiclError: it means nothing here.
+    """
+    return resolve_model(name, registry(load_pipelines(settings.pipelines), settings.pipelines.name))
+
+
 def check_named(contract: Declared, option: str) -> None:
     """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have no budget.
 
@@ -216,35 +233,24 @@ def _check_paid(pipeline: Pipeline, settings: Settings) -> None:
             )
 
 
-def check_units(plan: Plan, settings: Settings) -> None:
-    """Every data set has a contract, and every contract allows what the grid does with it and shows to the models; no model is opened.
-
-    Raises:
-        DpiclError: a name or value breaks a rule.
-    """
-    for name in plan.pipeline.datasets:
-        contract = settings.declared(name)
-        for unit in (unit for unit in plan.units.values() if unit.dataset == name):
-            _check_kind(contract, unit)
-            check_egress(contract, unit, plan.model)
-            if METHODS[unit.method].model_reads_rows:
-                check_writer(contract, unit, plan.writing_model)
-            METHODS[unit.method].check(contract, unit)
-            METHODS[unit.method].refuse_run(contract)
-            costs_of(contract, unit)  # refuses what has no price
-            if isinstance(contract, Contract):
-                check_noise(contract, unit, anyway=plan.pipeline.anyway)
-
-
-def _check_kind(contract: Declared, unit: Unit) -> None:
-    """A method works on rows of a table, or on texts of whose kind the contract declares what it needs."""
-    if isinstance(contract, TextContract):
+def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
+    """A contract allows what a unit does with it and shows to the models; no model is opened."""
+    method = METHODS[unit.method]
+    if isinstance(contract, TextContract):  # of whose kind it declares what a method needs
         kind = "texts"
-        names = [name for name, method in METHODS.items() if isinstance(method, TextMethod) and method.sizes(contract) is not None]
+        names = [name for name, one in METHODS.items() if isinstance(one, TextMethod) and one.sizes(contract) is not None]
     else:
-        kind, names = "a table", sorted(name for name, method in METHODS.items() if method.data == "table")
+        kind, names = "a table", sorted(name for name, one in METHODS.items() if one.data == "table")
     if unit.method not in names:
         raise ParameterError("methods", unit.method, f"one of {', '.join(names)}: {contract.name} holds {kind}")
+    check_egress(contract, unit, plan.model)
+    if method.model_reads_rows:
+        check_writer(contract, unit, plan.writing_model)
+    method.check(contract, unit)
+    method.refuse_run(contract)
+    method.releases(contract, unit)  # refuses what has no price
+    if isinstance(contract, Contract):
+        check_noise(contract, unit, anyway=plan.pipeline.anyway)
 
 
 def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
 
-from dpicl.engine.execute import FAILURES, Executor, WorkerDied
+from dpicl.engine.execute import Executor, WorkerDied, failure_of
 from dpicl.engine.order import Step, stages
 from dpicl.engine.settings import Settings
 from dpicl.processes import ONE_THREAD, VISIBLE, fork_server, gpus_here
@@ -137,12 +137,7 @@ def _work(pipe: Connection, settings: Settings, environment: Mapping[str, str], 
     with settings.entered(), suppress(EOFError, OSError):
         while True:
             name, references = pipe.recv()
-            error: Exception | None = None
-            try:
-                by_name[name](*references)
-            except FAILURES as failure:
-                error = failure
-            pipe.send(error)
+            pipe.send(failure_of(by_name[name], *references))
 
 
 def _end_with_owner() -> None:

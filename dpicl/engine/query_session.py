@@ -15,8 +15,7 @@ from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.corpus import public_corpus
 from dpicl.engine.ensemble_release import EnsembleRelease, EnsembleRequest, QuerySlot
 from dpicl.engine.models import fingerprint
-from dpicl.engine.pipelines import load_pipelines
-from dpicl.engine.plan import check_named, check_writer, periods_of, registry
+from dpicl.engine.plan import check_named, check_writer, model_named, periods_of
 from dpicl.engine.releases import named_releases, open_ledger, rows_version
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import sweep_votes
@@ -26,7 +25,6 @@ from dpicl.lm.egress import generate_texts
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
-from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, text_answers
 from dpicl.methods.dp_icl import DpIcl, answer_text
 from dpicl.methods.ensemble.answers import Answer
@@ -214,12 +212,3 @@ def request_of(
     check_writer(contract, request.unit(0), spec)
     METHODS[DpIcl.name].check(contract, request.unit(0))
     return request
-
-
-def model_named(name: str, settings: Settings) -> ModelSpec:
-    """A model of pipelines.yaml, a folder, a hub id or a server's address.
-
-    Raises:
-        DpiclError: it means nothing here.
-    """
-    return resolve_model(name, registry(load_pipelines(settings.pipelines), settings.pipelines.name))

@@ -18,7 +18,6 @@ from dpicl.engine.names import QUERIES, evaluation_of
 from dpicl.engine.releases import ledger_key, named_releases, open_ledger
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError
 from dpicl.methods import METHODS
 from dpicl.pipeline import Unit
 
@@ -106,9 +105,7 @@ def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]
         opened = {account.name for account in ledger.accounts()}
         pairs = [(stated, ledger.with_other_caps(stated)) for stated in capped if stated.name in opened]
     sentences = []
-    for stated, current in pairs:
-        if current is None:
-            continue
+    for stated, current in ((stated, current) for stated, current in pairs if current is not None):
         with_delta = stated.delta_cap != current.delta_cap
         caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (stated, current)]
         delta = f" --delta {stated.delta_cap:.12g}" if with_delta else ""
@@ -117,19 +114,3 @@ def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]
             f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}` changes it"
         )
     return sentences
-
-
-def check_budget(plan: Plan, units: Iterable[Unit], settings: Settings) -> None:
-    """Refuse a run that would pass a cap.
-
-    Raises:
-        BudgetError: with the cost, what is spent, the cap and what is left.
-    """
-    for line in quote_plan(plan, settings, units):
-        if not line.quote.allowed:
-            quote, new = line.quote, line.releases - line.charged_before
-            raise BudgetError(
-                f"account {line.account!r}: {'a new release costs' if new == 1 else f'{new} new releases cost'} epsilon={quote.cost.epsilon:.6g}, "
-                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
-                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget {line.account} --cap EPSILON`"
-            )

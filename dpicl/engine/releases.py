@@ -28,19 +28,17 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.ledger import Ledger, Release, Reservation, content_version, load_key
-from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract.declared import Declared
 from dpicl.engine.accounts import account_of, find_account, open_account
-from dpicl.engine.artefacts import read_content_digest, read_queries
-from dpicl.engine.changed import warn_if_changed
+from dpicl.engine.artefacts import read_queries
 from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
 from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, WRITER, public_facts, releases_of
+from dpicl.engine.names import QUERIES, WRITER, releases_of
 from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, write_receipt
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home
-from dpicl.errors import LedgerError, LedgerRefusedError, RunError
+from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
 from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
@@ -256,34 +254,6 @@ def plan_facts(folder: UnitFolder) -> dict[str, Any]:
         texts = read_queries(folder).data.column("text").to_pylist()
         facts["extra"] = {QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
     return facts
-
-
-def facts_digests(folder: UnitFolder) -> dict[Cell, str]:
-    """A digest of the public facts of each of a unit's releases: computed without the ledger, equal where the release is the same."""
-    contract, unit, added = folder.declared, folder.unit, plan_facts(folder)
-    described = {cell: canonical(public_facts(contract, unit, cell, **added)) for cell in folder.method.releases(contract, unit)}
-    return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
-
-
-def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
-    """Publish drafts of what is charged and not published, and read all releases of a unit back.
-
-    Raises:
-        RunError: some are charged and not drafted.
-    """
-    with open_ledger(folder.settings) as ledger:
-        releases = UnitReleases.of(folder, ledger)
-        missing = [cell for cell, release in releases.named.items() if ledger.published(release.release_id) is None]
-        if lacking := sum(cell not in drafts for cell in missing):
-            raise RunError(f"{folder.unit.key}: {lacking} releases are charged and not written; resume the run")
-        for cell in missing:
-            releases.publish(ledger, cell, drafts[cell])
-        published = {cell: releases.read(ledger, cell) for cell in releases.named}
-    if not folder.declared.privacy.budget.benchmark:
-        version = rows_version(folder.settings, read_content_digest(folder))
-        drawn = {releases.named[cell].release_id for cell in missing}
-        warn_if_changed(folder.settings, folder.unit.dataset, {one.release_id for one in releases.named.values()}, drawn, version)
-    return published
 
 
 def spending_of(run: Path, units: Mapping[str, Unit]) -> dict[str, tuple[int, int]]:

@@ -19,16 +19,15 @@ from dpicl.engine.models import fingerprint
 from dpicl.engine.names import WRITER
 from dpicl.engine.one_release import ONE_RELEASE_TITLE, Published
 from dpicl.engine.pipelines import Pipeline, load_pipelines, units_of
-from dpicl.engine.plan import periods_of, registry
+from dpicl.engine.plan import model_named, periods_of
 from dpicl.engine.releases import UnitReleases, named_releases, one_ledger, open_ledger
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError
-from dpicl.lm.spec import resolve_model
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.yaml_file import validate as validate_yaml
+from dpicl.yaml_file import validate
 
 ABLE = {name: one for name, one in METHODS.items() if isinstance(one, TextMethod) and not one.answers_queries}
 """Methods whose releases are texts for any query."""
@@ -64,7 +63,7 @@ def standing_texts(
     if method not in ABLE:
         raise ParameterError("method", method, f"one of {', '.join(ABLE)} on texts")
     given = {"datasets": [dataset], "methods": [method], "epsilons": [epsilon], "shots": [shots], "options": {method: dict(options or {})}}
-    pipeline = validate_yaml(Pipeline, {"title": ONE_RELEASE_TITLE, **given}, "options of the release")
+    pipeline = validate(Pipeline, {"title": ONE_RELEASE_TITLE, **given}, "options of the release")
     (unit,) = units_of(pipeline)
     METHODS[method].check(contract, unit)
     cell, *further = METHODS[method].releases(contract, unit)
@@ -72,7 +71,7 @@ def standing_texts(
         raise ParameterError("options", ", ".join(options or {}), "those of one release: further variants are for `dpicl run`")
     now = periods_of([dataset], settings, period).get(dataset, ONCE)
     with one_ledger(settings), open_ledger(settings) as ledger:
-        writers = None if generator is None else [_fingerprint(generator, settings)]
+        writers = None if generator is None else [fingerprint(model_named(generator, settings))]
         standing = dict(_standing(ledger, contract, unit, cell, settings, now, writers))
         if not standing:
             raise LedgerError(f"{dataset}: no such texts were released; {_how(pipeline, settings, period, generator)}")
@@ -82,10 +81,6 @@ def standing_texts(
         content = UnitReleases(UnitFolder(Path(), unit, contract, settings), named).read(ledger, cell)
         spent = spending_sentence(ledger, named[cell].account, 1, 0)
     return Published(contract, unit, cell, on_texts(method).decode(json.loads(content)), now, (spent,), settings, {WRITER: writer})
-
-
-def _fingerprint(generator: str, settings: Settings) -> str:
-    return fingerprint(resolve_model(generator, registry(load_pipelines(settings.pipelines), settings.pipelines.name)))
 
 
 def _standing(

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from dpicl.engine.artefacts import DRAFTS, MARKS, ROWS, read_draws, read_marks, read_split, write_drafts, write_marks, write_rows
+from dpicl.engine.artefacts import DRAFTS, ROWS, read_draws, read_split, write_drafts
 from dpicl.engine.batches import Batches
+from dpicl.engine.files import PRIVATE_MODE, read_arrays, write_arrays
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import Stage, unit_stage
 from dpicl.engine.stages.charge import charged
@@ -18,18 +19,18 @@ from dpicl.methods import tabular
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell
 
+MARKS = "private_marks.npz"
+
 
 @cache
 def prepare_stage(name: str) -> Stage:
     """Mark the rows of a unit whose releases are charged."""
 
     def prepare(folder: UnitFolder) -> str:
-        contract, unit = folder.contract, folder.unit
-        cells = list(charged(folder))
-        in_batches = Batches.of(folder) is not None  # of these sums are gathered, and no row's mark is stored
-        read = bool(cells) and not in_batches
-        draws = draws_for(contract, unit.seed)
-        write_marks(folder, tabular(unit.method).prepare(read_split(folder).train, contract, unit, draws, cells) if read else {})
+        contract, unit, cells, marks = folder.contract, folder.unit, list(charged(folder)), {}
+        if cells and Batches.of(folder) is None:  # of batches sums are gathered, and no row's mark is stored
+            marks = tabular(unit.method).prepare(read_split(folder).train, contract, unit, draws_for(contract, unit.seed), cells)
+        write_arrays(folder.private / MARKS, {cell.key: one for cell, one in marks.items()}, mode=PRIVATE_MODE)
         return f"{len(cells)} cells to draw"
 
     return unit_stage(name, MARKS, private=True)(prepare)
@@ -53,7 +54,8 @@ def drafted(folder: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, bytes]:
     method, contract, unit = tabular(folder.unit.method), folder.contract, folder.unit
     draws, batches = draws_for(contract, unit.seed), Batches.of(folder)
     if batches is None:
-        marks = read_marks(folder, cells) if method.prepare_stage else {}
+        stored = read_arrays(folder.private / MARKS) if method.prepare_stage else {}
+        marks = {cell: stored[cell.key] for cell in cells} if method.prepare_stage else {}
         drawn = method.draw(read_split(folder).train, contract, unit, draws, cells, marks)
     else:
         drawn = merged(folder, batches, cells, draws)
@@ -67,7 +69,7 @@ def derive_stage(name: str) -> Stage:
     def derive(folder: UnitFolder) -> str:
         contract, unit = folder.contract, folder.unit
         rows = tabular(unit.method).derive(read_draws(folder), contract, unit, draws_for(contract, unit.seed))
-        write_rows(folder, rows)
+        write_arrays(folder.path / ROWS, {cell.key: released.codes for cell, released in rows.items()})
         return f"{len(rows)} sets of rows"
 
     return unit_stage(name, ROWS)(derive)

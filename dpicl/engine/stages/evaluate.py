@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from dpicl.engine.accounts import open_account
-from dpicl.engine.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_queries, read_texts, write_predictions
-from dpicl.engine.files import read_json, write_json
+from dpicl.engine.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_queries, read_texts
+from dpicl.engine.files import read_json, write_json, write_table
 from dpicl.engine.models import fingerprint
 from dpicl.engine.names import evaluation_of
 from dpicl.engine.releases import UnitReleases, ledger_key, open_ledger
@@ -47,7 +50,15 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     scores = _scores(folder)
     if isinstance(method, TextMethod):
         scores |= method.final_answers(read_texts(folder)[0], folder.texts)
-    write_predictions(folder.path / PREDICTIONS, scores, {cell: method.answers.answers_of(one, contract) for cell, one in scores.items()})
+    answers = {cell: method.answers.answers_of(one, contract) for cell, one in scores.items()}
+    columns: dict[str, Any] = {  # a row per cell and query with the answer; where there are two labels also their log-probabilities
+        "cell": pa.array([cell.key for cell, one in answers.items() for _ in one]).dictionary_encode(),
+        "query": np.concatenate([np.arange(len(one)) for one in answers.values()]),
+    }
+    pairs = [one[: len(answers[cell])] for cell, one in scores.items() if one.shape[1:] == (2,)]
+    if len(pairs) == len(scores):
+        columns |= {"no": np.concatenate(pairs)[:, 0], "yes": np.concatenate(pairs)[:, 1]}
+    write_table(folder.path / PREDICTIONS, pa.table({**columns, "answer": pa.array(np.concatenate(list(answers.values())))}))
     fitted = read_json(folder.path / BASELINES) if method.fits_baselines(contract, unit) else []
     baselines = {
         Cell(row["system"], float(row["epsilon"])): Metrics(**{name: value for name, value in row.items() if name in _MEASURED})

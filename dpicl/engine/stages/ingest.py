@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpicl.contract import Contract, TextContract
-from dpicl.engine.artefacts import table_folder
+from dpicl.engine.artefacts import TABLE, table_folder
 from dpicl.engine.batches import INDEX, begin, keep_stream
 from dpicl.engine.files import PRIVATE_MODE, write_table
 from dpicl.engine.settings import Settings
@@ -45,5 +45,5 @@ def ingest(run: str, dataset: str) -> str:
                 return begin(files, contract, folder)
             else:
                 table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
-        write_table(folder / "private_table.parquet", table, mode=PRIVATE_MODE)
+        write_table(folder / TABLE, table, mode=PRIVATE_MODE)
     return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"

@@ -8,13 +8,14 @@ one epsilon share their beginnings and are scored together, always all of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from dpicl.engine.artefacts import prompted_cells, prompts_folder, prompts_mode, read_prompts
-from dpicl.engine.files import read_arrays, write_arrays, write_json
+from dpicl.engine.artefacts import PROMPTS, prompts_folder, prompts_mode, read_prompts
+from dpicl.engine.files import read_arrays, read_table, write_arrays, write_json
 from dpicl.engine.models import scorer_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
 from dpicl.engine.stage import clean_errors, stage, timed
@@ -25,40 +26,32 @@ from dpicl.methods.common import ZERO_SHOT
 from dpicl.pipeline import Cell
 
 PARTS = 4
-CellPrompts = tuple[int, Cell, list[str]]
-"""Number of a cell's file, the cell, and its prompts."""
+Prompts = dict[int, tuple[Cell, list[str]]]
+"""Cells that are scored together, each with its prompts, by the number of its file."""
 
 
 def _cell_file(folder: UnitFolder, number: int) -> Path:
     return prompts_folder(folder, "scored") / f"{number:04d}.npz"
 
 
-def _cells(folder: UnitFolder) -> dict[str, Cell]:
-    """Every cell that a unit may have prompts for, by key."""
-    return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
-
-
-def _groups(folder: UnitFolder) -> list[list[CellPrompts]]:
-    """Cells that are scored together, the longest groups first."""
-    known = _cells(folder)
-    groups: dict[tuple[object, ...], list[CellPrompts]] = {}
-    for number, (key, texts) in enumerate(read_prompts(folder).items()):
-        groups.setdefault(_group_of(known[key]), []).append((number, known[key], texts))
-    return sorted(groups.values(), key=lambda group: -sum(len(text) for _, _, texts in group for text in texts))
-
-
-def _group_of(cell: Cell) -> tuple[object, ...]:
-    return (cell.system, cell.epsilon) if cell.system == "icl-nested" else (cell.key,)
+def _groups_of(folder: UnitFolder, prompts: Mapping[str, list[str]]) -> list[Prompts]:
+    """What is scored together of a unit's prompts by cell key."""
+    known = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
+    groups: dict[tuple[object, ...], Prompts] = {}
+    for number, (key, texts) in enumerate(prompts.items()):
+        name = ("icl-nested", known[key].epsilon) if known[key].system == "icl-nested" else (key,)
+        groups.setdefault(name, {})[number] = known[key], texts
+    return list(groups.values())
 
 
 @partial(clean_errors, "score")
 def parts_to_score(run: str, unit_key: str) -> range:
     """The parts of a unit that hold a cell: a task that has nothing to do would still take its place in a worker's queue."""
     folder = open_unit(run, unit_key)
-    known = _cells(folder)
     if folder.declared.evaluation == "charged":
         return range(PARTS)  # the number of rows is private
-    return range(min(PARTS, len({_group_of(known[key]) for key in prompted_cells(folder)})))
+    prompted = read_table(prompts_folder(folder) / PROMPTS, ["cell"]).column("cell").unique().to_pylist()  # the texts are not read
+    return range(min(PARTS, len(_groups_of(folder, {key: [] for key in prompted}))))
 
 
 @stage("score", "score {unit_key} part {part}", "model worker")
@@ -66,8 +59,10 @@ def score(run: str, unit_key: str, part: int) -> str:
     """Score every cell of this part that has no scores yet; the model is opened only for what it may see."""
     folder = open_unit(run, unit_key)
     check_egress(folder.declared, folder.unit, read_plan(folder.run).model)
-    mine = _groups(folder)[part::PARTS]
-    missing = [group for group in mine if not all(_cell_file(folder, number).exists() for number, *_ in group)]
+    groups = _groups_of(folder, read_prompts(folder))
+    longest_first = sorted(groups, key=lambda group: -sum(len(text) for _, texts in group.values() for text in texts))
+    mine = longest_first[part::PARTS]
+    missing = [group for group in mine if not all(_cell_file(folder, number).exists() for number in group)]
     if missing:
         with timed(folder.run, unit_key, "score", part=str(part)):
             scorer = scorer_of(folder.run, folder.settings, METHODS[folder.unit.method].answers.wanted_of(folder.declared))
@@ -76,18 +71,18 @@ def score(run: str, unit_key: str, part: int) -> str:
     return f"{sum(map(len, missing))} of {sum(map(len, mine))} cells now"
 
 
-def _score_group(folder: UnitFolder, scorer: Scorer, group: list[CellPrompts]) -> None:
+def _score_group(folder: UnitFolder, scorer: Scorer, group: Prompts) -> None:
     """All cells of a group are scored at once: they have one epsilon, and so one trust."""
-    texts, answers = [text for _, _, texts in group for text in texts], METHODS[folder.unit.method].answers
-    is_private, cell = folder.declared.evaluation == "charged", group[0][1]
+    texts, answers = [text for _, texts in group.values() for text in texts], METHODS[folder.unit.method].answers
+    is_private, (first, (cell, _)) = folder.declared.evaluation == "charged", next(iter(group.items()))
     # private prompts one by one, so that rounding in a batch lets none of them move another
     batches = [[text] for text in texts] if is_private else [texts]
     scores = np.concatenate([answers.ask_cell(scorer, batch, folder.declared, cell) for batch in batches])
     if isinstance(scorer, Tallying) and not is_private:
         tally = scorer.tally(texts, answers.continuations_of(folder.declared))
-        write_json(_cell_file(folder, group[0][0]).with_suffix(".json"), tally, replace=True)
-    ends = np.cumsum([len(texts) for _, _, texts in group])
-    for (number, cell, _), part in zip(group, np.split(scores, ends[:-1]), strict=True):
+        write_json(_cell_file(folder, first).with_suffix(".json"), tally, replace=True)
+    ends = np.cumsum([len(texts) for _, texts in group.values()])
+    for (number, (cell, _)), part in zip(group.items(), np.split(scores, ends[:-1]), strict=True):
         write_arrays(_cell_file(folder, number), {cell.key: part}, mode=prompts_mode(folder))
 
 
