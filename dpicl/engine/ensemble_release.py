@@ -152,12 +152,8 @@ class EnsembleRelease:
         public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)
         numbered = [(slot.number, slot.query) for slot in slots]
         answers = dp_icl.answer(job, dp_icl.consult(self._train, numbered, model, job), numbered, public)[cell]
-        return [self._keep(slot, answer) for slot, answer in zip(slots, answers, strict=True)]
-
-    def _keep(self, slot: QuerySlot, answer: Answer) -> Answer:
-        """Store the answer of a slot, durably; gives the one that stands."""
-        stored: Answer = read_json(write_json(self._folder / f"{slot.number:06d}.answer", answer, mode=PRIVATE_MODE))
-        return stored
+        files = [self._folder / f"{slot.number:06d}.answer" for slot in slots]  # each is read again: the first that was stored stands
+        return [read_json(write_json(file, answer, mode=PRIVATE_MODE)) for file, answer in zip(files, answers, strict=True)]
 
     @property
     def _folder(self) -> Path:

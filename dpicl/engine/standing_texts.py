@@ -6,12 +6,10 @@ Guarantee   none spent: reads the ledger and published bytes only.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpicl.accounting.ledger import Ledger, Release
-from dpicl.contract import TextContract
 from dpicl.contract.periods import ONCE
 from dpicl.engine.accounts import open_account
 from dpicl.engine.collect import spending_sentence
@@ -26,7 +24,6 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.text_method import TextMethod
-from dpicl.pipeline import Cell, Unit
 from dpicl.yaml_file import validate
 
 ABLE = {name: one for name, one in METHODS.items() if isinstance(one, TextMethod) and not one.answers_queries}
@@ -71,8 +68,16 @@ def standing_texts(
         raise ParameterError("options", ", ".join(options or {}), "those of one release: further variants are for `dpicl run`")
     now = periods_of([dataset], settings, period).get(dataset, ONCE)
     with one_ledger(settings), open_ledger(settings) as ledger:
-        writers = None if generator is None else [fingerprint(model_named(generator, settings))]
-        standing = dict(_standing(ledger, contract, unit, cell, settings, now, writers))
+        if generator is None:
+            charged = [entry.release for entry in ledger.entries(open_account(ledger, contract, method, settings).name)]
+            writers = [str(release.parameters[WRITER]) for release in charged if release.mechanism == method]
+        else:
+            writers = [fingerprint(model_named(generator, settings))]
+        standing = {}  # by the model that wrote it, what is published under the name that a run gives it
+        for writer in dict.fromkeys(writers):
+            named = named_releases(ledger, contract, unit, settings, period=now, writer=writer)
+            if ledger.find(named[cell].release_id) is not None and ledger.published(named[cell].release_id) is not None:
+                standing[writer] = named
         if not standing:
             raise LedgerError(f"{dataset}: no such texts were released; {_how(pipeline, settings, period, generator)}")
         if len(standing) > 1:
@@ -81,19 +86,6 @@ def standing_texts(
         content = UnitReleases(UnitFolder(Path(), unit, contract, settings), named).read(ledger, cell)
         spent = spending_sentence(ledger, named[cell].account, 1, 0)
     return Published(contract, unit, cell, on_texts(method).decode(json.loads(content)), now, (spent,), settings, {WRITER: writer})
-
-
-def _standing(
-    ledger: Ledger, contract: TextContract, unit: Unit, cell: Cell, settings: Settings, period: str, writers: list[str] | None
-) -> Iterator[tuple[str, dict[Cell, Release]]]:
-    """By the model that wrote it, what is published under the name that a run gives it."""
-    if writers is None:
-        charged = [entry.release for entry in ledger.entries(open_account(ledger, contract, unit.method, settings).name)]
-        writers = [str(release.parameters[WRITER]) for release in charged if release.mechanism == unit.method]
-    for writer in dict.fromkeys(writers):
-        named = named_releases(ledger, contract, unit, settings, period=period, writer=writer)
-        if ledger.find(named[cell].release_id) is not None and ledger.published(named[cell].release_id) is not None:
-            yield writer, named
 
 
 def _how(wanted: Pipeline, settings: Settings, period: str | None, generator: str | None) -> str:
