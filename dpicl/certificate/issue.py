@@ -66,7 +66,7 @@ def certify(
     Args:
         cell: which of the unit's releases, of `method.releases`; may be left out where there is one.
         period: that the release was made for, as `contract.periods` writes it.
-        facts: further ones that name the release, `writer` and `extra` of `engine.names.releases_of`: of methods on texts only.
+        facts: further ones that name the release, `writer` and `extra` of `engine.releases.named_releases`: of methods on texts only.
 
     Raises:
         ParameterError: the unit makes several releases, or none of this cell.

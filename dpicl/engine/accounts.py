@@ -52,16 +52,6 @@ def account_of(contract: Declared, method: str) -> Account:
     )
 
 
-def find_account(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account | None:
-    """The account that `open_account` would give, as the ledger has it, nothing of it changed; None where none is open.
-
-    Raises:
-        PrivacyError: the rows belong to another account.
-        SourceError: the contract does not say where the rows are.
-    """
-    return ledger.find_account(account_of(contract, method), addresses_of(contract, settings), named=contract.account is not None)
-
-
 def open_account(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
     """The account that pays, opened and bound to the rows' addresses; spends nothing.
 

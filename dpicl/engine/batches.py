@@ -143,11 +143,7 @@ def check_open(folder: Path) -> None:
 
 
 def begin(survey: Survey, contract: Contract, folder: Path) -> str:
-    """Note what there is to prepare; reads no row.
-
-    Raises:
-        DataError: the contract asks for what needs all rows at once.
-    """
+    """Note what there is to prepare; reads no row. Raises DataError: the contract asks for what needs all rows at once."""
     check_batchable(contract)
     count = survey.batches(contract)
     _write_index(folder, contract, {"count": count, "place": "batches", "folder": str(survey.folder), "files": survey.as_json()})

@@ -18,7 +18,7 @@ from dpicl.accounting.ledger import Ledger, Release
 from dpicl.contract.periods import ONCE
 from dpicl.contract.text import TextContract
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
-from dpicl.engine.journal import FileJournal, slots_folder, votes_folder
+from dpicl.engine.journal import FileJournal, votes_folder
 from dpicl.engine.receipts import write_receipt
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
@@ -152,12 +152,16 @@ class EnsembleRelease:
         public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)
         numbered = [(slot.number, slot.query) for slot in slots]
         answers = dp_icl.answer(job, dp_icl.consult(self._train, numbered, model, job), numbered, public)[cell]
-        files = [self._folder / f"{slot.number:06d}.answer" for slot in slots]  # each is read again: the first that was stored stands
-        return [read_json(write_json(file, answer, mode=PRIVATE_MODE)) for file, answer in zip(files, answers, strict=True)]
+        return [self._keep(slot, answer) for slot, answer in zip(slots, answers, strict=True)]
+
+    def _keep(self, slot: QuerySlot, answer: Answer) -> Answer:
+        """Store the answer of a slot, durably; gives the one that stands."""
+        return read_json(write_json(self._folder / f"{slot.number:06d}.answer", answer, mode=PRIVATE_MODE))
 
     @property
     def _folder(self) -> Path:
-        return slots_folder(self._settings, self.named.release_id)
+        """Where queries take their slots; not made here."""
+        return self._settings.home / "private" / "journals" / self.named.release_id / "slots"
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:06d}.json"

@@ -90,11 +90,7 @@ def given_rows(
 
 
 def schema_contract(schema: Schema, *, local: bool = False) -> Contract:
-    """What a schema says before there are rows: for plans.
-
-    Raises:
-        DeclarationError: the schema breaks a rule.
-    """
+    """What a schema says before there are rows: for plans. Raises DeclarationError: the schema breaks a rule."""
     content, file = _content(schema)
     return _contract({"name": "table", "account": "table", **content}, file, place={"frame": True}, budget=None, local=local)[0]
 
@@ -220,11 +216,7 @@ def _column(name: str, values: Any) -> pa.Array:
 
 
 def _cell(value: Any) -> str:
-    """As CSV would hold it.
-
-    Raises:
-        TypeError: it is no number, text, truth value, date or time.
-    """
+    """As CSV would hold it. Raises TypeError: it is no number, text, truth value, date or time."""
     value = value.item() if hasattr(value, "item") else value  # of numpy
     if isinstance(value, bool):
         return "true" if value else "false"

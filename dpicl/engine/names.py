@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dpicl.accounting.ledger import Account, Entry, Ledger, Release, earlier_release_id, release_id
+from dpicl.accounting.ledger import Account, Entry, Release, earlier_release_id, release_id
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract import Contract
@@ -47,43 +47,10 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
     }
 
 
-def releases_of(
-    ledger: Ledger,
-    key: bytes,
-    account: Account,
-    contract: Declared,
-    unit: Unit,
-    *,
-    period: str,
-    writer: str = "",
-    extra: Mapping[str, Any] | None = None,
-) -> dict[Cell, Release]:
-    """Every release of a unit by its name, priced as its account states it.
-
-    Args:
-        account: that pays, as the ledger has it.
-        period: as `contract.periods` writes it.
-        writer: which model writes, where a model reads private rows.
-        extra: further public parameters of the releases.
-
-    Raises:
-        PrivacyError: the account protects something else than the releases do.
-    """
-    # earlier names held a version of the rows
-    earlier = [entry for entry in ledger.entries(account.name) if entry.release.content_version] if period == ONCE else []
-    releases = {}
-    for cell, cost in METHODS[unit.method].releases(contract, unit).items():
-        facts = public_facts(contract, unit, cell, period=period, writer=writer, extra=extra)
-        name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **facts)
-        guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
-        releases[cell] = _standing(key, earlier, facts) or Release(name, account.name, unit.method, facts["parameters"], guarantee)
-    return releases
-
-
 def public_facts(
     contract: Declared, unit: Unit, cell: Cell, *, period: str, writer: str = "", extra: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What makes a release this one, besides its account: known without the ledger. The arguments are those of `releases_of`."""
+    """What makes a release this one, besides its account: known without the ledger. The arguments are those of `named_releases`."""
     return {
         "mechanism": unit.method,
         "mechanism_version": METHODS[unit.method].draw_version,
@@ -134,7 +101,7 @@ def evaluation_of(
     return Release(name, account.name, held_out_evaluation.MECHANISM, parameters, guarantee)
 
 
-def _standing(key: bytes, earlier: Iterable[Entry], described: Mapping[str, Any]) -> Release | None:
+def standing(key: bytes, earlier: Iterable[Entry], described: Mapping[str, Any]) -> Release | None:
     """The first of these releases that the description fits: it stands for `once`, and is not drawn again under another name."""
     parameters = canonical({name: value for name, value in described["parameters"].items() if name != QUERIES})
     for entry in earlier:

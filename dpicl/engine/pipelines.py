@@ -135,11 +135,7 @@ class Pipelines(Frozen):
 
 
 def load_pipelines(path: Path) -> Pipelines:
-    """Read pipelines.yaml.
-
-    Raises:
-        DeclarationError: names file, key, rule and expected shape.
-    """
+    """Read pipelines.yaml. Raises DeclarationError: names file, key, rule and expected shape."""
     pipelines = validate(Pipelines, read_yaml(path), path.name)
     for name, pipeline in pipelines.pipelines.items():
         if pipeline.schedule:  # an override that breaks a rule is refused now, and not when the first scheduled run starts
@@ -169,11 +165,7 @@ def units_of(pipeline: Pipeline) -> tuple[Unit, ...]:
 
 
 def find_pipeline(pipelines: Pipelines, name: str) -> Pipeline:
-    """The pipeline of that name.
-
-    Raises:
-        ParameterError: there is none; the message lists the names.
-    """
+    """The pipeline of that name. Raises ParameterError: there is none; the message lists the names."""
     if name not in pipelines.pipelines:
         raise ParameterError("pipeline", name[:60], "one of " + ", ".join(pipelines.pipelines))
     return pipelines.pipelines[name]

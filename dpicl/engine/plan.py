@@ -118,11 +118,7 @@ def check_plan(plan: Plan, settings: Settings) -> None:
 
 
 def check_caps(plan: Plan, settings: Settings) -> None:
-    """Refuse a plan whose new releases would pass a cap.
-
-    Raises:
-        BudgetError: with the cost, what is spent, the cap and what is left.
-    """
+    """Refuse a plan whose new releases would pass a cap. Raises BudgetError: with the cost, what is spent, the cap and what is left."""
     capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
     for line in quote_plan(plan, settings, [unit for unit in plan.units.values() if unit.dataset in capped]) if capped else ():
         if not line.quote.allowed:
@@ -179,11 +175,7 @@ def periods_of(datasets: Iterable[str], settings: Settings, period: str | None =
 
 
 def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
-    """The models that pipelines.yaml names.
-
-    Raises:
-        DeclarationError: an entry breaks a rule.
-    """
+    """The models that pipelines.yaml names. Raises DeclarationError: an entry breaks a rule."""
     models = {}
     for name, entry in pipelines.models.items():
         try:
@@ -198,11 +190,7 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
 
 
 def model_named(name: str, settings: Settings) -> ModelSpec:
-    """A model of pipelines.yaml, a folder, a hub id or a server's address.
-
-    Raises:
-        DpiclError: it means nothing here.
-    """
+    """A model of pipelines.yaml, a folder, a hub id or a server's address. Raises DpiclError: it means nothing here."""
     return resolve_model(name, registry(load_pipelines(settings.pipelines), settings.pipelines.name))
 
 

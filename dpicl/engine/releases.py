@@ -27,13 +27,15 @@ from typing import Any
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from dpicl.accounting.ledger import Ledger, Release, Reservation, content_version, load_key
+from dpicl.accounting.ledger import Account, Ledger, Release, Reservation, content_version, load_key, release_id
+from dpicl.accounting.ledger.budget import as_paid
 from dpicl.contract.declared import Declared
-from dpicl.engine.accounts import account_of, find_account, open_account
+from dpicl.contract.periods import ONCE
+from dpicl.engine.accounts import account_of, addresses_of, open_account
 from dpicl.engine.artefacts import read_queries
 from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
 from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, WRITER, releases_of
+from dpicl.engine.names import QUERIES, WRITER, public_facts, standing
 from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, write_receipt
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
@@ -128,23 +130,46 @@ def rows_version(settings: Settings, digest: str) -> str:
 
 
 def named_releases(
-    ledger: Ledger, contract: Declared, unit: Unit, settings: Settings, *, opens: bool = True, **facts: Any
+    ledger: Ledger,
+    contract: Declared,
+    unit: Unit,
+    settings: Settings,
+    *,
+    period: str,
+    writer: str = "",
+    extra: Mapping[str, Any] | None = None,
+    opens: bool = True,
 ) -> dict[Cell, Release]:
-    """Every release of a unit by its name. `facts` are those of `releases_of`.
+    """Every release of a unit by its name, priced as its account states it.
 
     Args:
+        period: as `contract.periods` writes it.
+        writer: which model writes, where a model reads private rows.
+        extra: further public parameters of the releases.
         opens: whether the account is opened, and agreed with what the contract says; else it is looked up, and the ledger stays as it is.
 
     Raises:
         LedgerError: no account is open, and none is to be.
         LedgerRefusedError: the contract's rows are charged in another ledger.
-        PrivacyError: the account protects something else than the releases do.
+        PrivacyError: the rows belong to another account, or it protects something else than the releases do.
     """
     check_ledger(contract, settings)
-    account = (open_account if opens else find_account)(ledger, contract, unit.method, settings)
+    if opens:
+        account: Account | None = open_account(ledger, contract, unit.method, settings)
+    else:
+        stated, named = account_of(contract, unit.method), contract.account is not None
+        account = ledger.find_account(stated, addresses_of(contract, settings), named=named)
     if account is None:
         raise LedgerError(f"{contract.name}: no account is open for its rows; expected a release of them first")
-    return releases_of(ledger, ledger_key(settings), account, contract, unit, **facts)
+    key, releases = ledger_key(settings), {}
+    # earlier names held a version of the rows
+    earlier = [entry for entry in ledger.entries(account.name) if entry.release.content_version] if period == ONCE else []
+    for cell, cost in METHODS[unit.method].releases(contract, unit).items():
+        facts = public_facts(contract, unit, cell, period=period, writer=writer, extra=extra)
+        name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **facts)
+        guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
+        releases[cell] = standing(key, earlier, facts) or Release(name, account.name, unit.method, facts["parameters"], guarantee)
+    return releases
 
 
 @dataclass(frozen=True)

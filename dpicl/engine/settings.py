@@ -77,11 +77,7 @@ class Settings:
 
     @staticmethod
     def current() -> Settings:
-        """Those that were entered here, by a session, a command, a task or a worker.
-
-        Raises:
-            RunError: none were.
-        """
+        """Those that were entered here, by a session, a command, a task or a worker. Raises RunError: none were."""
         if (entered := _entered.get()) is None:
             raise RunError("no settings are entered here; expected `Settings.from_environment().entered()` around what is done")
         return entered
@@ -117,11 +113,7 @@ class Settings:
 
     @property
     def power_watts(self) -> float:
-        """Power of the machine, to turn time into energy.
-
-        Raises:
-            ParameterError: DPICL_POWER_WATTS is no positive number.
-        """
+        """Power of the machine, to turn time into energy. Raises ParameterError: DPICL_POWER_WATTS is no positive number."""
         try:
             watts = float(self.power)
         except ValueError:
@@ -132,11 +124,7 @@ class Settings:
 
     @property
     def log_format(self) -> str:
-        """How logs are written: `text`, the orchestrator's own way, or `json`.
-
-        Raises:
-            ParameterError: DPICL_LOG_FORMAT is another word.
-        """
+        """How logs are written: `text`, the orchestrator's own way, or `json`. Raises ParameterError: DPICL_LOG_FORMAT is another word."""
         if self.logs not in LOG_FORMATS:
             raise ParameterError("DPICL_LOG_FORMAT", repr(self.logs[:40]), " or ".join(LOG_FORMATS))
         return self.logs

@@ -44,11 +44,7 @@ class TextRelease(Release):
     """Demonstrations that a language model wrote from private texts, charged by a run."""
 
     def demonstrations(self, k: int | None = None) -> Demonstrations:
-        """All of them; `k` may only say how many they are.
-
-        Raises:
-            ParameterError: the release has another number of them.
-        """
+        """All of them; `k` may only say how many they are. Raises ParameterError: the release has another number of them."""
         contract, cell = self.contract, self.published.cell
         if k not in (None, cell.shots):
             raise ParameterError("k", k, f"{cell.shots}: {METHODS[self.method].title} releases one number of demonstrations")
@@ -59,10 +55,6 @@ class TextRelease(Release):
         return Demonstrations(pairs, f"{words.answer}:", written, words.instruction or "", "\n\n")
 
     def quality(self, simulations: int = 20) -> Quality:
-        """Of rows only.
-
-        Raises:
-            ParameterError: always.
-        """
+        """Of rows only. Raises ParameterError: always."""
         check_has_rows(self.method)
         return super().quality(simulations)

@@ -44,7 +44,7 @@ def names() -> dict[str, dict[str, str]]:
 
 
 def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
-    """As `dpicl.engine.names.releases_of` names them in a new installation, made once, for a writer called `writer`."""
+    """As `dpicl.engine.releases.named_releases` names them in a new installation, made once, for a writer called `writer`."""
     unit = unit_of(method, contract.name, seed=0, epsilons=(1.0, 5.0), shots=(2,), sampling_rates=(), baselines=False, options=Options())
     account = account_of(contract, method)
     return {

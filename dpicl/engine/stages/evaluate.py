@@ -1,17 +1,17 @@
-"""Evaluation: scores and baselines of a unit become rows of results."""
+"""Evaluation: scores of a unit, and baselines, which is what the same budget gives without a language model, become rows of results."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from dpicl.engine.accounts import open_account
-from dpicl.engine.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_queries, read_texts
+from dpicl.engine.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_queries, read_released, read_split, read_test, read_texts
 from dpicl.engine.files import read_json, write_json, write_table
 from dpicl.engine.models import fingerprint
 from dpicl.engine.names import evaluation_of
@@ -20,14 +20,25 @@ from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.stage import unit_stage
 from dpicl.engine.stages.score import read_scores
 from dpicl.evaluation import Metrics
-from dpicl.methods import held_out_evaluation
-from dpicl.methods.common import ZERO_SHOT, draws_for, results
+from dpicl.methods import held_out_evaluation, tabular
+from dpicl.methods.common import draws_for, results
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
 
 _MEASURED = {one.name for one in fields(Metrics)}
 EVALUATION = Cell("evaluation")
 """The one release of an evaluation."""
+
+
+@unit_stage("baselines", BASELINES)
+def fit_baselines(folder: UnitFolder) -> str:
+    """Fit and test every baseline of the unit."""
+    contract, unit = folder.contract, folder.unit
+    released, draws = read_released(folder), draws_for(contract, unit.seed)
+    measured = tabular(unit.method).fitted(released, lambda: read_split(folder).train, read_test(folder), contract, unit, draws)
+    rows = [{"system": cell.system, "epsilon": str(cell.epsilon), **asdict(metrics)} for cell, metrics in measured.items()]
+    write_json(folder.path / BASELINES, rows)
+    return f"{len(rows)} models"
 
 
 @unit_stage("evaluate", RESULTS, "owner")
@@ -39,15 +50,10 @@ def evaluate(folder: UnitFolder) -> str:
     return "nothing is measured" if evaluation == "none" else f"{len(rows)} results"
 
 
-def _scores(folder: UnitFolder) -> dict[Cell, Any]:
-    by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
-    return {by_key[key]: table for key, table in read_scores(folder).items()}
-
-
 def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     """Of public queries."""
     method, contract, unit = folder.method, folder.declared, folder.unit
-    scores = _scores(folder)
+    scores = read_scores(folder)
     if isinstance(method, TextMethod):
         scores |= method.final_answers(read_texts(folder)[0], folder.texts)
     answers = {cell: method.answers.answers_of(one, contract) for cell, one in scores.items()}
@@ -84,7 +90,7 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
         named = UnitReleases(folder, {EVALUATION: release})
         if named.charge(ledger, EVALUATION).artefact_sha256 is None:
             truth = folder.method.answers.truth_of(read_queries(folder), contract)
-            right = held_out_evaluation.right_counts(_scores(folder), truth, unit)
+            right = held_out_evaluation.right_counts(read_scores(folder), truth, unit)
             noise = draws_for(contract, unit.seed).secret("evaluation", "")
             named.publish(ledger, EVALUATION, json.dumps(held_out_evaluation.released_counts(right, contract, unit, noise)).encode())
         counts = json.loads(named.read(ledger, EVALUATION))

@@ -85,9 +85,5 @@ def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settin
 
 
 def check_reader(contract: TextContract, reader: Scorer, spec: ModelSpec) -> None:
-    """Whether a model answers in an ensemble, tested on public queries.
-
-    Raises:
-        DpiclError: it does not.
-    """
+    """Whether a model answers in an ensemble, tested on public queries. Raises DpiclError: it does not."""
     check_ensemble(contract, reader, None if contract.is_classification else open_embedder(fake=spec.kind == "fake"))

@@ -34,9 +34,14 @@ def _cell_file(folder: UnitFolder, number: int) -> Path:
     return prompts_folder(folder, "scored") / f"{number:04d}.npz"
 
 
+def _cells(folder: UnitFolder) -> dict[str, Cell]:
+    """Every cell that a unit may have prompts for, by key."""
+    return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
+
+
 def _groups_of(folder: UnitFolder, prompts: Mapping[str, list[str]]) -> list[Prompts]:
     """What is scored together of a unit's prompts by cell key."""
-    known = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
+    known = _cells(folder)
     groups: dict[tuple[object, ...], Prompts] = {}
     for number, (key, texts) in enumerate(prompts.items()):
         name = ("icl-nested", known[key].epsilon) if known[key].system == "icl-nested" else (key,)
@@ -86,9 +91,7 @@ def _score_group(folder: UnitFolder, scorer: Scorer, group: Prompts) -> None:
         write_arrays(_cell_file(folder, number), {cell.key: part}, mode=prompts_mode(folder))
 
 
-def read_scores(folder: UnitFolder) -> dict[str, np.ndarray]:
-    """Answers of the model by cell key, in the order of the prompts: scores of shape (prompts, labels), or texts."""
-    scores: dict[str, np.ndarray] = {}
-    for path in sorted(prompts_folder(folder, "scored").glob("[0-9]*.npz")):
-        scores.update(read_arrays(path))
-    return scores
+def read_scores(folder: UnitFolder) -> dict[Cell, np.ndarray]:
+    """Answers of the model by cell, in the order of the prompts: scores of shape (prompts, labels), or texts."""
+    known, files = _cells(folder), sorted(prompts_folder(folder, "scored").glob("[0-9]*.npz"))
+    return {known[key]: table for file in files for key, table in read_arrays(file).items()}

@@ -17,11 +17,7 @@ from dpicl.text.checks import text_rules, text_violations
 
 
 def check_rules(run: str, dataset: str) -> str:
-    """Write whether every rule of the contract holds, and refuse rows that break one.
-
-    Raises:
-        DataError: names column, rule and count.
-    """
+    """Write whether every rule of the contract holds, and refuse rows that break one. Raises DataError: names column, rule and count."""
     settings = Settings.current()
     contract = settings.declared(dataset)
     with timed(Path(run), dataset, "validate"):
