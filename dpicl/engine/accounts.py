@@ -30,9 +30,7 @@ _LOCALHOST = ("localhost", "127.0.0.1", "::1", None, "")
 
 def account_of(contract: Declared, method: str) -> Account:
     """The account as a contract speaks of it: unit, relation and caps; its name counts where the rows have no account yet.
-
-    Raises:
-        PrivacyError: a local method on rows that may come and go.
+    A local method on rows that may come and go is a PrivacyError.
     """
     privacy, budget, local = contract.privacy, contract.privacy.budget, METHODS[method].trust == "local"
     if local and budget.benchmark:
@@ -53,11 +51,8 @@ def account_of(contract: Declared, method: str) -> Account:
 
 
 def open_account(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
-    """The account that pays, opened and bound to the rows' addresses; spends nothing.
-
-    Raises:
-        PrivacyError: the rows belong to another account, or the account protects something else.
-        SourceError: the contract does not say where the rows are.
+    """The account that pays, opened and bound to the rows' addresses; spends nothing. A PrivacyError where the rows belong to another
+    account, or it protects something else; a SourceError where the contract does not say where the rows are.
     """
     account = account_of(contract, method)
     # of before: bound where their rows are, so that no other contract opens an account there
@@ -70,10 +65,8 @@ def open_account(ledger: Ledger, contract: Declared, method: str, settings: Sett
 
 
 def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
-    """Where a contract's private rows may be, canonically; reads nothing of them.
-
-    Raises:
-        SourceError: the variable that says where a database is is not set, or holds no address.
+    """Where a contract's private rows may be, canonically; reads nothing of them. Raises SourceError: the variable of a database holds no
+    address.
     """
     if isinstance(contract, TextContract):
         texts = contract.source

@@ -57,11 +57,7 @@ class Batches:
 
     @staticmethod
     def find(settings: Settings, dataset: str, run: Path) -> Batches | None:
-        """The batches of a table that was ingested so; None where it is whole.
-
-        Raises:
-            RunError: the contract is another one than that which they were checked and split by.
-        """
+        """The batches of a table that was ingested so; None where it is whole. Raises RunError: they were made under another contract."""
         path = settings.private(dataset, run.name) / INDEX
         if not path.exists():
             return None
@@ -105,11 +101,8 @@ class Batches:
         return Facts.added(parts)
 
     def prepare(self, number: int) -> None:
-        """Read, check and split a batch, unless it is done.
-
-        Raises:
-            DataError: the rows break the contract.
-            RunError: the batch was there and is gone.
+        """Read, check and split a batch, unless it is done. Raises DataError: the rows break the contract; RunError: it was there and is
+        gone.
         """
         if self._facts_file(number).exists():
             return
@@ -133,11 +126,7 @@ class Batches:
 
 
 def check_open(folder: Path) -> None:
-    """Of a folder of private files that was made for a run: a worker that comes late must not make it again.
-
-    Raises:
-        RunError: the run has ended, and its private files are gone.
-    """
+    """A worker that comes late must not make a run's folder of private files again. Raises RunError: the run has ended."""
     if not folder.exists():
         raise RunError(f"{folder.name}: the run has ended meanwhile; nothing private is kept of it")
 

@@ -44,13 +44,10 @@ class Content:
 
 
 def check_published(contract: Declared, digest: Callable[[], str], settings: Settings) -> None:
-    """Refuse a benchmark that is none; to be called once the rows are read, and before anything is released of them.
+    """Refuse a benchmark that is none, with a PrivacyError; to be called once the rows are read, and before anything is released of them.
 
     Args:
         digest: of what was read; not taken where the contract has a budget.
-
-    Raises:
-        PrivacyError: the contract says `benchmark: true` of rows that are not published.
     """
     if not contract.privacy.budget.benchmark or _comes_with_a_package(contract):
         return
@@ -72,12 +69,8 @@ def content_digest(contract: Declared, table: pa.Table) -> str:
 
 
 def read_content(contract: Declared, settings: Settings) -> Content:
-    """Read all rows of a benchmark as a run does.
-
-    Raises:
-        DeclarationError: the contract has a budget; nothing is read.
-        SourceError: they are not available.
-        DataError: they break the contract.
+    """Read all rows of a benchmark as a run does. Raises DeclarationError: the contract has a budget, and nothing is read; SourceError:
+    they are not available; DataError: they break the contract.
     """
     if not contract.privacy.budget.benchmark:
         rule = "is of rows with something at stake"

@@ -90,11 +90,8 @@ class EnsembleRelease:
         return (self._folder / OPENED).exists()
 
     def open(self) -> bool:
-        """Charge the release unless it was before; whether it was charged now.
-
-        Raises:
-            BudgetError: the account's cap would be passed; nothing was charged.
-            LedgerError: it was charged before, and which queries it answered is lost.
+        """Charge the release unless it was before; whether it was charged now. Raises BudgetError: the account's cap would be passed, and
+        nothing was charged; LedgerError: it was charged before, and which queries it answered is lost.
         """
         if self._is_reserved:
             return False
@@ -138,11 +135,7 @@ class EnsembleRelease:
             return self.find(query)
 
     def answer(self, slots: Sequence[QuerySlot], model: Scorer) -> list[Answer]:
-        """Ask the model with private rows for these slots, and store the noisy answers.
-
-        Raises:
-            ModelError: the model fails, for another reason than what stands in a prompt.
-        """
+        """Ask the model with private rows for these slots, and store the noisy answers. Raises ModelError: not for what a prompt holds."""
         contract, cell = self._request.contract, self._request.cell
         names = {cell: self.named.release_id}
         votes = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.named.release_id, self._rows)})

@@ -26,10 +26,8 @@ _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
 def publish(path: Path, write: Callable[[BinaryIO], object], *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
-    """Write `path` through a temporary file in its folder; an existing file stays unless `replace`.
-
-    Raises:
-        OSError: the disk is full or the folder cannot be written; nothing is left behind.
+    """Write `path` through a temporary file in its folder; an existing file stays unless `replace`. After an OSError nothing is left
+    behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -67,14 +67,7 @@ class Forecast:
 
 
 def due_times(name: str, schedule: Schedule, since: datetime, file: str) -> list[datetime]:
-    """When a schedule is due within its horizon.
-
-    Args:
-        file: that the schedule stands in.
-
-    Raises:
-        DeclarationError: no such cron expression or time zone.
-    """
+    """When a schedule, which stands in `file`, is due within its horizon. Raises DeclarationError: no such cron expression or time zone."""
     try:
         zone = ZoneInfo(schedule.timezone)
     except (ZoneInfoNotFoundError, ValueError):

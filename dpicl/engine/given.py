@@ -179,11 +179,8 @@ def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], pa.Table | N
 
 
 def as_arrow(rows: Any) -> pa.Table:
-    """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow stream.
-
-    Raises:
-        DataError: a column has no plain values.
-        ParameterError: it is nothing of the kind.
+    """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow stream. Raises DataError: a column has no
+    plain values; ParameterError: it is nothing of the kind.
     """
     pandas = sys.modules.get("pandas")
     try:

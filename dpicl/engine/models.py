@@ -34,11 +34,7 @@ def public_corpus() -> tuple[str, ...]:
 
 
 def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Scorer:
-    """The run's model; its description is stored for the manifest.
-
-    Raises:
-        RunError: it would answer in another manner than it has done so far in this run.
-    """
+    """The run's model; its description is stored for the manifest. Raises RunError: it answers in another manner than so far."""
     scorer = open_scorer(read_plan(run).model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
     mode = read_json(write_json(run / DESCRIPTIONS[wanted], asdict(scorer.description))).get("mode", "")
     if mode != scorer.description.mode:

@@ -27,10 +27,8 @@ WRITER, PERIOD, QUERIES = "writer", "period", "queries_sha256"
 
 
 def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") -> dict[str, Any]:
-    """What makes a release another one, besides account, contract and period; public.
-
-    Args:
-        writer: which model writes, where a model reads private rows.
+    """What makes a release another one, besides account, contract and period; public. `writer` is the model that reads private rows, if
+    any.
     """
     method = METHODS[unit.method]
     choices = {name: choice for name, choice in method.identity(contract, unit, cell).items() if name not in POST_PROCESSING}
@@ -70,11 +68,8 @@ def evaluation_of(
     model: str,
     queries: int | None,
 ) -> Release:
-    """The release that measures a unit's answers on held-out private rows: of these releases, this model and these cells.
-
-    Args:
-        model: fingerprint of the model that answers.
-        queries: the maximum number of queries; None for all.
+    """The release that measures a unit's answers on held-out private rows: of these releases, the model of this fingerprint, these cells,
+    and so many queries at most; None for all.
     """
     assert contract.split is not None
     parameters = {

@@ -61,10 +61,8 @@ class Published:
 
 
 def release_once(plan: Plan, settings: Settings) -> Published:
-    """Do what `plan_of` plans, unless it was done before.
-
-    Raises:
-        DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was read then.
+    """Do what `plan_of` plans, unless it was done before. Raises DpiclError: a value breaks a rule, or the budget does not allow it;
+    nothing was read then.
     """
     ((key, unit),) = plan.units.items()
     with one_ledger(settings), _private_rows(unit.dataset, run_folder(settings, plan.run_id), settings):

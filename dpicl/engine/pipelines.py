@@ -144,14 +144,7 @@ def load_pipelines(path: Path) -> Pipelines:
 
 
 def override(pipeline: Pipeline, changes: Mapping[Any, object], source: str = "command line") -> Pipeline:
-    """The pipeline with some keys overridden, validated like the file.
-
-    Args:
-        source: where the changes come from, for messages.
-
-    Raises:
-        DeclarationError: as for the file.
-    """
+    """The pipeline with some keys overridden, validated like the file. Raises DeclarationError, which names the `source` of the changes."""
     unchanged = {name: getattr(pipeline, name) for name in Pipeline.model_fields if not {name, Pipeline.earlier.get(name)} & changes.keys()}
     return validate(Pipeline, {**unchanged, **changes}, source)
 

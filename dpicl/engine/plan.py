@@ -39,10 +39,7 @@ def make_plan(
 ) -> Path:
     """Check everything that can be checked before any private byte is read, and write the plan; returns the run's folder.
 
-    The arguments are those of `plan_for`.
-
-    Raises:
-        DpiclError: a name, value or file breaks a rule; nothing was written.
+    The arguments are those of `plan_for`. Raises DpiclError: a name, value or file breaks a rule; nothing was written.
     """
     settings = Settings.current()
     plan = plan_for(pipeline_name, changes, settings, run_id, resume=resume, period=period, when=when)
@@ -82,11 +79,7 @@ def plan_for(
 
 
 def begin(plan: Plan, settings: Settings) -> Path:
-    """Check a plan as `check_plan` and `check_caps` do, and write it; returns the run's folder.
-
-    Raises:
-        DpiclError: a name or value breaks a rule; nothing was written.
-    """
+    """Check a plan as `check_plan` and `check_caps` do, and write it, where no rule is broken; returns the run's folder."""
     check_plan(plan, settings)
     check_caps(plan, settings)
     folder = run_folder(settings, plan.run_id)
@@ -99,9 +92,6 @@ def check_plan(plan: Plan, settings: Settings) -> None:
     """What a run refuses before it reads a row, and a dry run and a quote with it: contracts, methods, models, sources, public queries.
 
     Whether the account can pay is left to `check_caps`, and whether the model answers to the stage `probe`.
-
-    Raises:
-        DpiclError: a name, value or file breaks a rule.
     """
     check_stored(run_folder(settings, plan.run_id), plan)
     for name in plan.pipeline.datasets:
@@ -139,11 +129,7 @@ def draft_plan(
     period: str | None = None,
     when: datetime | None = None,
 ) -> Plan:
-    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release.
-
-    Raises:
-        DpiclError: a name or value breaks a rule.
-    """
+    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release."""
     pipelines = load_pipelines(settings.pipelines)
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
     models = registry(pipelines, settings.pipelines.name)
@@ -195,10 +181,8 @@ def model_named(name: str, settings: Settings) -> ModelSpec:
 
 
 def check_named(contract: Declared, option: str) -> None:
-    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have no budget.
-
-    Raises:
-        ModelRefusedError: says how to name one.
+    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have no budget. The ModelRefusedError says how to name
+    one.
     """
     if isinstance(contract, TextContract) and not contract.privacy.budget.benchmark:
         raise ModelRefusedError(
@@ -208,11 +192,7 @@ def check_named(contract: Declared, option: str) -> None:
 
 
 def _check_paid(pipeline: Pipeline, settings: Settings) -> None:
-    """Baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them.
-
-    Raises:
-        PrivacyError: names the method and what to write.
-    """
+    """Baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them."""
     for name, method in product(pipeline.datasets, pipeline.methods):
         if METHODS[method].without_baselines(settings.declared(name)):
             raise PrivacyError(
@@ -243,10 +223,7 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
 
 def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
     """Private texts are read by a model that may see them: votes on tokens in this process only, ensembles on a trusted server too.
-
-    Raises:
-        ModelRefusedError: this one may not.
-        PrivacyError: it counts in too few bits for texts that are not a benchmark's.
+    Raises ModelRefusedError: this one may not; PrivacyError: it counts in too few bits for texts that are not a benchmark's.
     """
     is_server = on_texts(unit.method).votes_on_tokens and writer.kind == "endpoint"
     if is_server or writer.trust != "local":

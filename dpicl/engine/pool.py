@@ -77,12 +77,7 @@ class _Worker:
 
 
 class Pool(Executor):
-    """So many workers; where this machine has GPUs, models are opened by one worker for each.
-
-    Args:
-        workers: how many processes, at least one.
-        settings: what they work with.
-    """
+    """So many workers, at least one; where this machine has GPUs, models are opened by one worker for each."""
 
     def __init__(self, workers: int, settings: Settings) -> None:
         gpus = gpus_here()

@@ -71,11 +71,8 @@ class QuerySession:
         self._next = lost[0] if lost and not again else len(tried)  # `again` passes by those that are charged and lost
 
     def answer(self, queries: Sequence[str]) -> Iterator[Answered]:
-        """Answers in the order of the queries.
-
-        Raises:
-            BudgetError: there is no slot left, or no budget for a release.
-            ModelError: the model fails; what was answered stands.
+        """Answers in the order of the queries. Raises BudgetError: there is no slot left, or no budget for a release; ModelError: the model
+        fails, and what was answered stands.
         """
         longest = self._request.contract.max_characters
         cut = [query[:longest].rstrip() for query in queries]
@@ -118,7 +115,7 @@ class QuerySession:
             yield Answered(query, text, number, count, repeated, charged, plan.guarantee, plan.per_query)
 
     def _place(self, query: str) -> tuple[EnsembleRelease, QuerySlot, bool]:
-        """Where a query is answered, its slot, and whether that was charged for now; another release is opened where all slots are taken."""
+        """Where a query is answered, its slot, whether that was charged for now; another release is opened where all slots are taken."""
         for release in self._releases:
             if (slot := release.find(query)) is not None:
                 return release, slot, False
@@ -181,10 +178,8 @@ def request_of(
     settings: Settings,
     period: str | None,
 ) -> EnsembleRequest:
-    """A user's request, checked before any private byte is read; the default model is `tiny`, for benchmarks only.
-
-    Raises:
-        DpiclError: a name or value breaks a rule, or the model may not see private rows.
+    """A user's request, checked before any private byte is read; the default model is `tiny`, for benchmarks only. Raises DpiclError: a
+    value breaks a rule, or the model may not see private rows.
     """
     amount, contract = read_epsilon(epsilon), settings.texts(account)
     if model is None:

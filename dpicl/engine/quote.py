@@ -33,10 +33,8 @@ class AccountQuote:
 
 
 def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = None) -> list[AccountQuote]:
-    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing.
-
-    Raises:
-        LedgerRefusedError: the ledger was edited or rolled back; refused before anything is read.
+    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing. Raises LedgerRefusedError: it was
+    edited.
     """
     with open_ledger(settings) as ledger:
         ledger.verify()
@@ -78,11 +76,7 @@ def _described(release: Release) -> str:
 
 
 def accounts_of(used: Iterable[tuple[str, str]], settings: Settings) -> list[Account]:
-    """The accounts that data sets' methods spend from, as contracts speak of them, each under the ledger's name.
-
-    Args:
-        used: pairs of data set and method.
-    """
+    """The accounts that pairs of data set and method spend from, as contracts speak of them, each under the ledger's name."""
     with open_ledger(settings) as ledger:
         return list(dict.fromkeys(payer(ledger, settings.declared(dataset), method, settings) for dataset, method in used))
 
@@ -93,10 +87,8 @@ def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -
 
 
 def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
-    """A sentence for each cap in a contract that differs from the ledger's, which holds.
-
-    Args:
-        accounts: as contracts state them; those that are not open, or are a benchmark's, are passed by.
+    """A sentence for each cap in a contract that differs from the ledger's, which holds; accounts that are not open, or are a benchmark's,
+    are passed by.
     """
     capped = [account for account in accounts if not account.benchmark]
     if not capped:

@@ -51,11 +51,7 @@ _shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar(
 
 @contextmanager
 def open_ledger(settings: Settings) -> Iterator[Ledger]:
-    """The ledger of this installation.
-
-    Raises:
-        LedgerRefusedError: releases stand that were charged in another one, or another folder holds a ledger too.
-    """
+    """The ledger of this installation. Raises LedgerRefusedError: another one charged what stands, or another folder holds one too."""
     shared = _shared.get()
     if shared is not None and shared[0] == (settings.home, settings.ledger):
         yield shared[1]
@@ -80,9 +76,7 @@ def one_ledger(settings: Settings) -> Iterator[None]:
 
 def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
     """Refuse to charge rows in a ledger of this host alone, where other hosts work on them too: each would have a budget of its own.
-
-    Raises:
-        LedgerRefusedError: DPICL_LEDGER names no database that all share.
+    Raises LedgerRefusedError: DPICL_LEDGER names no database that all share.
     """
     capped = sorted(contract.name for contract in contracts if not contract.privacy.budget.benchmark)
     if capped and not (settings.ledger or "").startswith("postgresql"):
@@ -97,11 +91,7 @@ def address_of(settings: Settings) -> str | URL:
 
 
 def check_ledger(contract: Declared, settings: Settings) -> None:
-    """Refuse to charge rows elsewhere than in the ledger that their contract names.
-
-    Raises:
-        LedgerRefusedError: DPICL_LEDGER names another one, or none.
-    """
+    """Refuse, with a LedgerRefusedError, to charge rows elsewhere than in the ledger that their contract names."""
     if contract.ledger is None:
         return
     try:
@@ -116,9 +106,7 @@ def check_ledger(contract: Declared, settings: Settings) -> None:
 
 def ledger_key(settings: Settings) -> bytes:
     """The installation's secret key for names of releases and versions of data; nothing is charged without it.
-
-    Raises:
-        LedgerRefusedError: it is no key, or another folder holds a ledger too.
+    Raises LedgerRefusedError: it is no key, or another folder holds a ledger too.
     """
     check_one_home(settings.home)
     return load_key(settings.make_home() / KEY)
@@ -185,12 +173,7 @@ class UnitReleases:
         return UnitReleases(folder, named_releases(ledger, folder.declared, folder.unit, folder.settings, **plan_facts(folder)))
 
     def reserve(self, ledger: Ledger) -> list[Cell]:
-        """Charge every release that was not charged before; gives those that nothing is published for.
-
-        Raises:
-            BudgetError: the account's cap would be passed; no mechanism has read a row.
-            LedgerRefusedError: an artefact stands under a name that the ledger does not know.
-        """
+        """Charge every release that was not charged before, as `charge` does; gives those that nothing is published for."""
         answers = {cell: self.charge(ledger, cell) for cell in self.named}
         charged = sum(answer.is_new for answer in answers.values())
         if charged or not (self.folder.path / SPENDING).exists():
@@ -239,11 +222,8 @@ class UnitReleases:
                 other.unlink(missing_ok=True)
 
     def read(self, ledger: Ledger, cell: Cell) -> bytes:
-        """The published artefact of a release.
-
-        Raises:
-            LedgerError: nothing is published, or the artefact is gone.
-            LedgerRefusedError: the artefact is not what was published.
+        """The published artefact of a release. Raises LedgerError: nothing is published, or the artefact is gone; LedgerRefusedError: it is
+        not what was published.
         """
         release = self.named[cell]
         winner = ledger.published(release.release_id)
@@ -270,7 +250,7 @@ class UnitReleases:
 
 
 def plan_facts(folder: UnitFolder) -> dict[str, Any]:
-    """What a run adds to the names of a unit's releases: the period, the model that reads rows, and the public queries that are answered."""
+    """What a run adds to the names of a unit's releases: the period, the model that reads rows, the public queries that are answered."""
     plan = read_plan(folder.run)
     facts: dict[str, Any] = {"period": plan.period_of(folder.unit.dataset)}
     if folder.method.model_reads_rows:

@@ -84,10 +84,8 @@ class Settings:
 
     @staticmethod
     def from_environment() -> Settings:
-        """What the environment says; creates nothing. For the beginning of a process, a session or a command.
-
-        Raises:
-            ParameterError: the user has no state folder.
+        """What the environment says, for the beginning of a process, a session or a command. Raises ParameterError: the user has no state
+        folder.
         """
         data, named, runs = (os.environ.get(name) for name in ("DPICL_DATA", "DPICL_HOME", "DPICL_RUNS"))
         home = Path(named).resolve() if named else default_home()
@@ -147,19 +145,13 @@ class Settings:
         return self.own("models")
 
     def make_home(self) -> Path:
-        """The state home, made on first use; for its owner only.
-
-        Raises:
-            RunError: it cannot be made, or others may use it and that cannot be changed.
-        """
+        """The state home, made on first use; for its owner only. Raises RunError: it cannot be made so."""
         make_private(self.home, "DPICL_HOME")
         return self.home
 
     def make_runs(self) -> Path:
-        """The folder of runs, made on first use and for its owner only: reports are public, but a run holds queries too.
-
-        Raises:
-            RunError: it cannot be made, or others may use it and that cannot be changed.
+        """The folder of runs, made on first use, for its owner only: reports are public, but a run holds queries too. Raises RunError as
+        `make_home`.
         """
         make_private(self.runs, "DPICL_RUNS")
         return self.runs
@@ -178,29 +170,18 @@ class Settings:
         return self.own("private", *parts)
 
     def contract(self, name: str) -> Contract:
-        """The contract of a table, by its plain name.
-
-        Raises:
-            ParameterError: there is no such contract; the message lists the names.
-            DeclarationError: the file breaks a rule.
-        """
+        """The contract of a table, by its plain name. Raises ParameterError: there is none; DeclarationError: the file breaks a rule."""
         return self._load(name, self.contracts, self.contract_names(), Contract)
 
     def texts(self, name: str) -> TextContract:
-        """The contract of a set of texts, by its plain name.
-
-        Raises:
-            ParameterError: there is no such contract; the message lists the names.
-            DeclarationError: the file breaks a rule.
+        """The contract of a set of texts, by its plain name. Raises ParameterError: there is none; DeclarationError: the file breaks a
+        rule.
         """
         return self._load(name, self.contracts / TEXTS, self.text_names(), TextContract)
 
     def declared(self, name: str) -> Contract | TextContract:
-        """The contract of a data set of any kind.
-
-        Raises:
-            ParameterError: there is no such contract; the message lists the names.
-            DeclarationError: the file breaks a rule, or a table and a set of texts have one name.
+        """The contract of a data set of any kind. Raises ParameterError: there is none; DeclarationError: the file breaks a rule, or a
+        table and a set of texts have one name.
         """
         tables, texts = self.contract_names(), self.text_names()
         if name not in texts or (self.given and name == self.given.contract.name):

@@ -104,10 +104,7 @@ def stage(name: str, label: str, place: Place = "worker", *, together: bool = Fa
 def unit_stage(
     name: str, output: str | Callable[[UnitFolder], str], place: Place = "worker", *, private: bool = False
 ) -> Callable[[Callable[[UnitFolder], str]], Stage]:
-    """Make a stage of a unit: done once `output` stands in its (private) folder.
-
-    The function gets the unit's folder and returns one line of counts for the log.
-    """
+    """Make a stage of a unit, a function of its folder that gives a line of counts: done once `output` stands in the (private) folder."""
 
     def decorate(function: Callable[[UnitFolder], str]) -> Stage:
         def once(run: str, unit_key: str) -> str:

@@ -56,10 +56,8 @@ def charge(folder: UnitFolder) -> str:
 
 
 def charged(folder: UnitFolder) -> dict[Cell, str]:
-    """The releases that were charged and are to be drafted; nothing of a unit that is released.
-
-    Raises:
-        RunError: none was, or what would be written here is not what was charged: then no row may be read.
+    """The releases that were charged and are to be drafted; nothing of a unit that is released. Raises RunError: none was, or what would be
+    written here is not what was charged: then no row may be read.
     """
     if (folder.path / folder.method.artefact).exists():
         return {}
@@ -99,11 +97,7 @@ def rows_state(folder: UnitFolder) -> str:
 
 
 def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
-    """Publish drafts of what is charged and not published, and read all releases of a unit back.
-
-    Raises:
-        RunError: some are charged and not drafted.
-    """
+    """Publish drafts of what is charged and not published (RunError: some are not drafted), and read all releases of a unit back."""
     with open_ledger(folder.settings) as ledger:
         releases = UnitReleases.of(folder, ledger)
         missing = [cell for cell, release in releases.named.items() if ledger.published(release.release_id) is None]
