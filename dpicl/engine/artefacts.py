@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from dpicl.engine.batches import Batches
-from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, read_json, read_table, write_arrays, write_json
+from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, read_table, write_arrays, write_json
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.methods import on_texts, tabular
@@ -33,16 +34,14 @@ def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
     return settings.private(dataset, run.name)
 
 
-def read_content_digest(unit: UnitFolder) -> str:
-    """SHA-256 of the private rows, whatever their order: 64 hexadecimal digits, private itself."""
-    return str(read_json(table_folder(unit.settings, unit.unit.dataset, unit.run) / DIGEST))
-
-
 def read_split(unit: UnitFolder) -> SplitTable:
     """The rows of a unit's data set, all in memory."""
     folder, batches = table_folder(unit.settings, unit.unit.dataset, unit.run), Batches.of(unit)
-    train = PrivateTable(read_table(folder / TRAIN)) if batches is None else batches.whole_train()
-    return SplitTable(train, read_test(unit), read_arrays(folder / QUERIES)["asked"])
+    if batches is None:
+        train = read_table(folder / TRAIN)
+    else:
+        train = pa.concat_tables([batches.train(number).data for number in range(batches.count)], promote_options="permissive")
+    return SplitTable(PrivateTable(train), read_test(unit), read_arrays(folder / QUERIES)["asked"])
 
 
 def read_test(unit: UnitFolder) -> QueryTable:
@@ -122,27 +121,6 @@ def read_texts(unit: UnitFolder) -> tuple[dict[Cell, Any], dict[Cell, Any]]:
 def finite(value: float) -> float | str:
     """JSON has no infinity."""
     return "inf" if np.isinf(value) else value
-
-
-def prompts_folder(unit: UnitFolder, *parts: str) -> Path:
-    """Where prompts and their answers lie: in private where the queries are private rows, else with what is released."""
-    if unit.declared.evaluation != "charged":
-        return unit.path.joinpath(*parts)
-    return unit.settings.private(unit.unit.dataset, unit.run.name, unit.unit.key, *parts)
-
-
-def prompts_mode(unit: UnitFolder) -> int:
-    """Of the files there."""
-    return PRIVATE_MODE if unit.declared.evaluation == "charged" else PUBLIC_MODE
-
-
-def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
-    """Prompts by cell key, in the order written."""
-    table = read_table(prompts_folder(unit) / PROMPTS)
-    prompts: dict[str, list[str]] = {}
-    for key, text in zip(table.column("cell").to_pylist(), table.column("prompt").to_pylist(), strict=True):
-        prompts.setdefault(key, []).append(text)
-    return prompts
 
 
 def remove_private(run: Path, settings: Settings) -> None:

@@ -85,10 +85,6 @@ class Batches:
         """Held-out rows."""
         return read_table(self._file("test", number))
 
-    def whole_train(self) -> PrivateTable:
-        """All rows to protect in memory: for what cannot be done batch by batch."""
-        return PrivateTable(pa.concat_tables([self.train(number).data for number in range(self.count)], promote_options="permissive"))
-
     def facts(self) -> Facts:
         """Of all batches; prepares those that are missing."""
         parts = []

@@ -9,13 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import takewhile
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
 from dpicl.contract.periods import ONCE
-from dpicl.engine.pipelines import Pipeline, Schedule
+from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import draft_plan, periods_of
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import open_ledger
@@ -66,31 +66,24 @@ class Forecast:
         return f"{budget}; enough for {self.affordable} of {self.due} new periods of {self.horizon_days} days{until}"
 
 
-def due_times(name: str, schedule: Schedule, since: datetime, file: str) -> list[datetime]:
-    """When a schedule, which stands in `file`, is due within its horizon. Raises DeclarationError: no such cron expression or time zone."""
-    try:
-        zone = ZoneInfo(schedule.timezone)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise DeclarationError(file, f"pipelines.{name}.schedule.timezone", "is unknown", "a name such as Europe/Paris") from None
-    try:
-        times = CronSim(schedule.cron, since.astimezone(zone))
-    except CronSimError:
-        expected = "five fields such as `0 6 * * 1`"
-        raise DeclarationError(file, f"pipelines.{name}.schedule.cron", "is no cron expression", expected) from None
-    end = since + timedelta(days=schedule.horizon_days)
-    return [time for time, _ in zip(takewhile(lambda time: time <= end, times), range(MOST_RUNS), strict=False)]
-
-
 def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | None = None) -> list[Forecast]:
     """One line per account with a cap that a scheduled pipeline spends from; none without a schedule.
 
     Raises:
         DeclarationError: the schedule breaks a rule.
     """
-    if pipeline.schedule is None:
+    if (schedule := pipeline.schedule) is None:
         return []
-    runs = due_times(name, pipeline.schedule, now or datetime.now(UTC), settings.pipelines.name)
-    plan = draft_plan(name, pipeline.schedule.parameters, settings, when=runs[0] if runs else now)
+    since, file, key = now or datetime.now(UTC), settings.pipelines.name, f"pipelines.{name}.schedule"
+    try:
+        times = CronSim(schedule.cron, since.astimezone(ZoneInfo(schedule.timezone)))
+    except CronSimError:
+        raise DeclarationError(file, f"{key}.cron", "is no cron expression", "five fields such as `0 6 * * 1`") from None
+    except (ZoneInfoNotFoundError, ValueError):
+        raise DeclarationError(file, f"{key}.timezone", "is unknown", "a name such as Europe/Paris") from None
+    end = since + timedelta(days=schedule.horizon_days)
+    runs = list(islice(takewhile(lambda time: time <= end, times), MOST_RUNS))
+    plan = draft_plan(name, schedule.parameters, settings, when=runs[0] if runs else now)
     first_runs: dict[tuple[str, ...], datetime] = {}  # of a period of one of the data sets
     for run in runs:
         periods = periods_of(plan.pipeline.datasets, settings, when=run)
@@ -108,5 +101,5 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
             numbers, cap = range(1, len(due) + 1), quote.cap or 0.0
             fit = bisect_left(numbers, True, key=lambda number: not ledger.dry_run(account.name, one_run * number).allowed)
             left, last = cap - quote.before.epsilon, due[fit - 1] if fit else None
-            forecasts.append(Forecast(account.name, quote.cost.epsilon, left, fit, len(due), last, pipeline.schedule.horizon_days))
+            forecasts.append(Forecast(account.name, quote.cost.epsilon, left, fit, len(due), last, schedule.horizon_days))
     return forecasts

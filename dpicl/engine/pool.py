@@ -47,11 +47,6 @@ class _Worker:
         self._process.start()
         theirs.close()
 
-    @property
-    def process_id(self) -> int | None:
-        """Of the operating system."""
-        return self._process.pid
-
     def give(self, job: _Job) -> None:
         """Let it do a step; it is idle."""
         self.job = job

@@ -25,7 +25,9 @@ from dpicl.errors import ParameterError, RunError
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.methods.base import Method
+from dpicl.methods.common import draws_for
 from dpicl.pipeline import Unit
+from dpicl.randomness import Draws
 
 PLAN = "plan.json"
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
@@ -166,6 +168,11 @@ class UnitFolder:
         """The contract of a unit that works on texts."""
         assert isinstance(self.declared, TextContract)
         return self.declared
+
+    @property
+    def draws(self) -> Draws:
+        """The unit's randomness."""
+        return draws_for(self.declared, self.unit.seed)
 
     @property
     def path(self) -> Path:

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.engine.artefacts import WRITING, gather, read_content_digest, read_drafts
+from dpicl.engine.artefacts import DIGEST, WRITING, gather, read_drafts, table_folder
 from dpicl.engine.batches import Batches
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import forget
@@ -92,8 +92,9 @@ def _facts_digests(folder: UnitFolder) -> dict[Cell, str]:
 
 
 def rows_state(folder: UnitFolder) -> str:
-    """The keyed name of the rows' state, which journals go by."""
-    return rows_version(folder.settings, read_content_digest(folder))
+    """The keyed name of the rows' state, which journals go by: of a digest of the private rows, whatever their order, private itself."""
+    settings = folder.settings
+    return rows_version(settings, str(read_json(table_folder(settings, folder.unit.dataset, folder.run) / DIGEST)))
 
 
 def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:

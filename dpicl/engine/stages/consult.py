@@ -24,7 +24,6 @@ from dpicl.engine.stages.charge import charged, progress_writer, rows_state
 from dpicl.lm.local.embedding import open_embedder
 from dpicl.lm.requests import Tallying
 from dpicl.methods import dp_icl
-from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import Job
 from dpicl.methods.ensemble.answers import Public, write_candidates
 from dpicl.methods.ensemble.plan import plans
@@ -74,7 +73,7 @@ def consult(folder: UnitFolder) -> str:
     if not missing:
         write_text_drafts(folder, {})
         return f"0 times {contract.query_count} answers"
-    split, draws = read_split(folder), draws_for(contract, folder.unit.seed)
+    split, draws = read_split(folder), folder.draws
     queries = split.queries.data.column("text").to_pylist()
     model = reader_of(folder.run, settings, folder.method.answers.wanted_of(contract))
     sweep_votes(settings)

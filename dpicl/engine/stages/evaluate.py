@@ -21,7 +21,7 @@ from dpicl.engine.stage import unit_stage
 from dpicl.engine.stages.score import read_scores
 from dpicl.evaluation import Metrics
 from dpicl.methods import held_out_evaluation, tabular
-from dpicl.methods.common import draws_for, results
+from dpicl.methods.common import results
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
 
@@ -34,7 +34,7 @@ EVALUATION = Cell("evaluation")
 def fit_baselines(folder: UnitFolder) -> str:
     """Fit and test every baseline of the unit."""
     contract, unit = folder.contract, folder.unit
-    released, draws = read_released(folder), draws_for(contract, unit.seed)
+    released, draws = read_released(folder), folder.draws
     measured = tabular(unit.method).fitted(released, lambda: read_split(folder).train, read_test(folder), contract, unit, draws)
     rows = [{"system": cell.system, "epsilon": str(cell.epsilon), **asdict(metrics)} for cell, metrics in measured.items()]
     write_json(folder.path / BASELINES, rows)
@@ -91,7 +91,7 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
         if named.charge(ledger, EVALUATION).artefact_sha256 is None:
             truth = folder.method.answers.truth_of(read_queries(folder), contract)
             right = held_out_evaluation.right_counts(read_scores(folder), truth, unit)
-            noise = draws_for(contract, unit.seed).secret("evaluation", "")
+            noise = folder.draws.secret("evaluation", "")
             named.publish(ledger, EVALUATION, json.dumps(held_out_evaluation.released_counts(right, contract, unit, noise)).encode())
         counts = json.loads(named.read(ledger, EVALUATION))
     return _rows(folder, held_out_evaluation.metrics_of(counts, unit))

@@ -15,7 +15,6 @@ from dpicl.engine.run_folder import open_unit
 from dpicl.engine.stage import stage, timed
 from dpicl.engine.stages.charge import charged, progress_writer, rows_state
 from dpicl.methods import few_shot_generation, on_texts
-from dpicl.methods.common import draws_for
 
 
 @stage("generate", "generate {unit_keys[0]}", "model worker", together=True)
@@ -29,7 +28,7 @@ def generate(run: str, unit_keys: Sequence[str]) -> str:
             jobs = []
             for folder in folders:
                 missing = charged(folder)
-                journal = FileJournal(folder.settings, missing, draws_for(folder.texts, folder.unit.seed), rows_state(folder))
+                journal = FileJournal(folder.settings, missing, folder.draws, rows_state(folder))
                 jobs.append(few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing)))
             train, progress = read_split(first).train, progress_writer(folders, "writing demonstrations, token")
             written = few_shot_generation.write(train, contract, writer, jobs, progress=progress)
