@@ -16,6 +16,8 @@ from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
+from dpicl.engine.models import fingerprint
+from dpicl.engine.run_folder import Plan
 from dpicl.methods import METHODS, held_out_evaluation
 from dpicl.pipeline import Cell, Unit
 
@@ -57,27 +59,16 @@ def public_facts(
     }
 
 
-def evaluation_of(
-    key: bytes,
-    account: Account,
-    contract: Contract,
-    unit: Unit,
-    releases: Iterable[Release],
-    *,
-    period: str,
-    model: str,
-    queries: int | None,
-) -> Release:
-    """The release that measures a unit's answers on held-out private rows: of these releases, the model of this fingerprint, these cells,
-    and so many queries at most; None for all.
-    """
+def evaluation_of(key: bytes, account: Account, contract: Contract, unit: Unit, releases: Iterable[Release], plan: Plan) -> Release:
+    """The release that measures a unit's answers on held-out private rows: of these releases, and a plan's period, model and queries."""
     assert contract.split is not None
+    period = plan.period_of(unit.dataset)
     parameters = {
         "method": unit.method,
         "replicate": unit.seed,
-        "model": model,
+        "model": fingerprint(plan.model),
         "cells": [cell.key for cell in held_out_evaluation.measured_cells(unit)],
-        "queries": queries,
+        "queries": plan.pipeline.queries,
         "epsilon": contract.split.evaluation_epsilon,
         "releases": sorted({release.release_id for release in releases}),
         **({} if period == ONCE else {PERIOD: period}),

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, period_at, read_period
-from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
+from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import quote_plan
 from dpicl.engine.run_folder import Plan, check_stored, check_versions, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
@@ -135,8 +135,13 @@ def draft_plan(
     models = registry(pipelines, settings.pipelines.name)
     writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
     stated = {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
-    if "baselines" in stated and pipeline.baselines:
-        _check_paid(pipeline, settings)
+    # baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them
+    for name, method in product(pipeline.datasets, pipeline.methods) if "baselines" in stated and pipeline.baselines else ():
+        if METHODS[method].without_baselines(settings.declared(name)):
+            raise PrivacyError(
+                f"{name}: `baselines: true` asks for classifiers of {METHODS[method].title} that read the rows again, charged to no account; "
+                "expected no such key, which leaves them out here, or `baselines: false`"
+            )
     if "model" not in stated and any(METHODS[method].model_reads_rows for method in pipeline.methods):
         for name in pipeline.datasets:
             check_named(settings.declared(name), "--model")
@@ -189,16 +194,6 @@ def check_named(contract: Declared, option: str) -> None:
             f"{contract.name}: no model is named, and the default one has random weights, on which budget would be spent for nothing; "
             f"expected {option} NAME (`tiny` too, if it is meant)"
         )
-
-
-def _check_paid(pipeline: Pipeline, settings: Settings) -> None:
-    """Baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them."""
-    for name, method in product(pipeline.datasets, pipeline.methods):
-        if METHODS[method].without_baselines(settings.declared(name)):
-            raise PrivacyError(
-                f"{name}: `baselines: true` asks for classifiers of {METHODS[method].title} that read the rows again, charged to no account; "
-                "expected no such key, which leaves them out here, or `baselines: false`"
-            )
 
 
 def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:

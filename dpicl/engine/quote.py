@@ -64,8 +64,7 @@ def charges(
         accounts[account.name] = account
         if contract.evaluation == "charged":
             assert isinstance(contract, Contract)
-            model, queries = fingerprint(plan.model), plan.pipeline.queries
-            releases.append(evaluation_of(key, account, contract, unit, releases, period=period, model=model, queries=queries))
+            releases.append(evaluation_of(key, account, contract, unit, releases, plan))
         by_account.setdefault(account.name, {}).update({one.release_id: one for one in releases})
     return [(accounts[name], by_account[name]) for name in sorted(by_account)]
 

@@ -98,9 +98,8 @@ def check_ledger(contract: Declared, settings: Settings) -> None:
         used, named = (make_url(text) for text in (settings.ledger or "sqlite://", contract.ledger))
     except ArgumentError:
         raise LedgerRefusedError("DPICL_LEDGER: is no database URL; expected postgresql://…") from None
-    if [(url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named)].count(
-        (named.get_backend_name(), named.host, named.port or 5432, named.database)
-    ) < 2:
+    one, other = ((url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named))
+    if one != other:
         raise LedgerRefusedError(f"{contract.name}: is charged in the ledger {contract.ledger} only; expected that one in DPICL_LEDGER")
 
 
@@ -213,7 +212,7 @@ class UnitReleases:
         winner = ledger.publish(release.release_id, mine)
         if winner == mine:
             with suppress(FileNotFoundError):  # a reader has renamed it
-                draft.replace(self._final(release))
+                draft.replace(artefact_of(self.folder.settings, release))
             sync_folder(draft.parent)
         write_receipt(ledger, release, self.folder.settings)
         published = self._draft(release, winner)
@@ -229,7 +228,7 @@ class UnitReleases:
         winner = ledger.published(release.release_id)
         if winner is None:
             raise LedgerError(f"{self.folder.unit.key}: {cell.key}: nothing is published for this release")
-        final, draft = self._final(release), self._draft(release, winner)
+        final, draft = artefact_of(self.folder.settings, release), self._draft(release, winner)
         if not final.exists():
             with suppress(FileNotFoundError):
                 draft.replace(final)
@@ -242,11 +241,8 @@ class UnitReleases:
             raise LedgerRefusedError(f"{self.folder.unit.key}: {cell.key}: the artefact is not the one that was published")
         return content
 
-    def _final(self, release: Release) -> Path:
-        return artefact_of(self.folder.settings, release)
-
     def _draft(self, release: Release, sha256: str) -> Path:
-        return self._final(release).with_name(f"{release.release_id}.{sha256}.draft")
+        return artefact_of(self.folder.settings, release).with_name(f"{release.release_id}.{sha256}.draft")
 
 
 def plan_facts(folder: UnitFolder) -> dict[str, Any]:

@@ -184,8 +184,7 @@ class Release:
         question, cue = f"{target.question} {target.cue}".strip(), target.cue
         parts = [text.rpartition(f"{cue} ") if cue else (text, "", "") for text in "\n".join(texts).split("\n")]
         pairs = tuple((before + cue, answer) for before, _, answer in parts)
-        origin = {"contract": self.dataset, "contract_sha256": contract_digest(self.contract)}
-        return Demonstrations(pairs, question, {**origin, "method": self.method, "epsilon": finite(self.epsilon)})
+        return Demonstrations(pairs, question, self._origin)
 
     def predictor(self) -> Any:
         """A scikit-learn pipeline fitted on released rows only: it takes a DataFrame of the contract's columns and predicts the label.
@@ -236,6 +235,11 @@ class Release:
 
     def __repr__(self) -> str:
         return f"<Release of {self.dataset}: {self.method}, epsilon {self.epsilon:g}>"
+
+    @property
+    def _origin(self) -> dict[str, Any]:
+        digest = contract_digest(self.contract)
+        return {"contract": self.dataset, "contract_sha256": digest, "method": self.method, "epsilon": finite(self.epsilon)}
 
     @cached_property
     def _usual(self) -> ReleasedRows:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpicl.contract import TextContract
-from dpicl.contract.load import contract_digest
-from dpicl.engine.artefacts import finite
 from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.settings import Settings
 from dpicl.engine.standing_texts import standing_texts
@@ -50,9 +48,7 @@ class TextRelease(Release):
             raise ParameterError("k", k, f"{cell.shots}: {METHODS[self.method].title} releases one number of demonstrations")
         words = contract.prompts.answering
         pairs = tuple((asking_query(contract, one.text), contract.label_text(one.label)) for one in self.published.drawn)
-        origin = {"contract": self.dataset, "contract_sha256": contract_digest(contract)}
-        written = {**origin, "method": self.method, "epsilon": finite(self.epsilon)}
-        return Demonstrations(pairs, f"{words.answer}:", written, words.instruction or "", "\n\n")
+        return Demonstrations(pairs, f"{words.answer}:", self._origin, words.instruction or "", "\n\n")
 
     def quality(self, simulations: int = 20) -> Quality:
         """Of rows only. Raises ParameterError: always."""

@@ -13,7 +13,6 @@ import pyarrow as pa
 from dpicl.engine.accounts import open_account
 from dpicl.engine.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_queries, read_released, read_split, read_test, read_texts
 from dpicl.engine.files import read_json, write_json, write_table
-from dpicl.engine.models import fingerprint
 from dpicl.engine.names import evaluation_of
 from dpicl.engine.releases import UnitReleases, ledger_key, open_ledger
 from dpicl.engine.run_folder import UnitFolder, read_plan
@@ -75,18 +74,10 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
 
 def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     """Of held-out private rows: noisy counts, charged before they are counted, drawn once, and read back as they were published."""
-    contract, unit, plan = folder.contract, folder.unit, read_plan(folder.run)
+    contract, unit = folder.contract, folder.unit
     with open_ledger(folder.settings) as ledger:
-        release = evaluation_of(
-            ledger_key(folder.settings),
-            open_account(ledger, contract, unit.method, folder.settings),
-            contract,
-            unit,
-            UnitReleases.of(folder, ledger).named.values(),
-            period=plan.period_of(unit.dataset),
-            model=fingerprint(plan.model),
-            queries=plan.pipeline.queries,
-        )
+        account, releases = open_account(ledger, contract, unit.method, folder.settings), UnitReleases.of(folder, ledger).named.values()
+        release = evaluation_of(ledger_key(folder.settings), account, contract, unit, releases, read_plan(folder.run))
         named = UnitReleases(folder, {EVALUATION: release})
         if named.charge(ledger, EVALUATION).artefact_sha256 is None:
             truth = folder.method.answers.truth_of(read_queries(folder), contract)
