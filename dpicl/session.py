@@ -194,7 +194,6 @@ class Session:
             return Release(release_once(plan, with_account(plan, settings)))
 
     def _with_rows(self, rows: Any, schema: Schema | None, method: str | None, trust: str, **stated: Any) -> Settings:
-        """Settings under which these rows have a contract."""
         if schema is not None:
             kind = METHODS[method].trust if method and method in METHODS else trust
             return given_rows(rows, schema, self._settings, local=kind == "local", **stated)

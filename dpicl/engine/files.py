@@ -9,8 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,34 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpicl.files.durable import sync_folder
+from dpicl.files.durable import write_whole
 
 PUBLIC_MODE, PRIVATE_MODE = 0o644, 0o600
 _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
 def publish(path: Path, write: Callable[[BinaryIO], object], *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
-    """Write `path` through a temporary file in its folder; an existing file stays unless `replace`. After an OSError nothing is left
-    behind.
-    """
+    """Write `path` through a temporary file in its folder; an existing file stays unless `replace`. An OSError leaves nothing behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-        if replace:
-            os.replace(temporary, path)
-        else:
-            os.link(temporary, path)
-        sync_folder(path.parent)
-    except FileExistsError:
-        pass
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, write, mode=mode, replace=replace)
     return path
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpicl.contract import TextContract
-from dpicl.engine.one_release import plan_of, release_once
+from dpicl.engine.one_release import plan_of, release_once, standing_texts
 from dpicl.engine.settings import Settings
-from dpicl.engine.standing_texts import standing_texts
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.release.demonstrations import Demonstrations

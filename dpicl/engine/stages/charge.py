@@ -65,7 +65,6 @@ def charged(folder: UnitFolder) -> dict[Cell, str]:
 
 
 def _charges(folder: UnitFolder) -> dict[Cell, dict[str, Any]]:
-    """Every release of a unit, as it was charged."""
     path, digests = folder.private / CHARGED, _facts_digests(folder)
     if not path.exists():
         raise RunError(f"{folder.unit.key}: its releases are not charged; nothing is written before they are")

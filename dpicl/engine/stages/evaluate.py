@@ -50,7 +50,6 @@ def evaluate(folder: UnitFolder) -> str:
 
 
 def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
-    """Of public queries."""
     method, contract, unit = folder.method, folder.declared, folder.unit
     scores = read_scores(folder)
     if isinstance(method, TextMethod):
@@ -89,6 +88,5 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
 
 
 def _rows(folder: UnitFolder, metrics: Mapping[Cell, Metrics]) -> list[dict[str, Any]]:
-    """Results as plain JSON."""
     rows = (result.as_row() for result in results(folder.unit, metrics, folder.method.costs(folder.declared, folder.unit)))
     return [{name: finite(value) if isinstance(value, float) else value for name, value in row.items()} for row in rows]

@@ -40,7 +40,6 @@ def _prompts_folder(unit: UnitFolder, *parts: str) -> Path:
 
 
 def _prompts_mode(unit: UnitFolder) -> int:
-    """Of the files there."""
     return PRIVATE_MODE if unit.declared.evaluation == "charged" else PUBLIC_MODE
 
 
@@ -84,12 +83,10 @@ def _cell_file(folder: UnitFolder, number: int) -> Path:
 
 
 def _cells(folder: UnitFolder) -> dict[str, Cell]:
-    """Every cell that a unit may have prompts for, by key."""
     return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
 
 
 def _groups_of(folder: UnitFolder, prompts: Mapping[str, list[str]]) -> list[Prompts]:
-    """What is scored together of a unit's prompts by cell key."""
     known = _cells(folder)
     groups: dict[tuple[object, ...], Prompts] = {}
     for number, (key, texts) in enumerate(prompts.items()):
