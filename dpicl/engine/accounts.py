@@ -65,9 +65,7 @@ def open_account(ledger: Ledger, contract: Declared, method: str, settings: Sett
 
 
 def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
-    """Where a contract's private rows may be, canonically; reads nothing of them. Raises SourceError: the variable of a database holds no
-    address.
-    """
+    """Where a contract's private rows may be, canonically; reads none. Raises SourceError: a database's variable has no address."""
     if isinstance(contract, TextContract):
         texts = contract.source
         return (f"bundled:{texts.bundled}",) if texts.bundled else (_path(texts.train.file, settings),) if texts.train else ()

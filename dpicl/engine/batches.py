@@ -97,9 +97,7 @@ class Batches:
         return Facts.added(parts)
 
     def prepare(self, number: int) -> None:
-        """Read, check and split a batch, unless it is done. Raises DataError: the rows break the contract; RunError: it was there and is
-        gone.
-        """
+        """Read, check and split a batch, unless it is done. Raises DataError: the rows break the contract; RunError: it is gone."""
         if self._facts_file(number).exists():
             return
         if self.survey is None:

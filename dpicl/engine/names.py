@@ -29,9 +29,7 @@ WRITER, PERIOD, QUERIES = "writer", "period", "queries_sha256"
 
 
 def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") -> dict[str, Any]:
-    """What makes a release another one, besides account, contract and period; public. `writer` is the model that reads private rows, if
-    any.
-    """
+    """What makes a release another one, besides account, contract and period; public. `writer` is the model that reads rows, if any."""
     method = METHODS[unit.method]
     choices = {name: choice for name, choice in method.identity(contract, unit, cell).items() if name not in POST_PROCESSING}
     for before in _LATER:

@@ -186,9 +186,7 @@ def model_named(name: str, settings: Settings) -> ModelSpec:
 
 
 def check_named(contract: Declared, option: str) -> None:
-    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have no budget. The ModelRefusedError says how to name
-    one.
-    """
+    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have none. The refusal says what to name."""
     if isinstance(contract, TextContract) and not contract.privacy.budget.benchmark:
         raise ModelRefusedError(
             f"{contract.name}: no model is named, and the default one has random weights, on which budget would be spent for nothing; "

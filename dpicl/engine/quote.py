@@ -33,9 +33,7 @@ class AccountQuote:
 
 
 def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = None) -> list[AccountQuote]:
-    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing. Raises LedgerRefusedError: it was
-    edited.
-    """
+    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing. An edited ledger is refused first."""
     with open_ledger(settings) as ledger:
         ledger.verify()
         quotes = []
@@ -86,9 +84,7 @@ def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -
 
 
 def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
-    """A sentence for each cap in a contract that differs from the ledger's, which holds; accounts that are not open, or are a benchmark's,
-    are passed by.
-    """
+    """A sentence for each cap in a contract that differs from the ledger's, which holds; of open accounts that are no benchmark's."""
     capped = [account for account in accounts if not account.benchmark]
     if not capped:
         return []

@@ -221,9 +221,7 @@ class UnitReleases:
                 other.unlink(missing_ok=True)
 
     def read(self, ledger: Ledger, cell: Cell) -> bytes:
-        """The published artefact of a release. Raises LedgerError: nothing is published, or the artefact is gone; LedgerRefusedError: it is
-        not what was published.
-        """
+        """The published artefact of a release. Raises LedgerError: there is none, or it is gone; LedgerRefusedError: it is another one."""
         release = self.named[cell]
         winner = ledger.published(release.release_id)
         if winner is None:

@@ -84,9 +84,7 @@ class Settings:
 
     @staticmethod
     def from_environment() -> Settings:
-        """What the environment says, for the beginning of a process, a session or a command. Raises ParameterError: the user has no state
-        folder.
-        """
+        """What the environment says, for the beginning of a process or a session. Raises ParameterError: the user has no state folder."""
         data, named, runs = (os.environ.get(name) for name in ("DPICL_DATA", "DPICL_HOME", "DPICL_RUNS"))
         home = Path(named).resolve() if named else default_home()
         return Settings(
@@ -150,9 +148,7 @@ class Settings:
         return self.home
 
     def make_runs(self) -> Path:
-        """The folder of runs, made on first use, for its owner only: reports are public, but a run holds queries too. Raises RunError as
-        `make_home`.
-        """
+        """The folder of runs, made as the home: reports are public, but a run holds queries too. Raises RunError: it cannot be made so."""
         make_private(self.runs, "DPICL_RUNS")
         return self.runs
 
@@ -174,9 +170,7 @@ class Settings:
         return self._load(name, self.contracts, self.contract_names(), Contract)
 
     def texts(self, name: str) -> TextContract:
-        """The contract of a set of texts, by its plain name. Raises ParameterError: there is none; DeclarationError: the file breaks a
-        rule.
-        """
+        """The contract of a set of texts, by its plain name. Raises ParameterError: there is none; DeclarationError: it breaks a rule."""
         return self._load(name, self.contracts / TEXTS, self.text_names(), TextContract)
 
     def declared(self, name: str) -> Contract | TextContract:
