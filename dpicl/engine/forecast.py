@@ -27,16 +27,8 @@ MOST_RUNS = 10_000
 
 @dataclass(frozen=True)
 class Forecast:
-    """One account of a scheduled pipeline.
-
-    Attributes:
-        account: its name.
-        cost: epsilon of one run in a new period, alone.
-        left: of the cap.
-        affordable: new periods that fit in what is left, no more than `due`.
-        due: new periods that the schedule meets within its horizon.
-        lasts_until: when the last of the affordable ones is due; None if none is.
-        horizon_days: of the schedule.
+    """One account of a scheduled pipeline: epsilon of one run in a new period, alone, and what is left of the cap; new periods that fit in
+    that, no more than those that are due within the schedule's horizon, and when the last of them is; None if none fits.
     """
 
     account: str

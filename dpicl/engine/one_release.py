@@ -51,13 +51,8 @@ _PREFIX, _LOCK = f"{ONE_RELEASE}-", "lock"
 
 @dataclass(frozen=True)
 class Published:
-    """One release as it stands in the ledger's folder: charged, drawn and published.
-
-    Attributes:
-        cell: of the release, and `drawn` what the method decoded of it.
-        spent: a sentence per account.
-        settings: of the installation; they hold no rows.
-        facts: what else names it, of texts.
+    """One release as it stands in the ledger's folder: charged, drawn and published. `drawn` is what the method decoded, `spent` a sentence
+    per account, `settings` hold no rows, and `facts` are what else names a release of texts.
     """
 
     contract: Declared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpicl.contract import TextContract
 from dpicl.engine.one_release import plan_of, release_once, standing_texts
@@ -10,11 +10,8 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.release.demonstrations import Demonstrations
-from dpicl.release.release import Release, check_has_rows
+from dpicl.release.release import Release
 from dpicl.text.prompts import asking_query
-
-if TYPE_CHECKING:
-    from dpicl.quality import Quality
 
 
 def release_of(
@@ -48,8 +45,3 @@ class TextRelease(Release):
         words = contract.prompts.answering
         pairs = tuple((asking_query(contract, one.text), contract.label_text(one.label)) for one in self.published.drawn)
         return Demonstrations(pairs, f"{words.answer}:", self._origin, words.instruction or "", "\n\n")
-
-    def quality(self, simulations: int = 20) -> Quality:
-        """Of rows only. Raises ParameterError: always."""
-        check_has_rows(self.method)
-        return super().quality(simulations)
