@@ -33,10 +33,6 @@ _attempt: ContextVar[int | None] = ContextVar("attempt", default=None)
 class _JsonLines(logging.StreamHandler[Any]):
     """To what is standard error when a line comes."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFormatter(_JsonFormatter())
-
     @property
     def stream(self) -> Any:
         return sys.stderr
@@ -45,8 +41,6 @@ class _JsonLines(logging.StreamHandler[Any]):
     def stream(self, _: Any) -> None:
         pass
 
-
-class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         content: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

@@ -27,7 +27,11 @@ MOVING, MOVED = "moving", "moved"
 
 
 def default_home() -> Path:
-    """The state folder that the platform gives its user. Raises ParameterError: the user has none, or it goes by the working directory."""
+    """The state folder that the platform gives its user, whatever the working directory.
+
+    Raises:
+        ParameterError: the user has no folder of his own, or it goes by the working directory.
+    """
     if sys.platform == "win32":
         named, base = "LOCALAPPDATA", Path(os.environ.get("LOCALAPPDATA", ""))
     elif sys.platform == "darwin":
