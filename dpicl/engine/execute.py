@@ -184,10 +184,7 @@ class _Schedule:
 
 
 def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> str:
-    """Do what a run's plan says and is not yet done.
-
-    Args:
-        closing: steps of the owner once some results stand, such as the report.
+    """Do what a run's plan says and is not yet done; `closing` are steps of the owner once some results stand, such as the report.
 
     Raises:
         RunError: some units failed; the others are done and reported.

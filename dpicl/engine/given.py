@@ -54,19 +54,17 @@ def given_rows(
     population: int | None = None,
     local: bool = False,
 ) -> Settings:
-    """Settings under which these rows have a contract, `given.contract`.
+    """Settings under which these rows (a data frame or Arrow table, a path, an address `s3://…` or a `Query`) have a contract,
+    `given.contract`.
 
     Args:
-        rows: a data frame or Arrow table; a path, an address `s3://…` or a `Query`.
         schema: a contract's content: columns at least; or its file.
-        account: of the data asset; required of rows in memory.
-        budget: the asset's cap on epsilon, in place of the schema's.
+        account: of the data asset; required of rows in memory. `budget` is its cap on epsilon, in place of the schema's.
         population: about how many rows there are, as publicly stated.
         local: whether the rows are to be randomised one by one, so that anybody can count them: their number is public then, and a
             schema that states no neighbours exchanges a row for another.
 
-    Raises:
-        DpiclError: the schema breaks a rule, or rows are of no known kind.
+    Raises DpiclError: the schema breaks a rule, or rows are of no known kind.
     """
     content, file = _content(schema)
     place, table, settings = _placed(rows, settings)

@@ -69,13 +69,9 @@ def set_up(log_format: str) -> bool:
 
 @contextmanager
 def stage_log(stage: str, references: Sequence[Any]) -> Iterator[list[str]]:
-    """Log the line of counts that a stage ends with, which is put into the list; in JSON also how it failed.
-
-    Args:
-        references: what the stage is called with: a run's folder, and the key of a unit or the name of a data set.
-
-    Raises:
-        ParameterError: DPICL_LOG_FORMAT cannot be followed.
+    """Log the line of counts that a stage ends with, which is put into the list; in JSON also how it failed. `references` are what the
+    stage is called with: a run's folder, and the key of a unit or the name of a data set. Raises ParameterError: DPICL_LOG_FORMAT cannot be
+    followed.
     """
     as_json, started = set_up(Settings.current().log_format), time.perf_counter()
     counts: list[str] = []

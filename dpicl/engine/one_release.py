@@ -110,15 +110,8 @@ def plan_of(
     options: Mapping[str, Any] | None = None,
     anyway: bool = False,
 ) -> Plan:
-    """A grid of one release, whatever pipelines.yaml says; its name is used once.
-
-    Args:
-        method: None is the usual one of `trust`.
-        options: of the method, in place of its usual ones.
-        anyway: whether a release that would be little but noise at the stated number of rows is made all the same.
-
-    Raises:
-        DpiclError: a name or value breaks a rule.
+    """A grid of one release, whatever pipelines.yaml says; its name is used once. No `method` is the usual one of `trust`, `options` are of
+    the method in place of its usual ones, and `anyway` makes one all the same that would be little but noise at the stated number of rows.
     """
     if trust not in DEFAULTS:
         raise ParameterError("trust", trust, " or ".join(sorted(DEFAULTS)))
@@ -154,12 +147,8 @@ def standing_texts(
     generator: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Published:
-    """The release that a run of these choices made, at its first seed.
-
-    Args:
-        method: None is the usual one.
-        generator: the model that read the private texts; may be left out where one has written such a release.
-        options: of the method.
+    """The release that a run of these choices made, at its first seed, of the usual method where none is named; the model that read the
+    private texts, `generator`, may be left out where one has written such a release.
 
     Raises:
         LedgerError: no such texts stand; says which command makes them.

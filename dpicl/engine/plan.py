@@ -62,11 +62,7 @@ def plan_for(
         changes: fields of the pipeline that replace the file's.
         run_id: folder name of the run; made from the pipeline and the time if None.
         resume: go on with the run `run_id` and its own plan, periods included.
-        period: of all releases, in place of what contracts and the time say.
-        when: the time that a public schedule is due; now if None.
-
-    Raises:
-        DpiclError: a name or value breaks a rule.
+        period, when: as `periods_of` takes them.
     """
     _ = settings.power_watts  # refused before anything is done, if it is no number
     if resume and run_id is not None:
@@ -150,14 +146,8 @@ def draft_plan(
 
 
 def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:
-    """The period of each data set's releases, but those that are made once.
-
-    Args:
-        period: for all of them, in place of what their contracts and the time say.
-        when: the time that counts; now if None.
-
-    Raises:
-        ParameterError: `period` is none.
+    """The period of each data set's releases, but those that are made once: `period` for all of them, or what their contracts say of the
+    time `when`, now if None. Raises ParameterError: `period` is none.
     """
     chosen = None if period is None else read_period(period)
     at = when or datetime.now(UTC)

@@ -131,8 +131,7 @@ def named_releases(
 
     Args:
         period: as `contract.periods` writes it.
-        writer: which model writes, where a model reads private rows.
-        extra: further public parameters of the releases.
+        writer: which model writes, where a model reads private rows; `extra` are further public parameters of the releases.
         opens: whether the account is opened, and agreed with what the contract says; else it is looked up, and the ledger stays as it is.
 
     Raises:
