@@ -98,13 +98,8 @@ class QuerySession:
                 assert refusal is not None
                 raise refusal
             release, slot, charged = placed[query]
-            contract, task, model, answer, plan = (
-                self._request.contract,
-                self._request.contract.task,
-                self._model,
-                answers[query],
-                release.plan,
-            )
+            contract, model, answer, plan = self._request.contract, self._model, answers[query], release.plan
+            task = contract.task
             if isinstance(answer, list) and isinstance(model, TextGenerator) and not isinstance(task, Classification):
                 # keywords are made a sentence by asking the model once more, without rows
                 prompts = ReleasedPrompts((asking_prompt(contract, [], keywords_query(contract, query, answer)),))
