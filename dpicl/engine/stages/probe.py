@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +54,9 @@ def probe(run: str) -> str:
     # one model is open at a time, and rows are read first: so the model that reads them is opened last
     descriptions = [_check_answers(folder, plan, unit, declared[unit.dataset], settings) for unit in units]
     for unit in units:
-        contract, spec = declared[unit.dataset], plan.writing_model
-        if isinstance(contract, TextContract) and on_texts(unit.method).votes_on_tokens:
-            writer = public_answer(spec.name, lambda: writer_of(folder, settings))
-            check_generator(contract, unit, writer)
-            descriptions.append(writer.description)
-        elif isinstance(contract, TextContract):
-            wanted = METHODS[unit.method].answers.wanted_of(contract)
-            reader = public_answer(spec.name, partial(reader_of, folder, settings, wanted))
-            check_reader(contract, reader, spec)
-            descriptions.append(reader.description)
+        contract = declared[unit.dataset]
+        if isinstance(contract, TextContract):
+            descriptions.append(_check_reading(folder, plan, unit, contract, settings))
     models = [json.loads(text) for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)]
     write_json(folder / PROBE, {"asked": digest, "models": models}, replace=True)
     return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"
@@ -82,6 +74,18 @@ def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settin
     if answers.continuations_of(contract):
         check_scores(scorer, alone, together, tolerance=TOLERANCE.get(spec.dtype, TOLERANCE_OF_SIXTEEN_BITS))
     return scorer.description
+
+
+def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings) -> ModelDescription:
+    """The model that reads private texts, in the way of the unit's method; let go of before the next one is opened."""
+    spec = plan.writing_model
+    if on_texts(unit.method).votes_on_tokens:
+        writer = public_answer(spec.name, lambda: writer_of(run, settings))
+        check_generator(contract, unit, writer)
+        return writer.description
+    reader = public_answer(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
+    check_reader(contract, reader, spec)
+    return reader.description
 
 
 def check_reader(contract: TextContract, reader: Scorer, spec: ModelSpec) -> None:

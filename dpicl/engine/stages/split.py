@@ -47,7 +47,7 @@ def split(run: str, dataset: str) -> str:
             write_table(folder / TRAIN, whole.train.data, mode=PRIVATE_MODE)
         write_table(folder / TEST, test, mode=PRIVATE_MODE)
         write_json(folder / DIGEST, digest, mode=PRIVATE_MODE)
-        write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)  # last: readers wait for it
+        write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)  # the positions of the queries come last
     if contract.tells_row_count and contract.evaluation != "charged":  # none of the rows is held out in private
         return f"{train_rows} rows to protect, {len(positions)} of {test.num_rows} held-out rows to ask"
     return "rows split"

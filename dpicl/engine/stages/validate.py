@@ -22,7 +22,6 @@ def check_rules(run: str, dataset: str) -> str:
     contract = settings.declared(dataset)
     with timed(Path(run), dataset, "validate"):
         batches = Batches.find(settings, dataset, Path(run))
-
         if batches is not None:
             rules, violated = rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)
         else:
