@@ -87,12 +87,13 @@ def _cells(folder: UnitFolder) -> dict[str, Cell]:
 
 
 def _groups_of(folder: UnitFolder, prompts: Mapping[str, list[str]]) -> list[Prompts]:
+    """Of prompts by cell key, the longest group first."""
     known = _cells(folder)
     groups: dict[tuple[object, ...], Prompts] = {}
     for number, (key, texts) in enumerate(prompts.items()):
         name = ("icl-nested", known[key].epsilon) if known[key].system == "icl-nested" else (key,)
         groups.setdefault(name, {})[number] = known[key], texts
-    return list(groups.values())
+    return sorted(groups.values(), key=lambda group: -sum(len(text) for _, texts in group.values() for text in texts))
 
 
 @partial(clean_errors, "score")
@@ -110,9 +111,7 @@ def score(run: str, unit_key: str, part: int) -> str:
     """Score every cell of this part that has no scores yet; the model is opened only for what it may see."""
     folder = open_unit(run, unit_key)
     check_egress(folder.declared, folder.unit, read_plan(folder.run).model)
-    groups = _groups_of(folder, read_prompts(folder))
-    longest_first = sorted(groups, key=lambda group: -sum(len(text) for _, texts in group.values() for text in texts))
-    mine = longest_first[part::PARTS]
+    mine = _groups_of(folder, read_prompts(folder))[part::PARTS]
     missing = [group for group in mine if not all(_cell_file(folder, number).exists() for number in group)]
     if missing:
         with timed(folder.run, unit_key, "score", part=str(part)):
