@@ -140,7 +140,8 @@ class Session:
             release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
             return ()
         with one_ledger(settings):
-            plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
+            name = rows if settings.given is None else settings.given.contract.name
+            plan = plan_of(name, method, settings, anyway=anyway, **how)
             if settings.given is not None:
                 settings = with_account(plan, settings)
             check_plan(plan, settings)
@@ -189,11 +190,10 @@ class Session:
         if settings.given is None:
             return release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
         with one_ledger(settings):
-            plan = plan_of(_name(rows, settings), method, settings, anyway=anyway, **how)
+            plan = plan_of(settings.given.contract.name, method, settings, anyway=anyway, **how)
             return Release(release_once(plan, with_account(plan, settings)))
 
     def _with_rows(self, rows: Any, schema: Schema | None, method: str | None, trust: str, **stated: Any) -> Settings:
-        """Settings under which these rows have a contract."""
         if schema is not None:
             kind = METHODS[method].trust if method and method in METHODS else trust
             return given_rows(rows, schema, self._settings, local=kind == "local", **stated)
@@ -230,16 +230,8 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; what was answered is free when asked again.
         """
-        request = request_of(
-            account,
-            epsilon=repr(float(epsilon)),
-            shots=shots,
-            count=count,
-            model=model,
-            options=options,
-            settings=self._settings,
-            period=period,
-        )
+        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "count": count, "model": model, "period": period}
+        request = request_of(account, options=options, settings=self._settings, **how)
         return list(QuerySession(request, self._settings, again=again).answer(queries))
 
     def budget(self) -> tuple[Budget, ...]:
@@ -255,11 +247,6 @@ class Session:
             Budget(account.name, spent.epsilon, account.epsilon_cap, spent.delta, account.delta_cap, len(entries))
             for account, spent, entries in accounts
         )
-
-
-def _name(rows: Any, settings: Settings) -> str:
-    """Of the contract."""
-    return str(rows) if settings.given is None else settings.given.contract.name
 
 
 def protect(rows: Any, schema: Schema | None = None, *, epsilon: float, home: PathLike[str] | str | None = None, **how: Any) -> Release:

@@ -23,7 +23,7 @@ from dpicl.engine.quote import accounts_of, differing_caps
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages import validate as rules
-from dpicl.engine.stages.serialize import serialize
+from dpicl.engine.stages.score import serialize
 from dpicl.report.stages import report_steps, write_report
 from flows.gpus import on_gpus, scoring_workers
 from tasks import prepare, validate  # noqa: F401 - in their tasks expectations are evaluated beside our rules

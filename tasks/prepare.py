@@ -1,7 +1,7 @@
 """Stage `prepare` as a retryable task: batches are read, checked, split, and evaluated by Great Expectations."""
 
 from dpicl.engine.stage import stage
-from dpicl.engine.stages import prepare as stages
+from dpicl.engine.stages import ingest as stages
 from tasks.validate import evaluate_part
 from tasks.wrapper import as_task
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from benchmarks.answers.local_accuracy import EIGHT
 from benchmarks.figures import Figures
 from dpicl.contract import Contract
-from dpicl.engine.corpus import public_corpus
+from dpicl.engine.models import public_corpus
 from dpicl.engine.pipelines import MethodName
 from dpicl.engine.settings import Settings
 from dpicl.evaluation import answers

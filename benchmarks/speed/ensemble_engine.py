@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.figures import Figures
 from benchmarks.speed.random_llama import random_llama
-from dpicl.engine.corpus import public_corpus
+from dpicl.engine.models import public_corpus
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 

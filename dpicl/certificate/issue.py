@@ -44,7 +44,6 @@ from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
 from dpicl.engine import receipts
 from dpicl.engine.files import PRIVATE_MODE, publish
-from dpicl.engine.names import costs_of
 from dpicl.engine.releases import ledger_key, named_releases, open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import CertificateError, LedgerError, LedgerRefusedError, ParameterError
@@ -67,7 +66,7 @@ def certify(
     Args:
         cell: which of the unit's releases, of `method.releases`; may be left out where there is one.
         period: that the release was made for, as `contract.periods` writes it.
-        facts: further ones that name the release, `writer` and `extra` of `engine.names.releases_of`: of methods on texts only.
+        facts: further ones that name the release, `writer` and `extra` of `engine.releases.named_releases`: of methods on texts only.
 
     Raises:
         ParameterError: the unit makes several releases, or none of this cell.
@@ -100,7 +99,7 @@ def certify(
 
 
 def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, artefact: str, period: str, settings: Settings) -> Certificate:
-    method, cost = METHODS[unit.method], costs_of(contract, unit)[cell]
+    method, cost = METHODS[unit.method], METHODS[unit.method].releases(contract, unit)[cell]
     records, charge = _records(release, settings)
     guarantee, parameters = guarantee_from_json(json.loads(charge["guarantee"])), json.loads(charge["parameters"])
     simulation, amplified = bool(parameters["simulated"]), cost.amplified is not None

@@ -15,9 +15,10 @@ from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import errors, say
 from dpicl.contract.load import contract_digest
 from dpicl.contract.target import Target
-from dpicl.engine.corpus import public_corpus
 from dpicl.engine.ensemble_release import EnsembleRequest
-from dpicl.engine.query_session import QuerySession, model_named
+from dpicl.engine.models import public_corpus
+from dpicl.engine.plan import model_named
+from dpicl.engine.query_session import QuerySession
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, ParameterError

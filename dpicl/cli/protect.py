@@ -19,8 +19,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.release import Release
 from dpicl.release.demonstrations import FORMS
-from dpicl.release.files import TABLE_FORMS
-from dpicl.release.release import check_has_rows
+from dpicl.release.release import TABLE_FORMS, check_has_rows
 from dpicl.release.texts import release_of
 from dpicl.yaml_file import parse_yaml
 

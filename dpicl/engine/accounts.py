@@ -18,7 +18,6 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
-from dpicl.contract.sources import Query
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, PrivacyError, SourceError
 from dpicl.files.objects import SCHEME
@@ -31,9 +30,7 @@ _LOCALHOST = ("localhost", "127.0.0.1", "::1", None, "")
 
 def account_of(contract: Declared, method: str) -> Account:
     """The account as a contract speaks of it: unit, relation and caps; its name counts where the rows have no account yet.
-
-    Raises:
-        PrivacyError: a local method on rows that may come and go.
+    A local method on rows that may come and go is a PrivacyError.
     """
     privacy, budget, local = contract.privacy, contract.privacy.budget, METHODS[method].trust == "local"
     if local and budget.benchmark:
@@ -53,28 +50,13 @@ def account_of(contract: Declared, method: str) -> Account:
     )
 
 
-def find_account(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account | None:
-    """The account that `open_account` would give, as the ledger has it, nothing of it changed; None where none is open.
-
-    Raises:
-        PrivacyError: the rows belong to another account.
-        SourceError: the contract does not say where the rows are.
-    """
-    return ledger.find_account(account_of(contract, method), addresses_of(contract, settings), named=contract.account is not None)
-
-
 def open_account(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
-    """The account that pays, opened and bound to the rows' addresses; spends nothing.
-
-    Raises:
-        PrivacyError: the rows belong to another account, or the account protects something else.
-        SourceError: the contract does not say where the rows are.
+    """The account that pays, opened and bound to the rows' addresses; spends nothing. A PrivacyError where the rows belong to another
+    account, or it protects something else; a SourceError where the contract does not say where the rows are.
     """
     account = account_of(contract, method)
-    for (
-        name,
-        members,
-    ) in ledger.unplaced().items():  # of before: bound where their rows are, so that no other contract opens an account there
+    # of before: bound where their rows are, so that no other contract opens an account there
+    for name, members in ledger.unplaced().items():
         for member in members:
             with suppress(DpiclError):  # no such contract any more, or one that cannot be read: its account stays as it is
                 ledger.bind(name, addresses_of(settings.declared(member), settings))
@@ -83,18 +65,23 @@ def open_account(ledger: Ledger, contract: Declared, method: str, settings: Sett
 
 
 def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
-    """Where a contract's private rows may be, canonically; reads nothing of them.
-
-    Raises:
-        SourceError: the variable that says where a database is is not set, or holds no address.
-    """
+    """Where a contract's private rows may be, canonically; reads none. Raises SourceError: a database's variable has no address."""
     if isinstance(contract, TextContract):
         texts = contract.source
         return (f"bundled:{texts.bundled}",) if texts.bundled else (_path(texts.train.file, settings),) if texts.train else ()
     assert isinstance(contract, Contract)
     source = contract.source
-    if source.query is not None:
-        return (_database(source.query, contract.name),)
+    if source.query is not None:  # the database, whatever its tables: which of them a statement reads does not follow from its text
+        variable = source.query.url_env
+        try:
+            url = make_url(os.environ.get(variable) or "")
+        except ArgumentError:
+            message = f"{contract.name}: {variable} holds no address of a database; expected one such as postgresql://HOST/DATABASE"
+            raise SourceError(message) from None
+        if url.get_backend_name() == "sqlite":
+            return (f"file:{os.path.realpath(str(url.database))}",)
+        host = "localhost" if url.host in _LOCALHOST else str(url.host).lower().rstrip(".")
+        return (f"{url.get_backend_name()}://{host}:{url.port or 5432}/{url.database}",)
     places = [place for place in (source.file, source.folder, source.moved_from) if place is not None]
     addresses = [place.rstrip("/") if place.startswith(SCHEME) else _path(place, settings) for place in places]
     addresses += [f"frame:{contract.account}"] if source.frame else []
@@ -104,23 +91,4 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
 
 
 def _path(place: str, settings: Settings) -> str:
-    return _file(Path(os.path.realpath((settings.data or Path.cwd()) / place)))
-
-
-def _file(path: Path) -> str:
-    return f"file:{path}"
-
-
-def _database(query: Query, name: str) -> str:
-    """The database, whatever its tables: which of them a statement reads does not follow from its text."""
-    text = os.environ.get(query.url_env)
-    try:
-        url = make_url(text or "")
-    except ArgumentError:
-        raise SourceError(
-            f"{name}: {query.url_env} holds no address of a database; expected one such as postgresql://HOST/DATABASE"
-        ) from None
-    if url.get_backend_name() == "sqlite":
-        return _file(Path(os.path.realpath(str(url.database))))
-    host = "localhost" if url.host in _LOCALHOST else str(url.host).lower().rstrip(".")
-    return f"{url.get_backend_name()}://{host}:{url.port or 5432}/{url.database}"
+    return f"file:{os.path.realpath((settings.data or Path.cwd()) / place)}"

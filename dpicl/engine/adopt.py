@@ -10,20 +10,9 @@ from pathlib import Path
 
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.adopting import Remains, Standing
+from dpicl.engine import receipts
 from dpicl.engine.accounts import addresses_of
-from dpicl.engine.receipts import (
-    DRAFT,
-    SUFFIX,
-    adopted_of,
-    artefacts,
-    cap_of,
-    newest,
-    read,
-    read_record,
-    receipt_of,
-    released_folder,
-    write_adopted,
-)
+from dpicl.engine.receipts import write_adopted
 from dpicl.engine.releases import address_of, ledger_key
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError
@@ -35,23 +24,28 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
     Raises:
         LedgerRefusedError: there is a ledger with records, or there are no receipts of this installation's key.
     """
-    url, key, anchor, folder = address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json", released_folder(settings)
+    url, key, folder = address_of(settings), ledger_key(settings), receipts.released_folder(settings)
+    anchor = settings.home / "ledger.anchor.json"
     if not folder.is_dir():
         raise LedgerRefusedError("nothing stands in released/; expected the folder of the installation whose ledger was lost")
-    if finished := _finish_interrupted(settings):
-        return finished
+    with suppress(LedgerError), Ledger.open(url, key, anchor) as ledger:
+        record = ledger.adopted_record()
+        if record and record["sequence"] > receipts.newest(settings).read().sequence:  # a rebuild was killed after the ledger was made
+            write_adopted(ledger, settings)
+            content = json.loads(record["content"])
+            return len(content["entries"]), sorted(row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0)
     standing = list(_standing(settings))
     addresses: dict[str, tuple[str, ...]] = {one.account: () for one in standing}
     for account in addresses:
         with suppress(DpiclError):  # there may be no contract of the account's name
             addresses[account] = addresses_of(settings.declared(account), settings)
-    caps = {path.name: cap_of(settings, path.name) for path in sorted(folder.iterdir())}
+    caps = {path.name: receipts.cap_of(settings, path.name) for path in sorted(folder.iterdir())}
     remains = Remains(
         standing,
         addresses,
-        {name: read_record(path) for name, path in caps.items() if path.exists()},
-        read_record(adopted_of(settings)),
-        newest(settings).read().sequence,
+        {name: receipts.read_record(path) for name, path in caps.items() if path.exists()},
+        receipts.read_record(receipts.adopted_of(settings)),
+        receipts.newest(settings).read().sequence,
     )
     adopted = Ledger.adopt(url, key, anchor, remains)
     with Ledger.open(url, key, anchor) as ledger:
@@ -59,28 +53,16 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
     return len(adopted.entries), adopted.exhausted
 
 
-def _finish_interrupted(settings: Settings) -> tuple[int, list[str]] | None:
-    """Finish a rebuild that was killed after the ledger was made and before that was written down; None where there is none."""
-    with suppress(LedgerError), Ledger.open(address_of(settings), ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
-        record = ledger.adopted_record()
-        if record and record["sequence"] > newest(settings).read().sequence:
-            write_adopted(ledger, settings)
-            content = json.loads(record["content"])
-            return len(content["entries"]), sorted(row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0)
-    return None
-
-
 def _standing(settings: Settings) -> Iterator[Standing]:
     """Every release of which an artefact, a draft or a receipt stands."""
-    files: dict[tuple[str, str], list[Path]] = {
-        (path.parent.name, path.name.removesuffix(SUFFIX)): [] for path in sorted(released_folder(settings).glob(f"*/*{SUFFIX}"))
-    }
-    for path in artefacts(settings):
+    received = sorted(receipts.released_folder(settings).glob(f"*/*{receipts.SUFFIX}"))
+    files: dict[tuple[str, str], list[Path]] = {(path.parent.name, path.name.removesuffix(receipts.SUFFIX)): [] for path in received}
+    for path in receipts.artefacts(settings):
         files.setdefault((path.parent.name, path.name.split(".")[0]), []).append(path)
     for (account, release_id), paths in files.items():
         final = sorted(path for path in paths if path.name == release_id)
-        drafts = sorted(path for path in paths if path.name.endswith(DRAFT))
+        drafts = sorted(path for path in paths if path.name.endswith(receipts.DRAFT))
         sha256 = hashlib.sha256(final[0].read_bytes()).hexdigest() if final else None
         if sha256 is None and drafts:  # it may have been published, and was not read under its name
-            sha256 = drafts[0].name.removesuffix(DRAFT).split(".")[-1]
-        yield Standing(account, release_id, read(receipt_of(settings, account, release_id)), sha256)
+            sha256 = drafts[0].name.removesuffix(receipts.DRAFT).split(".")[-1]
+        yield Standing(account, release_id, receipts.read(receipts.receipt_of(settings, account, release_id)), sha256)

@@ -6,15 +6,14 @@ Before accounts belonged to data assets, (1) a random split of a private table m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account, Entry, Ledger, Release, earlier_release_id
+from dpicl.accounting.ledger import Entry, Ledger, Release, earlier_release_id
 from dpicl.contract import Contract
-from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.engine.accounts import CLIENTS
 from dpicl.engine.releases import ledger_key, open_ledger
@@ -50,10 +49,22 @@ def _split(key: bytes, entries: Sequence[Entry], settings: Settings) -> Iterator
     for one in (entry.release for entry in entries):
         if one.guarantee.neighbours is not Neighbours.ADD_OR_REMOVE_ONE or one.guarantee.unit != "row" or one.mechanism not in _OF_TABLES:
             continue
-        contract = None
+        contract, names = None, set()
         with suppress(DpiclError):
             contract = settings.declared(one.account.removesuffix(CLIENTS))
-        if contract is not None and _is_under(key, one, contract):
+            for version in range(1, METHODS[one.mechanism].draw_version + 1):
+                name = earlier_release_id(
+                    key,
+                    account=one.account,
+                    content_version=one.content_version,
+                    mechanism=one.mechanism,
+                    mechanism_version=version,
+                    parameters=one.parameters,
+                    contract_digest=contract_digest(contract),  # today's: the name holds that of the contract it was made under
+                    neighbours=one.guarantee.neighbours,
+                )
+                names.add(name)
+        if one.release_id in names:
             if isinstance(contract, Contract) and contract.split is not None and contract.split.test_fraction is not None:
                 yield f"release {_named(one)}: protects less than its epsilon says, unless its rows were read in batches"
         else:
@@ -66,50 +77,24 @@ def _split(key: bytes, entries: Sequence[Entry], settings: Settings) -> Iterator
 _OF_TABLES = tuple(name for name, method in METHODS.items() if method.data == "table" and method.trust == "central")
 
 
-def _is_under(key: bytes, release: Release, contract: Declared) -> bool:
-    """Whether a contract is, as it stands, the one that a release was made under: its name holds the contract's digest."""
-    return any(
-        release.release_id
-        == earlier_release_id(
-            key,
-            account=release.account,
-            content_version=release.content_version,
-            mechanism=release.mechanism,
-            mechanism_version=version,
-            parameters=release.parameters,
-            contract_digest=contract_digest(contract),
-            neighbours=release.guarantee.neighbours,
-        )
-        for version in range(1, METHODS[release.mechanism].draw_version + 1)
-    )
-
-
 def _joined(ledger: Ledger, name: str, entries: Sequence[Entry]) -> Iterator[str]:
     caps = ledger.caps_before_settling()
-    members = [member for member in ledger.members(name) if member in caps]
+    members = [caps[member] for member in ledger.members(name) if member in caps]
     if len(members) < 2:
         return
-    spending = "; ".join(
-        f"{member} spent {_amount(_spent(caps[member], entries))} of cap {_amount(caps[member].epsilon_cap)}" for member in members
-    )
+    spending = []
+    for member in members:
+        spent, epsilon = Spent.nothing(), math.inf
+        with suppress(PrivacyError):  # what was charged to it, as it stated it, may have no finite cost
+            for entry in entries:
+                spent = spent.plus(entry.release.guarantee) if entry.release.account == member.name else spent
+            epsilon = spent.cost(member.delta_cap).epsilon
+        spending.append(f"{member.name} spent {_amount(epsilon)} of cap {_amount(member.epsilon_cap)}")
     account = next(account for account in ledger.accounts() if account.name == name)
     yield (
-        f"account {name}: its rows had {len(members)} accounts ({spending}); together they have spent "
+        f"account {name}: its rows had {len(members)} accounts ({'; '.join(spending)}); together they have spent "
         f"{_amount(ledger.spent(name).epsilon)}, and the cap is {_amount(account.epsilon_cap)} now"
     )
-
-
-def _spent(account: Account, entries: Sequence[Entry]) -> float:
-    """What was charged to one account of before, as it stated it."""
-    spent = Spent.nothing()
-    try:
-        for entry in entries:
-            if entry.release.account == account.name:
-                spent = spent.plus(entry.release.guarantee)
-        cost: Cost = spent.cost(account.delta_cap)
-    except PrivacyError:
-        return float("inf")
-    return cost.epsilon
 
 
 def _named(release: Release) -> str:

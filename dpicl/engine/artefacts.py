@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,19 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.engine.batches import Batches
-from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
+from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, read_table, write_arrays, write_json
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.methods import on_texts, tabular
-from dpicl.methods.common import Cost
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
 
-TRAIN, TEST, QUERIES = "private_train.parquet", "queries_test.parquet", "queries_asked.npz"
-ROWS, MARKS = "released_rows.npz", "private_marks.npz"
-CHARGED, DRAFTS = "to_write.json", "private_drafts.npz"
+TABLE, TRAIN, DIGEST = "private_table.parquet", "private_train.parquet", "private_digest.json"
+TEST, QUERIES = "queries_test.parquet", "queries_asked.npz"
+ROWS, DRAFTS = "released_rows.npz", "private_drafts.npz"
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
 """What a model writes from the instruction alone; the progress of every unit whose rows a model reads."""
-CANDIDATES = "public_candidates.json"
 PROMPTS, PREDICTIONS, BASELINES, RESULTS = "prompts.parquet", "predictions.parquet", "baselines.json", "results.json"
 
 
@@ -36,29 +34,14 @@ def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
     return settings.private(dataset, run.name)
 
 
-def write_split(folder: Path, split: SplitTable, digest: str) -> None:
-    """Store the private rows with the digest of their content, and the held-out rows; the positions of the queries come last."""
-    write_table(folder / TRAIN, split.train.data, mode=PRIVATE_MODE)
-    write_queries(folder, split.test.data, split.query_positions, digest)
-
-
-def write_queries(folder: Path, test: pa.Table, positions: np.ndarray, digest: str) -> None:
-    """Store the held-out rows, and the digest of the private ones; the positions of the queries come last."""
-    write_table(folder / TEST, test, mode=PRIVATE_MODE)
-    write_json(folder / "private_digest.json", digest, mode=PRIVATE_MODE)
-    write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)
-
-
-def read_content_digest(unit: UnitFolder) -> str:
-    """SHA-256 of the private rows, whatever their order: 64 hexadecimal digits, private itself."""
-    return str(read_json(table_folder(unit.settings, unit.unit.dataset, unit.run) / "private_digest.json"))
-
-
 def read_split(unit: UnitFolder) -> SplitTable:
     """The rows of a unit's data set, all in memory."""
     folder, batches = table_folder(unit.settings, unit.unit.dataset, unit.run), Batches.of(unit)
-    train = PrivateTable(read_table(folder / TRAIN)) if batches is None else batches.whole_train()
-    return SplitTable(train, read_test(unit), read_arrays(folder / QUERIES)["asked"])
+    if batches is None:
+        train = read_table(folder / TRAIN)
+    else:
+        train = pa.concat_tables([batches.train(number).data for number in range(batches.count)], promote_options="permissive")
+    return SplitTable(PrivateTable(train), read_test(unit), read_arrays(folder / QUERIES)["asked"])
 
 
 def read_test(unit: UnitFolder) -> QueryTable:
@@ -72,15 +55,15 @@ def read_queries(unit: UnitFolder) -> QueryTable:
     return QueryTable(read_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"]))
 
 
-def text_drafts(unit: UnitFolder, drawn: Mapping[Cell, Any]) -> dict[Cell, bytes]:
-    """What a model drew from private texts, as it is published."""
-    method = on_texts(unit.unit.method)
-    return {cell: json.dumps(method.encode(one), ensure_ascii=False).encode() for cell, one in drawn.items()}
-
-
 def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes]) -> None:
     """What is to be published of a unit; the first that is written whole stays."""
     write_arrays(unit.private / DRAFTS, {cell.key: np.frombuffer(one, np.uint8) for cell, one in drafts.items()}, mode=PRIVATE_MODE)
+
+
+def write_text_drafts(unit: UnitFolder, drawn: Mapping[Cell, Any]) -> None:
+    """The same of what a model drew from private texts."""
+    method = on_texts(unit.unit.method)
+    write_drafts(unit, {cell: json.dumps(method.encode(one), ensure_ascii=False).encode() for cell, one in drawn.items()})
 
 
 def read_drafts(unit: UnitFolder) -> dict[str, bytes]:
@@ -127,28 +110,6 @@ def read_released(unit: UnitFolder) -> Released[Any]:
     return Released(draws, {cell: ReleasedRows(stored[cell.key]) for cell in draws if cell.key in stored})
 
 
-def write_rows(unit: UnitFolder, rows: Mapping[Cell, ReleasedRows]) -> None:
-    """Rows that were derived from releases."""
-    write_arrays(unit.path / ROWS, {cell.key: released.codes for cell, released in rows.items()})
-
-
-def write_marks(unit: UnitFolder, marks: Mapping[Cell, np.ndarray]) -> None:
-    """What `prepare` gave for every row: private."""
-    write_arrays(unit.private / MARKS, {cell.key: one for cell, one in marks.items()}, mode=PRIVATE_MODE)
-
-
-def read_marks(unit: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
-    """What `prepare` gave for these releases."""
-    stored = read_arrays(unit.private / MARKS)
-    return {cell: stored[cell.key] for cell in cells}
-
-
-def write_texts(unit: UnitFolder, path: Path, drawn: Mapping[Cell, Any]) -> None:
-    """What a model wrote, by cell."""
-    method = on_texts(unit.unit.method)
-    write_json(path, {cell.key: method.encode(one) for cell, one in drawn.items()})
-
-
 def read_texts(unit: UnitFolder) -> tuple[dict[Cell, Any], dict[Cell, Any]]:
     """The releases of a unit on texts, and the same written without private rows, as far as they are there."""
     method = on_texts(unit.unit.method)
@@ -157,69 +118,9 @@ def read_texts(unit: UnitFolder) -> tuple[dict[Cell, Any], dict[Cell, Any]]:
     return method.read(released, unit.unit), method.read(public, unit.unit)
 
 
-def cost_json(cost: Cost) -> dict[str, Any]:
-    """A cost as the manifest states it; infinity as text."""
-    nominal = cost.nominal
-    return {
-        "epsilon": finite(nominal.epsilon),
-        "amplified_epsilon": finite(cost.amplified.epsilon) if cost.amplified else None,
-        "delta": nominal.delta,
-        "neighbours": nominal.neighbours.value,
-        "unit": nominal.unit,
-    }
-
-
 def finite(value: float) -> float | str:
     """JSON has no infinity."""
     return "inf" if np.isinf(value) else value
-
-
-def prompts_folder(unit: UnitFolder, *parts: str) -> Path:
-    """Where prompts and their answers lie: in private where the queries are private rows, else with what is released."""
-    if unit.declared.evaluation != "charged":
-        return unit.path.joinpath(*parts)
-    return unit.settings.private(unit.unit.dataset, unit.run.name, unit.unit.key, *parts)
-
-
-def prompts_mode(unit: UnitFolder) -> int:
-    """Of the files there."""
-    return PRIVATE_MODE if unit.declared.evaluation == "charged" else PUBLIC_MODE
-
-
-def write_prompts(unit: UnitFolder, prompts: dict[Cell, list[str]]) -> None:
-    """Prompts of released demonstrations and queries, cell by cell in order; in public an empty table where they are private."""
-    cells = [cell.key for cell, texts in prompts.items() for _ in texts]
-    texts = [text for cell_texts in prompts.values() for text in cell_texts]
-    table = pa.table({"cell": pa.array(cells, pa.string()).dictionary_encode(), "prompt": pa.array(texts, pa.string())})
-    write_table(prompts_folder(unit) / PROMPTS, table, mode=prompts_mode(unit))
-    write_table(unit.path / PROMPTS, table.slice(0, 0))
-
-
-def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
-    """Prompts by cell key, in the order written."""
-    table = read_table(prompts_folder(unit) / PROMPTS)
-    prompts: dict[str, list[str]] = {}
-    for key, text in zip(table.column("cell").to_pylist(), table.column("prompt").to_pylist(), strict=True):
-        prompts.setdefault(key, []).append(text)
-    return prompts
-
-
-def prompted_cells(unit: UnitFolder) -> list[str]:
-    """Keys of the cells that have prompts; the texts are not read."""
-    return list(read_table(prompts_folder(unit) / PROMPTS, ["cell"]).column("cell").unique().to_pylist())
-
-
-def write_predictions(path: Path, scores: Mapping[Cell, np.ndarray], answers: Mapping[Cell, np.ndarray]) -> None:
-    """One row per cell and query with the answer; where there are two labels also their log-probabilities."""
-    cells = [cell.key for cell, one in answers.items() for _ in one]
-    columns: dict[str, Any] = {
-        "cell": pa.array(cells).dictionary_encode(),
-        "query": np.concatenate([np.arange(len(one)) for one in answers.values()]),
-    }
-    pairs = [one[: len(answers[cell])] for cell, one in scores.items() if one.shape[1:] == (2,)]
-    if len(pairs) == len(scores):
-        columns |= {"no": np.concatenate(pairs)[:, 0], "yes": np.concatenate(pairs)[:, 1]}
-    write_table(path, pa.table({**columns, "answer": pa.array(np.concatenate(list(answers.values())))}))
 
 
 def remove_private(run: Path, settings: Settings) -> None:

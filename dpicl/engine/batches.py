@@ -17,12 +17,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpicl.contract import Contract
+from dpicl.accounting.ledger import load_key
+from dpicl.accounting.ledger.keys import keyed_hash
+from dpicl.contract import Contract, Declared
 from dpicl.contract.load import contract_digest
 from dpicl.engine.files import PRIVATE_MODE, read_json, read_table, write_json, write_table
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
-from dpicl.engine.split_key import split_key
+from dpicl.engine.state_home import KEY
 from dpicl.errors import DataError, RunError
 from dpicl.tabular.reading.batches import Facts, check_batchable, prepare
 from dpicl.tabular.reading.survey import Survey
@@ -31,6 +33,15 @@ from dpicl.types import PrivateTable
 INDEX = "private_batches.json"
 _PARTS = 16
 """Pieces of work, however many batches there are: how many is seen in logs, on pages and in names of tasks."""
+
+
+def split_key(settings: Settings, contract: Declared) -> bytes | None:
+    """32 secret bytes that private rows are held out by, from the installation's key and the account's name: the same for every run on an
+    asset, so that the same rows are held out; None for a benchmark, which needs none.
+    """
+    if contract.privacy.budget.benchmark:
+        return None
+    return bytes.fromhex(keyed_hash(load_key(settings.home / KEY), "split", contract.name))
 
 
 @dataclass(frozen=True)
@@ -46,11 +57,7 @@ class Batches:
 
     @staticmethod
     def find(settings: Settings, dataset: str, run: Path) -> Batches | None:
-        """The batches of a table that was ingested so; None where it is whole.
-
-        Raises:
-            RunError: the contract is another one than that which they were checked and split by.
-        """
+        """The batches of a table that was ingested so; None where it is whole. Raises RunError: they were made under another contract."""
         path = settings.private(dataset, run.name) / INDEX
         if not path.exists():
             return None
@@ -66,11 +73,6 @@ class Batches:
         """The batches of a unit's table."""
         return Batches.find(unit.settings, unit.unit.dataset, unit.run)
 
-    @property
-    def parts(self) -> int:
-        """How many pieces of work workers get."""
-        return _PARTS
-
     def numbers(self, part: int, parts: int) -> range:
         """The batches of one piece of work."""
         return range(part, self.count, parts)
@@ -83,21 +85,19 @@ class Batches:
         """Held-out rows."""
         return read_table(self._file("test", number))
 
-    def whole_train(self) -> PrivateTable:
-        """All rows to protect in memory: for what cannot be done batch by batch."""
-        return PrivateTable(pa.concat_tables([self.train(number).data for number in range(self.count)], promote_options="permissive"))
-
     def facts(self) -> Facts:
         """Of all batches; prepares those that are missing."""
-        return Facts.added(self._facts(number) for number in range(self.count))
+        parts = []
+        for number in range(self.count):
+            self.prepare(number)
+            one: dict[str, Any] = read_json(self._facts_file(number))
+            broken = {int(place): count for place, count in one["broken"].items()}
+            whole = one.get("all_hashes", (0, 0))  # of an earlier version: not published
+            parts.append(Facts(one["rows"], one["train_rows"], tuple(one["labels"]), broken, tuple(one["hashes"]), tuple(whole)))
+        return Facts.added(parts)
 
     def prepare(self, number: int) -> None:
-        """Read, check and split a batch, unless it is done.
-
-        Raises:
-            DataError: the rows break the contract.
-            RunError: the batch was there and is gone.
-        """
+        """Read, check and split a batch, unless it is done. Raises DataError: the rows break the contract; RunError: it is gone."""
         if self._facts_file(number).exists():
             return
         if self.survey is None:
@@ -112,13 +112,6 @@ class Batches:
         write_table(self._file("test", number), batch.test, mode=PRIVATE_MODE)
         write_json(self._facts_file(number), asdict(batch.facts), mode=PRIVATE_MODE)
 
-    def _facts(self, number: int) -> Facts:
-        self.prepare(number)
-        stored: dict[str, Any] = read_json(self._facts_file(number))
-        broken = {int(place): count for place, count in stored["broken"].items()}
-        whole = stored.get("all_hashes", (0, 0))  # of an earlier version: not published
-        return Facts(stored["rows"], stored["train_rows"], tuple(stored["labels"]), broken, tuple(stored["hashes"]), tuple(whole))
-
     def _file(self, kind: str, number: int) -> Path:
         return self.place / f"{kind}-{number:05}.parquet"
 
@@ -127,21 +120,13 @@ class Batches:
 
 
 def check_open(folder: Path) -> None:
-    """Of a folder of private files that was made for a run: a worker that comes late must not make it again.
-
-    Raises:
-        RunError: the run has ended, and its private files are gone.
-    """
+    """A worker that comes late must not make a run's folder of private files again. Raises RunError: the run has ended."""
     if not folder.exists():
         raise RunError(f"{folder.name}: the run has ended meanwhile; nothing private is kept of it")
 
 
 def begin(survey: Survey, contract: Contract, folder: Path) -> str:
-    """Note what there is to prepare; reads no row.
-
-    Raises:
-        DataError: the contract asks for what needs all rows at once.
-    """
+    """Note what there is to prepare; reads no row. Raises DataError: the contract asks for what needs all rows at once."""
     check_batchable(contract)
     count = survey.batches(contract)
     _write_index(folder, contract, {"count": count, "place": "batches", "folder": str(survey.folder), "files": survey.as_json()})
@@ -183,4 +168,4 @@ def _write_index(folder: Path, contract: Contract, content: dict[str, Any]) -> N
 def parts_of(run: str, dataset: str) -> int:
     """Into how many pieces of work a table's batches are shared out; 0 for a table that is whole."""
     batches = Batches.find(Settings.current(), dataset, Path(run))
-    return batches.parts if batches else 0
+    return _PARTS if batches else 0

@@ -12,7 +12,7 @@ State   benchmarks.json in DPICL_HOME    {name: {digest, added_utc}}, entered by
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -44,13 +44,10 @@ class Content:
 
 
 def check_published(contract: Declared, digest: Callable[[], str], settings: Settings) -> None:
-    """Refuse a benchmark that is none; to be called once the rows are read, and before anything is released of them.
+    """Refuse a benchmark that is none, with a PrivacyError; to be called once the rows are read, and before anything is released of them.
 
     Args:
         digest: of what was read; not taken where the contract has a budget.
-
-    Raises:
-        PrivacyError: the contract says `benchmark: true` of rows that are not published.
     """
     if not contract.privacy.budget.benchmark or _comes_with_a_package(contract):
         return
@@ -72,35 +69,28 @@ def content_digest(contract: Declared, table: pa.Table) -> str:
 
 
 def read_content(contract: Declared, settings: Settings) -> Content:
-    """Read all rows of a benchmark as a run does.
-
-    Raises:
-        DeclarationError: the contract has a budget; nothing is read.
-        SourceError: they are not available.
-        DataError: they break the contract.
+    """Read all rows of a benchmark as a run does. Raises DeclarationError: the contract has a budget, and nothing is read; SourceError:
+    they are not available; DataError: they break the contract.
     """
     if not contract.privacy.budget.benchmark:
         rule = "is of rows with something at stake"
         raise DeclarationError(f"{contract.name}.yaml", "privacy.budget", rule, "`benchmark: true` of public rows")
+    parts: Iterable[pa.Table]  # in batches where they are too many to be read whole
     if isinstance(contract, TextContract):
         texts = load_texts(contract, data_folder=settings.data)
         return Content(content_digest(contract, texts), texts.num_rows)
     assert isinstance(contract, Contract)
-    if not contract.privacy.person:
-        return Content(*table_digest(_batches(contract, settings), contract))
-    (table,) = _batches(contract, settings)
-    return Content(content_digest(contract, table), table.num_rows)
-
-
-def _batches(contract: Contract, settings: Settings) -> Iterator[pa.Table]:
-    """The rows, in batches where they are too many to be read whole."""
     if contract.source.query is not None:
         rows = query_rows(contract, contract.source.query)
-        yield from [rows] if isinstance(rows, pa.Table) else rows
+        parts = [rows] if isinstance(rows, pa.Table) else rows
     elif (surveyed := survey(contract, settings.data)) is not None and surveyed.batches(contract):
-        yield from (surveyed.batch(number, contract) for number in range(surveyed.batches(contract)))
+        parts = (surveyed.batch(number, contract) for number in range(surveyed.batches(contract)))
     else:
-        yield load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
+        parts = [load_source(contract, data_folder=settings.data, cache_folder=settings.cache)]
+    if not contract.privacy.person:
+        return Content(*table_digest(parts, contract))
+    (table,) = parts
+    return Content(content_digest(contract, table), table.num_rows)
 
 
 def declare(name: str, content: Content, settings: Settings) -> None:

@@ -7,7 +7,7 @@ import os
 import platform
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract, Declared
 from dpicl.contract.base import TODAY
 from dpicl.contract.load import contract_digest
-from dpicl.engine.artefacts import RESULTS, TEST, cost_json, read_test, table_folder
-from dpicl.engine.csv_file import write_csv
-from dpicl.engine.files import read_json, write_json
+from dpicl.engine.artefacts import RESULTS, TEST, finite, read_test, table_folder
+from dpicl.engine.files import read_json, write_csv, write_json
 from dpicl.engine.models import DESCRIPTIONS, scorer_of
 from dpicl.engine.releases import open_ledger, spending_of
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
@@ -38,6 +37,7 @@ _BENCHMARK, _PUBLIC, _ALWAYS = (
     ("Rows of public query files: they are sent to the model as they are, and accuracy is measured on them without noise.",),
     ("Timing, memory use and which checks fail.",),
 )
+_GRID = ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")
 KG_CO2_PER_KWH = 0.3633
 """The paper's figure for its local grid (appendix B1)."""
 MANIFEST = "manifest.json"
@@ -47,21 +47,18 @@ def collect(run: str) -> str:
     """Write manifest.json, results.csv and timings.csv from what the units left."""
     folder = Path(run)
     plan, settings = read_plan(folder), Settings.current()
-    paths = [folder / "units" / key / RESULTS for key in plan.units]
+    units = plan.units
+    paths = [folder / "units" / key / RESULTS for key in units]
     rows = [row for path in paths if path.exists() for row in read_json(path)]
     write_csv(folder / "results.csv", results_frame_columns(), rows)
-    write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), _timings(folder, plan))
-    write_json(folder / MANIFEST, _manifest(folder, plan, settings), replace=True)
-    return f"{len(rows)} results"
-
-
-def _timings(folder: Path, plan: Plan) -> Iterable[dict[str, Any]]:
-    units = plan.units
-    for path in sorted((folder / "timings").glob("*/*.json")):
-        timing = read_json(path)
+    timings: list[dict[str, Any]] = []
+    for timing in map(read_json, sorted((folder / "timings").glob("*/*.json"))):
         unit = units.get(timing["owner"])
         owner = {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed} if unit else {"dataset": timing["owner"]}
-        yield {**owner, "stage": timing["stage"], "seconds": round(timing["seconds"], 6)}
+        timings.append({**owner, "stage": timing["stage"], "seconds": round(timing["seconds"], 6)})
+    write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), timings)
+    write_json(folder / MANIFEST, _manifest(folder, plan, settings), replace=True)
+    return f"{len(rows)} results"
 
 
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
@@ -72,6 +69,12 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     grid = plan.as_json()["pipeline"]
     options = plan.pipeline.options.model_dump(mode="json", context=TODAY)
     by_method = {name: choices for name, choices in options.items() if isinstance(choices, dict)}
+    model = next((folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()), folder / DESCRIPTIONS["scores"])
+    if units and not model.exists():  # no worker has opened it
+        scorer_of(folder, settings)
+    priced = units or [  # Table V: every epsilon amplified by every contract's sampling rate
+        unit_of(GdpTabicl.name, name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options) for name in contracts
+    ]
     return {
         "run_id": plan.run_id,
         "pipeline": plan.pipeline_name,
@@ -80,14 +83,22 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "dpicl_version": dpicl.__version__,
         "simulated": not charged,
-        "model": _model(folder, settings) if units else None,
+        "model": dict(read_json(model)) if units else None,
         "writer": plan.writer.name if plan.writer else None,
-        "grid": {name: grid[name] for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")}
-        | {"queries": plan.pipeline.queries},
+        "grid": {name: grid[name] for name in _GRID} | {"queries": plan.pipeline.queries},
         "options": {**by_method, "all methods": {name: choice for name, choice in options.items() if name not in by_method}},
-        "contracts": {name: _contract_facts(contract) for name, contract in contracts.items()},
-        "guarantees": _unit_guarantees(units, contracts) if units else amplification_rows(plan, contracts),
-        "versions": {name: _version(name) for name in PACKAGES},
+        "contracts": {
+            name: {
+                "digest": contract_digest(contract),
+                "title": contract.source.title,
+                "licence": contract.source.licence,
+                "benchmark": contract.privacy.budget.benchmark,
+                "sampling_rate": str(contract.privacy.sampling_rate) if isinstance(contract, Contract) else None,
+            }
+            for name, contract in contracts.items()
+        },
+        "guarantees": _guarantees(priced, contracts),
+        "versions": {name: next((one.version for one in distributions(name=name)), None) for name in PACKAGES},
         "methods": {
             name: {"draw_version": METHODS[name].draw_version, "post_version": METHODS[name].post_version} for name in plan.pipeline.methods
         },
@@ -119,11 +130,9 @@ def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) 
     for unit in units:
         contract = contracts[unit.dataset]
         if isinstance(contract, Contract) and contract.evaluation == "charged":
-            facts = {
-                "deviation": held_out_evaluation.deviation(contract, unit),
-                "epsilon": held_out_evaluation.cost(contract, unit).epsilon,
-            }
-            rows[unit.method, unit.dataset] = {"method": unit.method, "dataset": unit.dataset, **facts}
+            deviation, epsilon = held_out_evaluation.deviation(contract, unit), held_out_evaluation.cost(contract, unit).epsilon
+            named = {"method": unit.method, "dataset": unit.dataset}
+            rows[unit.method, unit.dataset] = {**named, "deviation": deviation, "epsilon": epsilon}
     return list(rows.values())
 
 
@@ -145,15 +154,7 @@ def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, 
 def _command(plan: Plan) -> str:
     """What to type for the same run; the options are in plan.json."""
     grid = plan.as_json()["pipeline"]
-    lists = [
-        ("methods", "methods"),
-        ("datasets", "datasets"),
-        ("epsilons", "epsilons"),
-        ("shots", "shots"),
-        ("seeds", "seeds"),
-        ("sampling-rates", "sampling_rates"),
-    ]
-    options = [f"--{option} {','.join(map(str, grid[name]))}" for option, name in lists if grid[name]]
+    options = [f"--{name.replace('_', '-')} {','.join(map(str, grid[name]))}" for name in _GRID if grid[name]]
     models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("generator", plan.pipeline.generator)) if value]
     queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
     period = [f"--period {period}" for period in sorted(set(plan.periods.values()))[:1]]
@@ -181,26 +182,7 @@ def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int)
     return f"{charges}; {total}."
 
 
-def _model(folder: Path, settings: Settings) -> dict[str, Any]:
-    """The model's description, written when a worker opened it; opened here only if none has."""
-    description = next((folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()), None)
-    if description is None:
-        scorer_of(folder, settings)
-    return dict(read_json(description or folder / DESCRIPTIONS["scores"]))
-
-
-def _contract_facts(contract: Declared) -> dict[str, Any]:
-    source = contract.source
-    return {
-        "digest": contract_digest(contract),
-        "title": source.title,
-        "licence": source.licence,
-        "benchmark": contract.privacy.budget.benchmark,
-        "sampling_rate": str(contract.privacy.sampling_rate) if isinstance(contract, Contract) else None,
-    }
-
-
-def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
+def _guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
     """One line per method, data set, epsilon and rate: what one seed's release costs."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
@@ -209,20 +191,18 @@ def _unit_guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> li
         for cell, cost in method.costs(contract, unit).items():
             key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)
             if cell.system in ways and cell.epsilon != math.inf and key not in rows:
-                stated = {**cost_json(cost), "nominal_epsilon": cell.epsilon, "statement": method.statement(contract, unit, cell, cost)}
-                rate = {} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}
-                rows[key] = {"method": unit.method, "system": cell.system, "dataset": unit.dataset, **stated, **rate}
+                nominal = cost.nominal
+                rows[key] = {
+                    "method": unit.method,
+                    "system": cell.system,
+                    "dataset": unit.dataset,
+                    "epsilon": finite(nominal.epsilon),
+                    "amplified_epsilon": finite(cost.amplified.epsilon) if cost.amplified else None,
+                    "delta": nominal.delta,
+                    "neighbours": nominal.neighbours.value,
+                    "unit": nominal.unit,
+                    "nominal_epsilon": cell.epsilon,
+                    "statement": method.statement(contract, unit, cell, cost),
+                    **({} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}),
+                }
     return list(rows.values())
-
-
-def amplification_rows(plan: Plan, contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
-    """Table V: every epsilon amplified by every contract's sampling rate."""
-    units = [unit_of(GdpTabicl.name, name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options) for name in contracts]
-    return _unit_guarantees(units, contracts)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -18,7 +18,7 @@ from dpicl.accounting.ledger import Ledger, Release
 from dpicl.contract.periods import ONCE
 from dpicl.contract.text import TextContract
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
-from dpicl.engine.journal import FileJournal, slots_folder, votes_folder
+from dpicl.engine.journal import FileJournal, votes_folder
 from dpicl.engine.receipts import write_receipt
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
@@ -90,11 +90,8 @@ class EnsembleRelease:
         return (self._folder / OPENED).exists()
 
     def open(self) -> bool:
-        """Charge the release unless it was before; whether it was charged now.
-
-        Raises:
-            BudgetError: the account's cap would be passed; nothing was charged.
-            LedgerError: it was charged before, and which queries it answered is lost.
+        """Charge the release unless it was before; whether it was charged now. Raises BudgetError: the account's cap would be passed, and
+        nothing was charged; LedgerError: it was charged before, and which queries it answered is lost.
         """
         if self._is_reserved:
             return False
@@ -138,11 +135,7 @@ class EnsembleRelease:
             return self.find(query)
 
     def answer(self, slots: Sequence[QuerySlot], model: Scorer) -> list[Answer]:
-        """Ask the model with private rows for these slots, and store the noisy answers.
-
-        Raises:
-            ModelError: the model fails, for another reason than what stands in a prompt.
-        """
+        """Ask the model with private rows for these slots, and store the noisy answers. Raises ModelError: not for what a prompt holds."""
         contract, cell = self._request.contract, self._request.cell
         names = {cell: self.named.release_id}
         votes = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.named.release_id, self._rows)})
@@ -156,12 +149,12 @@ class EnsembleRelease:
 
     def _keep(self, slot: QuerySlot, answer: Answer) -> Answer:
         """Store the answer of a slot, durably; gives the one that stands."""
-        stored: Answer = read_json(write_json(self._folder / f"{slot.number:06d}.answer", answer, mode=PRIVATE_MODE))
-        return stored
+        return read_json(write_json(self._folder / f"{slot.number:06d}.answer", answer, mode=PRIVATE_MODE))
 
     @property
     def _folder(self) -> Path:
-        return slots_folder(self._settings, self.named.release_id)
+        """Where queries take their slots; not made here."""
+        return self._settings.home / "private" / "journals" / self.named.release_id / "slots"
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:06d}.json"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,7 +19,7 @@ from typing import Any
 
 from dpicl.engine.artefacts import RESULTS, remove_private
 from dpicl.engine.order import Group, Step, answered, released, rows_ready
-from dpicl.engine.run_folder import Plan, read_plan
+from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages.probe import probe
@@ -36,6 +36,15 @@ class WorkerDied(Exception):
 
 FAILURES = (DpiclError, StageFailed, WorkerDied)
 """What ends a unit and not the run."""
+
+
+def failure_of(work: Callable[..., object], *references: Any) -> Exception | None:
+    """Do it; what it failed with, of what ends a unit and not the run."""
+    try:
+        work(*references)
+    except FAILURES as error:
+        return error
+    return None
 
 
 class Executor(ABC):
@@ -66,20 +75,15 @@ class Executor(ABC):
 class InProcess(Executor):
     """Every step in this process, one after another."""
 
-    def submit(self, step: Step) -> Future[None]:
+    def submit(self, step: Step) -> Future[Exception | None]:
         """Do it at once."""
-        job: Future[None] = Future()
-        try:
-            step.stage(*step.references)
-        except FAILURES as error:
-            job.set_exception(error)
-        else:
-            job.set_result(None)
+        job: Future[Exception | None] = Future()
+        job.set_result(failure_of(step.stage, *step.references))
         return job
 
     def wait(self, jobs: Collection[Any]) -> Mapping[Any, Exception | None]:
         """All have ended."""
-        return {job: job.exception() for job in jobs}
+        return {job: job.result() for job in jobs}
 
 
 def call_all(groups: Iterable[Group]) -> None:
@@ -124,7 +128,12 @@ class _Schedule:
         while self._ready or self._jobs:
             while self._ready:
                 self._next_group(self._ready.popleft())
-            self._submit_together()
+            workers = self.executor.model_workers
+            for (stage, _), waiting in self._together.items():  # units of one data set: as many calls as there are workers for it
+                for part in filter(None, (waiting[number::workers] for number in range(workers))):
+                    run, keys = part[0][0].references[0], tuple(key for step, _ in part for key in step.references[1])
+                    self._submit(_Job(Step(stage, (run, keys)), [strand for _, strand in part]))
+            self._together.clear()
             for handle, error in self.executor.wait(self._jobs).items() if self._jobs else ():
                 job = self._jobs.pop(handle)
                 if isinstance(error, WorkerDied) and job.submissions < SUBMISSIONS:
@@ -149,31 +158,14 @@ class _Schedule:
             self._ready.append(strand)
         for step in group:
             if step.stage.place == "owner":
-                self._call(step, strand)
+                self._step_ended(step, [strand], failure_of(self.executor.call, step))
             elif step.stage.together:
                 self._together.setdefault((step.stage, strand.dataset), []).append((step, strand))
             else:
                 self._submit(_Job(step, [strand]))
 
-    def _call(self, step: Step, strand: _Strand) -> None:
-        error: Exception | None = None
-        try:
-            self.executor.call(step)
-        except FAILURES as failure:
-            error = failure
-        self._step_ended(step, [strand], error)
-
     def _submit(self, job: _Job) -> None:
         self._jobs[self.executor.submit(job.step)] = job
-
-    def _submit_together(self) -> None:
-        """Units of one data set that are ready for a stage which takes several: as many calls as there are workers for it."""
-        for (stage, _), waiting in self._together.items():
-            for part in (waiting[number :: self.executor.model_workers] for number in range(self.executor.model_workers)):
-                if part:
-                    run, keys = part[0][0].references[0], [key for step, _ in part for key in step.references[1]]
-                    self._submit(_Job(Step(stage, (run, tuple(keys))), [strand for _, strand in part]))
-        self._together.clear()
 
     def _step_ended(self, step: Step, strands: Sequence[_Strand], error: Exception | None) -> None:
         self.executor.step_ended(step, error)
@@ -192,10 +184,7 @@ class _Schedule:
 
 
 def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> str:
-    """Do what a run's plan says and is not yet done.
-
-    Args:
-        closing: steps of the owner once some results stand, such as the report.
+    """Do what a run's plan says and is not yet done; `closing` are steps of the owner once some results stand, such as the report.
 
     Raises:
         RunError: some units failed; the others are done and reported.
@@ -208,23 +197,20 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
         schedule.do([_Strand("probe", "", iter([[Step(probe, (str(run),))]]))])
         if schedule.failures:
             _raise(run, schedule.failures)
-    schedule.do(_strands(run, plan, missing))
+    units: dict[str, list[str]] = {}
+    strands: list[_Strand] = []
+    for key in missing:
+        units.setdefault(plan.units[key].dataset, []).append(key)
+    for dataset, keys in units.items():
+        of_units = [_Strand(key, dataset, chain(released(str(run), key), answered(str(run), key))) for key in keys]
+        strands.append(_Strand(dataset, dataset, rows_ready(str(run), dataset), of_units))
+    schedule.do(strands)
     if not plan.units or any((run / "units" / key / RESULTS).exists() for key in plan.units):
         schedule.do([_Strand("report", "", iter([[step] for step in closing]))])
     if schedule.failures:
         _raise(run, schedule.failures)
     remove_private(run, Settings.current())
     return f"{len(plan.units)} units, {len(missing)} of them now"
-
-
-def _strands(run: Path, plan: Plan, missing: Sequence[str]) -> Iterator[_Strand]:
-    """One of each data set that has something to do, and after it one of each of its units."""
-    units: dict[str, list[str]] = {}
-    for key in missing:
-        units.setdefault(plan.units[key].dataset, []).append(key)
-    for dataset, keys in units.items():
-        of_units = [_Strand(key, dataset, chain(released(str(run), key), answered(str(run), key))) for key in keys]
-        yield _Strand(dataset, dataset, rows_ready(str(run), dataset), of_units)
 
 
 def _raise(run: Path, failures: Mapping[str, Exception]) -> None:

@@ -6,10 +6,10 @@ wins and the other reads the winner's file.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-import os
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,35 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpicl.files.durable import sync_folder
+from dpicl.files.durable import write_whole
 
 PUBLIC_MODE, PRIVATE_MODE = 0o644, 0o600
+_FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
 def publish(path: Path, write: Callable[[BinaryIO], object], *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
-    """Write `path` through a temporary file in its folder; an existing file stays unless `replace`.
-
-    Raises:
-        OSError: the disk is full or the folder cannot be written; nothing is left behind.
-    """
+    """Write `path` through a temporary file in its folder; an existing file stays unless `replace`. An OSError leaves nothing behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-        if replace:
-            os.replace(temporary, path)
-        else:
-            os.link(temporary, path)
-        sync_folder(path.parent)
-    except FileExistsError:
-        pass
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, write, mode=mode, replace=replace)
     return path
 
 
@@ -81,3 +62,26 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Named arrays of one file; refuses pickled content."""
     with np.load(path, allow_pickle=False) as content:
         return {name: content[name] for name in content.files}
+
+
+def harmless(cell: Any) -> Any:
+    """The cell of a CSV file; text that a spreadsheet would run as a formula gets an apostrophe before it, numbers stay numbers."""
+    if not isinstance(cell, str) or not {cell[:1], cell.lstrip()[:1]} & _FORMULA_STARTS:
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def write_csv(path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """A table with a header line; replaces what was there, whole or not at all."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        cells = {name: harmless(cell) for name, cell in row.items()}
+        # on one line: the csv module leaves a carriage return unquoted, and a reader takes it for the end of the row
+        writer.writerow({name: " ".join(cell.splitlines()) if isinstance(cell, str) else cell for name, cell in cells.items()})
+    publish(path, lambda file: file.write(text.getvalue().encode()), replace=True)

@@ -6,17 +6,16 @@ its schedule. The forecast reads contracts, ledger and clock, and no row.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import takewhile
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import Ledger
 from dpicl.contract.periods import ONCE
-from dpicl.engine.pipelines import Pipeline, Schedule
+from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import draft_plan, periods_of
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import open_ledger
@@ -28,16 +27,8 @@ MOST_RUNS = 10_000
 
 @dataclass(frozen=True)
 class Forecast:
-    """One account of a scheduled pipeline.
-
-    Attributes:
-        account: its name.
-        cost: epsilon of one run in a new period, alone.
-        left: of the cap.
-        affordable: new periods that fit in what is left, no more than `due`.
-        due: new periods that the schedule meets within its horizon.
-        lasts_until: when the last of the affordable ones is due; None if none is.
-        horizon_days: of the schedule.
+    """One account of a scheduled pipeline: epsilon of one run in a new period, alone, and what is left of the cap; new periods that fit in
+    that, no more than those that are due within the schedule's horizon, and when the last of them is; None if none fits.
     """
 
     account: str
@@ -67,39 +58,24 @@ class Forecast:
         return f"{budget}; enough for {self.affordable} of {self.due} new periods of {self.horizon_days} days{until}"
 
 
-def due_times(name: str, schedule: Schedule, since: datetime, file: str) -> list[datetime]:
-    """When a schedule is due within its horizon.
-
-    Args:
-        file: that the schedule stands in.
-
-    Raises:
-        DeclarationError: no such cron expression or time zone.
-    """
-    try:
-        zone = ZoneInfo(schedule.timezone)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise DeclarationError(file, f"pipelines.{name}.schedule.timezone", "is unknown", "a name such as Europe/Paris") from None
-    try:
-        times = CronSim(schedule.cron, since.astimezone(zone))
-    except CronSimError:
-        raise DeclarationError(
-            file, f"pipelines.{name}.schedule.cron", "is no cron expression", "five fields such as `0 6 * * 1`"
-        ) from None
-    end = since + timedelta(days=schedule.horizon_days)
-    return [time for time, _ in zip(takewhile(lambda time: time <= end, times), range(MOST_RUNS), strict=False)]
-
-
 def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | None = None) -> list[Forecast]:
     """One line per account with a cap that a scheduled pipeline spends from; none without a schedule.
 
     Raises:
         DeclarationError: the schedule breaks a rule.
     """
-    if pipeline.schedule is None:
+    if (schedule := pipeline.schedule) is None:
         return []
-    runs = due_times(name, pipeline.schedule, now or datetime.now(UTC), settings.pipelines.name)
-    plan = draft_plan(name, pipeline.schedule.parameters, settings, when=runs[0] if runs else now)
+    since, file, key = now or datetime.now(UTC), settings.pipelines.name, f"pipelines.{name}.schedule"
+    try:
+        times = CronSim(schedule.cron, since.astimezone(ZoneInfo(schedule.timezone)))
+    except CronSimError:
+        raise DeclarationError(file, f"{key}.cron", "is no cron expression", "five fields such as `0 6 * * 1`") from None
+    except (ZoneInfoNotFoundError, ValueError):
+        raise DeclarationError(file, f"{key}.timezone", "is unknown", "a name such as Europe/Paris") from None
+    end = since + timedelta(days=schedule.horizon_days)
+    runs = list(islice(takewhile(lambda time: time <= end, times), MOST_RUNS))
+    plan = draft_plan(name, schedule.parameters, settings, when=runs[0] if runs else now)
     first_runs: dict[tuple[str, ...], datetime] = {}  # of a period of one of the data sets
     for run in runs:
         periods = periods_of(plan.pipeline.datasets, settings, when=run)
@@ -114,16 +90,8 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
             due = paying[1:] if releases.keys() <= standing else paying
             one_run = [one.guarantee for one in releases.values()]
             quote = ledger.dry_run(account.name, one_run)
-            fit, cap = _affordable(ledger, account.name, one_run, len(due)), quote.cap or 0.0
+            numbers, cap = range(1, len(due) + 1), quote.cap or 0.0
+            fit = bisect_left(numbers, True, key=lambda number: not ledger.dry_run(account.name, one_run * number).allowed)
             left, last = cap - quote.before.epsilon, due[fit - 1] if fit else None
-            forecasts.append(Forecast(account.name, quote.cost.epsilon, left, fit, len(due), last, pipeline.schedule.horizon_days))
+            forecasts.append(Forecast(account.name, quote.cost.epsilon, left, fit, len(due), last, schedule.horizon_days))
     return forecasts
-
-
-def _affordable(ledger: Ledger, account: str, one_run: list[Guarantee], most: int) -> int:
-    """How many periods fit, by bisection: no more than `most`."""
-    fits, fails = 0, most + 1
-    while fails - fits > 1:
-        tried = (fits + fails) // 2
-        fits, fails = (tried, fails) if ledger.dry_run(account, one_run * tried).allowed else (fits, tried)
-    return fits

@@ -28,19 +28,17 @@ from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
 from dpicl.contract.sources import Query
 from dpicl.engine.accounts import account_of, addresses_of
-from dpicl.engine.names import costs_of
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Given, Settings
 from dpicl.errors import DataError, DeclarationError, ParameterError
 from dpicl.files.objects import SCHEME
-from dpicl.pipeline import Unit
+from dpicl.methods import METHODS
 from dpicl.tabular.reading.parse import check_columns
 from dpicl.tabular.reading.read import SUFFIXES
 from dpicl.yaml_file import read_yaml
 
 _PLACES = ("bundled", "file", "folder", "query", "frame", "openml", "uci", "moved_from", "content_sha256")
-_ACCOUNT = "[a-z][a-z0-9_]{0,39}"
 _NO_CAP_YET = 1e12
 """In the place of a cap, until what a first release costs is known."""
 Schema = Mapping[str, Any] | PathLike[str] | str | Contract
@@ -56,48 +54,41 @@ def given_rows(
     population: int | None = None,
     local: bool = False,
 ) -> Settings:
-    """Settings under which these rows have a contract, `given.contract`.
+    """Settings under which these rows (a data frame or Arrow table, a path, an address `s3://…` or a `Query`) have a contract,
+    `given.contract`.
 
     Args:
-        rows: a data frame or Arrow table; a path, an address `s3://…` or a `Query`.
         schema: a contract's content: columns at least; or its file.
-        account: of the data asset; required of rows in memory.
-        budget: the asset's cap on epsilon, in place of the schema's.
+        account: of the data asset; required of rows in memory. `budget` is its cap on epsilon, in place of the schema's.
         population: about how many rows there are, as publicly stated.
         local: whether the rows are to be randomised one by one, so that anybody can count them: their number is public then, and a
             schema that states no neighbours exchanges a row for another.
 
-    Raises:
-        DpiclError: the schema breaks a rule, or rows are of no known kind.
+    Raises DpiclError: the schema breaks a rule, or rows are of no known kind.
     """
     content, file = _content(schema)
     place, table, settings = _placed(rows, settings)
     named = account or content.get("account")
     if table is not None and named is None:
-        raise ParameterError(
-            "account",
-            None,
-            "the name of the data asset that these rows are, such as customers: all that is ever released of it is charged there",
-        )
-    if named is not None and not re.fullmatch(_ACCOUNT, str(named)):
+        expected = "the name of the data asset that these rows are, such as customers: all that is ever released of it is charged there"
+        raise ParameterError("account", None, expected)
+    if named is not None and not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(named)):
         raise ParameterError("account", repr(named)[:60], "up to 40 small letters, digits and underscores, a letter first")
     if "moved_from" in dict(content.get("source") or {}):
-        raise DeclarationError(
-            file, "source.moved_from", "is about a contract's own file", "the contract by its name, without rows, or no such key"
-        )
+        expected = "the contract by its name, without rows, or no such key"
+        raise DeclarationError(file, "source.moved_from", "is about a contract's own file", expected)
     stated = {key: value for key, value in (("account", named), ("population", population)) if value is not None}
-    contract, has_cap = _contract({"name": _name_of(named or rows), **content, **stated}, file, place=place, budget=budget, local=local)
+    stem = Path(str(named or ("" if isinstance(rows, Query) else rows)).rstrip("/")).name.partition(".")[0]
+    name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")[:40]
+    name = name if re.match("[a-z]", name) else "table"
+    contract, has_cap = _contract({"name": name, **content, **stated}, file, place=place, budget=budget, local=local)
     if table is not None:
         check_columns(table.column_names, contract, contract.name)
     return replace(settings, given=Given(contract, table, has_cap))
 
 
 def schema_contract(schema: Schema, *, local: bool = False) -> Contract:
-    """What a schema says before there are rows: for plans.
-
-    Raises:
-        DeclarationError: the schema breaks a rule.
-    """
+    """What a schema says before there are rows: for plans. Raises DeclarationError: the schema breaks a rule."""
     content, file = _content(schema)
     return _contract({"name": "table", "account": "table", **content}, file, place={"frame": True}, budget=None, local=local)[0]
 
@@ -133,17 +124,12 @@ def with_account(plan: Plan, settings: Settings) -> Settings:
             own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
     changed: dict[str, Any] = {"account": own}
     if not settings.given.has_cap:
-        budget = contract.privacy.budget.model_copy(update={"epsilon": _price(contract, unit)})
+        account, price = account_of(contract, unit.method), Spent.nothing()
+        for cost in METHODS[unit.method].releases(contract, unit).values():
+            price = price.plus(as_paid(cost.charged, account))
+        budget = contract.privacy.budget.model_copy(update={"epsilon": price.cost(account.delta_cap).epsilon})
         changed["privacy"] = contract.privacy.model_copy(update={"budget": budget})
     return replace(settings, given=replace(settings.given, contract=contract.model_copy(update=changed)))
-
-
-def _price(contract: Contract, unit: Unit) -> float:
-    """Epsilon of a unit's releases, as their account is charged."""
-    account, spent = account_of(contract, unit.method), Spent.nothing()
-    for cost in costs_of(contract, unit).values():
-        spent = spent.plus(as_paid(cost.charged, account))
-    return spent.cost(account.delta_cap).epsilon
 
 
 def _content(schema: Schema) -> tuple[dict[str, Any], str]:
@@ -190,19 +176,9 @@ def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], pa.Table | N
     return {"folder" if path.is_dir() else "file": path.name}, None, replace(settings, data=path.parent)
 
 
-def _name_of(rows: Any) -> str:
-    """A contract's name from that of an account or file."""
-    stem = "" if isinstance(rows, Query) else Path(str(rows).rstrip("/")).name.partition(".")[0]
-    plain = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")[:40]
-    return plain if re.match("[a-z]", plain) else "table"
-
-
 def as_arrow(rows: Any) -> pa.Table:
-    """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow stream.
-
-    Raises:
-        DataError: a column has no plain values.
-        ParameterError: it is nothing of the kind.
+    """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow stream. Raises DataError: a column has no
+    plain values; ParameterError: it is nothing of the kind.
     """
     pandas = sys.modules.get("pandas")
     try:
@@ -235,11 +211,7 @@ def _column(name: str, values: Any) -> pa.Array:
 
 
 def _cell(value: Any) -> str:
-    """As CSV would hold it.
-
-    Raises:
-        TypeError: it is no number, text, truth value, date or time.
-    """
+    """As CSV would hold it. Raises TypeError: it is no number, text, truth value, date or time."""
     value = value.item() if hasattr(value, "item") else value  # of numpy
     if isinstance(value, bool):
         return "true" if value else "false"

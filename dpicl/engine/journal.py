@@ -82,10 +82,5 @@ def votes_folder(settings: Settings, release: str, rows: str) -> Path:
     return _folder(settings, release, rows, "votes")
 
 
-def slots_folder(settings: Settings, release: str) -> Path:
-    """Where the queries of a release that answers one by one take their slots; not made here."""
-    return settings.home / "private" / "journals" / release / "slots"
-
-
 def _folder(settings: Settings, release: str, *below: str) -> Path:
     return settings.private("journals", release, *below)

@@ -33,10 +33,6 @@ _attempt: ContextVar[int | None] = ContextVar("attempt", default=None)
 class _JsonLines(logging.StreamHandler[Any]):
     """To what is standard error when a line comes."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFormatter(_JsonFormatter())
-
     @property
     def stream(self) -> Any:
         return sys.stderr
@@ -45,8 +41,6 @@ class _JsonLines(logging.StreamHandler[Any]):
     def stream(self, _: Any) -> None:
         pass
 
-
-class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         content: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -75,13 +69,9 @@ def set_up(log_format: str) -> bool:
 
 @contextmanager
 def stage_log(stage: str, references: Sequence[Any]) -> Iterator[list[str]]:
-    """Log the line of counts that a stage ends with, which is put into the list; in JSON also how it failed.
-
-    Args:
-        references: what the stage is called with: a run's folder, and the key of a unit or the name of a data set.
-
-    Raises:
-        ParameterError: DPICL_LOG_FORMAT cannot be followed.
+    """Log the line of counts that a stage ends with, which is put into the list; in JSON also how it failed. `references` are what the
+    stage is called with: a run's folder, and the key of a unit or the name of a data set. Raises ParameterError: DPICL_LOG_FORMAT cannot be
+    followed.
     """
     as_json, started = set_up(Settings.current().log_format), time.perf_counter()
     counts: list[str] = []

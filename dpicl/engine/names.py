@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dpicl.accounting.ledger import Account, Entry, Ledger, Release, earlier_release_id, release_id
+from dpicl.accounting.ledger import Account, Entry, Release, earlier_release_id, release_id
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
+from dpicl.engine.models import fingerprint
+from dpicl.engine.run_folder import Plan
 from dpicl.methods import METHODS, held_out_evaluation
-from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
 
 POST_PROCESSING = {"estimator", "also_sampled"}
@@ -28,11 +29,7 @@ WRITER, PERIOD, QUERIES = "writer", "period", "queries_sha256"
 
 
 def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") -> dict[str, Any]:
-    """What makes a release another one, besides account, contract and period; public.
-
-    Args:
-        writer: which model writes, where a model reads private rows.
-    """
+    """What makes a release another one, besides account, contract and period; public. `writer` is the model that reads rows, if any."""
     method = METHODS[unit.method]
     choices = {name: choice for name, choice in method.identity(contract, unit, cell).items() if name not in POST_PROCESSING}
     for before in _LATER:
@@ -48,49 +45,10 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
     }
 
 
-def costs_of(contract: Declared, unit: Unit) -> dict[Cell, Cost]:
-    """Every release of a unit with its cost; known without any data."""
-    costs: dict[Cell, Cost] = METHODS[unit.method].releases(contract, unit)
-    return costs
-
-
-def releases_of(
-    ledger: Ledger,
-    key: bytes,
-    account: Account,
-    contract: Declared,
-    unit: Unit,
-    *,
-    period: str,
-    writer: str = "",
-    extra: Mapping[str, Any] | None = None,
-) -> dict[Cell, Release]:
-    """Every release of a unit by its name, priced as its account states it.
-
-    Args:
-        account: that pays, as the ledger has it.
-        period: as `contract.periods` writes it.
-        writer: which model writes, where a model reads private rows.
-        extra: further public parameters of the releases.
-
-    Raises:
-        PrivacyError: the account protects something else than the releases do.
-    """
-    # earlier names held a version of the rows
-    earlier = [entry for entry in ledger.entries(account.name) if entry.release.content_version] if period == ONCE else []
-    releases = {}
-    for cell, cost in costs_of(contract, unit).items():
-        facts = public_facts(contract, unit, cell, period=period, writer=writer, extra=extra)
-        name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **facts)
-        guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
-        releases[cell] = _standing(key, earlier, facts) or Release(name, account.name, unit.method, facts["parameters"], guarantee)
-    return releases
-
-
 def public_facts(
     contract: Declared, unit: Unit, cell: Cell, *, period: str, writer: str = "", extra: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What makes a release this one, besides its account: known without the ledger. The arguments are those of `releases_of`."""
+    """What makes a release this one, besides its account: known without the ledger. The arguments are those of `named_releases`."""
     return {
         "mechanism": unit.method,
         "mechanism_version": METHODS[unit.method].draw_version,
@@ -99,30 +57,16 @@ def public_facts(
     }
 
 
-def evaluation_of(
-    key: bytes,
-    account: Account,
-    contract: Contract,
-    unit: Unit,
-    releases: Iterable[Release],
-    *,
-    period: str,
-    model: str,
-    queries: int | None,
-) -> Release:
-    """The release that measures a unit's answers on held-out private rows: of these releases, this model and these cells.
-
-    Args:
-        model: fingerprint of the model that answers.
-        queries: the maximum number of queries; None for all.
-    """
+def evaluation_of(key: bytes, account: Account, contract: Contract, unit: Unit, releases: Iterable[Release], plan: Plan) -> Release:
+    """The release that measures a unit's answers on held-out private rows: of these releases, and a plan's period, model and queries."""
     assert contract.split is not None
+    period = plan.period_of(unit.dataset)
     parameters = {
         "method": unit.method,
         "replicate": unit.seed,
-        "model": model,
+        "model": fingerprint(plan.model),
         "cells": [cell.key for cell in held_out_evaluation.measured_cells(unit)],
-        "queries": queries,
+        "queries": plan.pipeline.queries,
         "epsilon": contract.split.evaluation_epsilon,
         "releases": sorted({release.release_id for release in releases}),
         **({} if period == ONCE else {PERIOD: period}),
@@ -141,7 +85,7 @@ def evaluation_of(
     return Release(name, account.name, held_out_evaluation.MECHANISM, parameters, guarantee)
 
 
-def _standing(key: bytes, earlier: Iterable[Entry], described: Mapping[str, Any]) -> Release | None:
+def standing(key: bytes, earlier: Iterable[Entry], described: Mapping[str, Any]) -> Release | None:
     """The first of these releases that the description fits: it stands for `once`, and is not drawn again under another name."""
     parameters = canonical({name: value for name, value in described["parameters"].items() if name != QUERIES})
     for entry in earlier:

@@ -15,16 +15,12 @@ from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.stage import Stage
 from dpicl.engine.stages.charge import charge, release
 from dpicl.engine.stages.consult import consult
-from dpicl.engine.stages.count import count
-from dpicl.engine.stages.draw import derive_stage, draw_stage, prepare_stage
-from dpicl.engine.stages.evaluate import evaluate
-from dpicl.engine.stages.fit_baselines import fit_baselines
+from dpicl.engine.stages.draw import count, derive_stage, draw_stage, prepare_stage
+from dpicl.engine.stages.evaluate import evaluate, fit_baselines
 from dpicl.engine.stages.generate import generate
-from dpicl.engine.stages.ingest import ingest
-from dpicl.engine.stages.prepare import prepare_batches
+from dpicl.engine.stages.ingest import ingest, prepare_batches
 from dpicl.engine.stages.probe import probe
-from dpicl.engine.stages.score import parts_to_score, score
-from dpicl.engine.stages.serialize import serialize
+from dpicl.engine.stages.score import parts_to_score, score, serialize
 from dpicl.engine.stages.split import split
 from dpicl.engine.stages.validate import validate
 from dpicl.methods import METHODS

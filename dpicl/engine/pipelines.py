@@ -135,11 +135,7 @@ class Pipelines(Frozen):
 
 
 def load_pipelines(path: Path) -> Pipelines:
-    """Read pipelines.yaml.
-
-    Raises:
-        DeclarationError: names file, key, rule and expected shape.
-    """
+    """Read pipelines.yaml. Raises DeclarationError: names file, key, rule and expected shape."""
     pipelines = validate(Pipelines, read_yaml(path), path.name)
     for name, pipeline in pipelines.pipelines.items():
         if pipeline.schedule:  # an override that breaks a rule is refused now, and not when the first scheduled run starts
@@ -148,14 +144,7 @@ def load_pipelines(path: Path) -> Pipelines:
 
 
 def override(pipeline: Pipeline, changes: Mapping[Any, object], source: str = "command line") -> Pipeline:
-    """The pipeline with some keys overridden, validated like the file.
-
-    Args:
-        source: where the changes come from, for messages.
-
-    Raises:
-        DeclarationError: as for the file.
-    """
+    """The pipeline with some keys overridden, validated like the file. Raises DeclarationError, which names the `source` of the changes."""
     unchanged = {name: getattr(pipeline, name) for name in Pipeline.model_fields if not {name, Pipeline.earlier.get(name)} & changes.keys()}
     return validate(Pipeline, {**unchanged, **changes}, source)
 
@@ -169,11 +158,7 @@ def units_of(pipeline: Pipeline) -> tuple[Unit, ...]:
 
 
 def find_pipeline(pipelines: Pipelines, name: str) -> Pipeline:
-    """The pipeline of that name.
-
-    Raises:
-        ParameterError: there is none; the message lists the names.
-    """
+    """The pipeline of that name. Raises ParameterError: there is none; the message lists the names."""
     if name not in pipelines.pipelines:
         raise ParameterError("pipeline", name[:60], "one of " + ", ".join(pipelines.pipelines))
     return pipelines.pipelines[name]

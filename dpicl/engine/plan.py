@@ -12,12 +12,11 @@ from pydantic import ValidationError
 
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, period_at, read_period
-from dpicl.engine.names import costs_of
-from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
-from dpicl.engine.quote import check_budget
+from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
+from dpicl.engine.quote import quote_plan
 from dpicl.engine.run_folder import Plan, check_stored, check_versions, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
-from dpicl.errors import DeclarationError, ModelRefusedError, ParameterError, PrivacyError
+from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
@@ -40,10 +39,7 @@ def make_plan(
 ) -> Path:
     """Check everything that can be checked before any private byte is read, and write the plan; returns the run's folder.
 
-    The arguments are those of `plan_for`.
-
-    Raises:
-        DpiclError: a name, value or file breaks a rule; nothing was written.
+    The arguments are those of `plan_for`. Raises DpiclError: a name, value or file breaks a rule; nothing was written.
     """
     settings = Settings.current()
     plan = plan_for(pipeline_name, changes, settings, run_id, resume=resume, period=period, when=when)
@@ -66,11 +62,7 @@ def plan_for(
         changes: fields of the pipeline that replace the file's.
         run_id: folder name of the run; made from the pipeline and the time if None.
         resume: go on with the run `run_id` and its own plan, periods included.
-        period: of all releases, in place of what contracts and the time say.
-        when: the time that a public schedule is due; now if None.
-
-    Raises:
-        DpiclError: a name or value breaks a rule.
+        period, when: as `periods_of` takes them.
     """
     _ = settings.power_watts  # refused before anything is done, if it is no number
     if resume and run_id is not None:
@@ -83,11 +75,7 @@ def plan_for(
 
 
 def begin(plan: Plan, settings: Settings) -> Path:
-    """Check a plan as `check_plan` and `check_caps` do, and write it; returns the run's folder.
-
-    Raises:
-        DpiclError: a name or value breaks a rule; nothing was written.
-    """
+    """Check a plan as `check_plan` and `check_caps` do, and write it, where no rule is broken; returns the run's folder."""
     check_plan(plan, settings)
     check_caps(plan, settings)
     folder = run_folder(settings, plan.run_id)
@@ -100,12 +88,12 @@ def check_plan(plan: Plan, settings: Settings) -> None:
     """What a run refuses before it reads a row, and a dry run and a quote with it: contracts, methods, models, sources, public queries.
 
     Whether the account can pay is left to `check_caps`, and whether the model answers to the stage `probe`.
-
-    Raises:
-        DpiclError: a name, value or file breaks a rule.
     """
     check_stored(run_folder(settings, plan.run_id), plan)
-    check_units(plan, settings)
+    for name in plan.pipeline.datasets:
+        contract = settings.declared(name)
+        for unit in (unit for unit in plan.units.values() if unit.dataset == name):
+            _check_unit(contract, unit, plan)
     for name in dict.fromkeys(unit.dataset for unit in plan.units.values()):
         contract = settings.declared(name)
         if isinstance(contract, TextContract):
@@ -116,14 +104,16 @@ def check_plan(plan: Plan, settings: Settings) -> None:
 
 
 def check_caps(plan: Plan, settings: Settings) -> None:
-    """Refuse a plan whose new releases would pass a cap.
-
-    Raises:
-        BudgetError: with the cost, what is spent, the cap and what is left.
-    """
+    """Refuse a plan whose new releases would pass a cap. Raises BudgetError: with the cost, what is spent, the cap and what is left."""
     capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
-    if capped:
-        check_budget(plan, [unit for unit in plan.units.values() if unit.dataset in capped], settings)
+    for line in quote_plan(plan, settings, [unit for unit in plan.units.values() if unit.dataset in capped]) if capped else ():
+        if not line.quote.allowed:
+            quote, new = line.quote, line.releases - line.charged_before
+            raise BudgetError(
+                f"account {line.account!r}: {'a new release costs' if new == 1 else f'{new} new releases cost'} epsilon={quote.cost.epsilon:.6g}, "
+                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
+                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget {line.account} --cap EPSILON`"
+            )
 
 
 def draft_plan(
@@ -135,18 +125,19 @@ def draft_plan(
     period: str | None = None,
     when: datetime | None = None,
 ) -> Plan:
-    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release.
-
-    Raises:
-        DpiclError: a name or value breaks a rule.
-    """
+    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release."""
     pipelines = load_pipelines(settings.pipelines)
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
     models = registry(pipelines, settings.pipelines.name)
     writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
     stated = {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
-    if "baselines" in stated and pipeline.baselines:
-        _check_paid(pipeline, settings)
+    # baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them
+    for name, method in product(pipeline.datasets, pipeline.methods) if "baselines" in stated and pipeline.baselines else ():
+        if METHODS[method].without_baselines(settings.declared(name)):
+            raise PrivacyError(
+                f"{name}: `baselines: true` asks for classifiers of {METHODS[method].title} that read the rows again, charged to no account; "
+                "expected no such key, which leaves them out here, or `baselines: false`"
+            )
     if "model" not in stated and any(METHODS[method].model_reads_rows for method in pipeline.methods):
         for name in pipeline.datasets:
             check_named(settings.declared(name), "--model")
@@ -155,14 +146,8 @@ def draft_plan(
 
 
 def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:
-    """The period of each data set's releases, but those that are made once.
-
-    Args:
-        period: for all of them, in place of what their contracts and the time say.
-        when: the time that counts; now if None.
-
-    Raises:
-        ParameterError: `period` is none.
+    """The period of each data set's releases, but those that are made once: `period` for all of them, or what their contracts say of the
+    time `when`, now if None. Raises ParameterError: `period` is none.
     """
     chosen = None if period is None else read_period(period)
     at = when or datetime.now(UTC)
@@ -171,11 +156,7 @@ def periods_of(datasets: Iterable[str], settings: Settings, period: str | None =
 
 
 def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
-    """The models that pipelines.yaml names.
-
-    Raises:
-        DeclarationError: an entry breaks a rule.
-    """
+    """The models that pipelines.yaml names. Raises DeclarationError: an entry breaks a rule."""
     models = {}
     for name, entry in pipelines.models.items():
         try:
@@ -189,12 +170,13 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
     return models
 
 
-def check_named(contract: Declared, option: str) -> None:
-    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have no budget.
+def model_named(name: str, settings: Settings) -> ModelSpec:
+    """A model of pipelines.yaml, a folder, a hub id or a server's address. Raises DpiclError: it means nothing here."""
+    return resolve_model(name, registry(load_pipelines(settings.pipelines), settings.pipelines.name))
 
-    Raises:
-        ModelRefusedError: says how to name one.
-    """
+
+def check_named(contract: Declared, option: str) -> None:
+    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have none. The refusal says what to name."""
     if isinstance(contract, TextContract) and not contract.privacy.budget.benchmark:
         raise ModelRefusedError(
             f"{contract.name}: no model is named, and the default one has random weights, on which budget would be spent for nothing; "
@@ -202,57 +184,29 @@ def check_named(contract: Declared, option: str) -> None:
         )
 
 
-def _check_paid(pipeline: Pipeline, settings: Settings) -> None:
-    """Baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them.
-
-    Raises:
-        PrivacyError: names the method and what to write.
-    """
-    for name, method in product(pipeline.datasets, pipeline.methods):
-        if METHODS[method].without_baselines(settings.declared(name)):
-            raise PrivacyError(
-                f"{name}: `baselines: true` asks for classifiers of {METHODS[method].title} that read the rows again, charged to no account; "
-                "expected no such key, which leaves them out here, or `baselines: false`"
-            )
-
-
-def check_units(plan: Plan, settings: Settings) -> None:
-    """Every data set has a contract, and every contract allows what the grid does with it and shows to the models; no model is opened.
-
-    Raises:
-        DpiclError: a name or value breaks a rule.
-    """
-    for name in plan.pipeline.datasets:
-        contract = settings.declared(name)
-        for unit in (unit for unit in plan.units.values() if unit.dataset == name):
-            _check_kind(contract, unit)
-            check_egress(contract, unit, plan.model)
-            if METHODS[unit.method].model_reads_rows:
-                check_writer(contract, unit, plan.writing_model)
-            METHODS[unit.method].check(contract, unit)
-            METHODS[unit.method].refuse_run(contract)
-            costs_of(contract, unit)  # refuses what has no price
-            if isinstance(contract, Contract):
-                check_noise(contract, unit, anyway=plan.pipeline.anyway)
-
-
-def _check_kind(contract: Declared, unit: Unit) -> None:
-    """A method works on rows of a table, or on texts of whose kind the contract declares what it needs."""
-    if isinstance(contract, TextContract):
+def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
+    """A contract allows what a unit does with it and shows to the models; no model is opened."""
+    method = METHODS[unit.method]
+    if isinstance(contract, TextContract):  # of whose kind it declares what a method needs
         kind = "texts"
-        names = [name for name, method in METHODS.items() if isinstance(method, TextMethod) and method.sizes(contract) is not None]
+        names = [name for name, one in METHODS.items() if isinstance(one, TextMethod) and one.sizes(contract) is not None]
     else:
-        kind, names = "a table", sorted(name for name, method in METHODS.items() if method.data == "table")
+        kind, names = "a table", sorted(name for name, one in METHODS.items() if one.data == "table")
     if unit.method not in names:
         raise ParameterError("methods", unit.method, f"one of {', '.join(names)}: {contract.name} holds {kind}")
+    check_egress(contract, unit, plan.model)
+    if method.model_reads_rows:
+        check_writer(contract, unit, plan.writing_model)
+    method.check(contract, unit)
+    method.refuse_run(contract)
+    method.releases(contract, unit)  # refuses what has no price
+    if isinstance(contract, Contract):
+        check_noise(contract, unit, anyway=plan.pipeline.anyway)
 
 
 def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
     """Private texts are read by a model that may see them: votes on tokens in this process only, ensembles on a trusted server too.
-
-    Raises:
-        ModelRefusedError: this one may not.
-        PrivacyError: it counts in too few bits for texts that are not a benchmark's.
+    Raises ModelRefusedError: this one may not; PrivacyError: it counts in too few bits for texts that are not a benchmark's.
     """
     is_server = on_texts(unit.method).votes_on_tokens and writer.kind == "endpoint"
     if is_server or writer.trust != "local":

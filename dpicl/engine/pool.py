@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
 
-from dpicl.engine.execute import FAILURES, Executor, WorkerDied
+from dpicl.engine.execute import Executor, WorkerDied, failure_of
 from dpicl.engine.order import Step, stages
 from dpicl.engine.settings import Settings
 from dpicl.processes import ONE_THREAD, VISIBLE, fork_server, gpus_here
@@ -47,11 +47,6 @@ class _Worker:
         self._process.start()
         theirs.close()
 
-    @property
-    def process_id(self) -> int | None:
-        """Of the operating system."""
-        return self._process.pid
-
     def give(self, job: _Job) -> None:
         """Let it do a step; it is idle."""
         self.job = job
@@ -77,12 +72,7 @@ class _Worker:
 
 
 class Pool(Executor):
-    """So many workers; where this machine has GPUs, models are opened by one worker for each.
-
-    Args:
-        workers: how many processes, at least one.
-        settings: what they work with.
-    """
+    """So many workers, at least one; where this machine has GPUs, models are opened by one worker for each."""
 
     def __init__(self, workers: int, settings: Settings) -> None:
         gpus = gpus_here()
@@ -137,12 +127,7 @@ def _work(pipe: Connection, settings: Settings, environment: Mapping[str, str], 
     with settings.entered(), suppress(EOFError, OSError):
         while True:
             name, references = pipe.recv()
-            error: Exception | None = None
-            try:
-                by_name[name](*references)
-            except FAILURES as failure:
-                error = failure
-            pipe.send(error)
+            pipe.send(failure_of(by_name[name], *references))
 
 
 def _end_with_owner() -> None:

@@ -12,11 +12,9 @@ from dpicl.contract.periods import ONCE
 from dpicl.contract.text import Classification
 from dpicl.engine.accounts import open_account
 from dpicl.engine.benchmarks import check_published, content_digest
-from dpicl.engine.corpus import public_corpus
 from dpicl.engine.ensemble_release import EnsembleRelease, EnsembleRequest, QuerySlot
-from dpicl.engine.models import fingerprint
-from dpicl.engine.pipelines import load_pipelines
-from dpicl.engine.plan import check_named, check_writer, periods_of, registry
+from dpicl.engine.models import fingerprint, public_corpus
+from dpicl.engine.plan import check_named, check_writer, model_named, periods_of
 from dpicl.engine.releases import named_releases, open_ledger, rows_version
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import sweep_votes
@@ -26,7 +24,6 @@ from dpicl.lm.egress import generate_texts
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
-from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, text_answers
 from dpicl.methods.dp_icl import DpIcl, answer_text
 from dpicl.methods.ensemble.answers import Answer
@@ -57,10 +54,6 @@ class Answered:
     per_query: Guarantee
 
 
-Placed = tuple[EnsembleRelease, QuerySlot, bool]
-"""Where a query is answered, its slot, and whether that was charged for now."""
-
-
 class QuerySession:
     """Answers queries until the charged ones are used up; `again` charges for as many more then."""
 
@@ -78,11 +71,8 @@ class QuerySession:
         self._next = lost[0] if lost and not again else len(tried)  # `again` passes by those that are charged and lost
 
     def answer(self, queries: Sequence[str]) -> Iterator[Answered]:
-        """Answers in the order of the queries.
-
-        Raises:
-            BudgetError: there is no slot left, or no budget for a release.
-            ModelError: the model fails; what was answered stands.
+        """Answers in the order of the queries. Raises BudgetError: there is no slot left, or no budget for a release; ModelError: the model
+        fails, and what was answered stands.
         """
         longest = self._request.contract.max_characters
         cut = [query[:longest].rstrip() for query in queries]
@@ -90,7 +80,7 @@ class QuerySession:
             yield from self._answer_batch(cut[start : start + AT_ONCE])
 
     def _answer_batch(self, queries: Sequence[str]) -> Iterator[Answered]:
-        placed: dict[str, Placed] = {}
+        placed: dict[str, tuple[EnsembleRelease, QuerySlot, bool]] = {}
         refusal: BudgetError | None = None
         for query in dict.fromkeys(queries):
             try:
@@ -108,20 +98,19 @@ class QuerySession:
                 assert refusal is not None
                 raise refusal
             release, slot, charged = placed[query]
-            plan = release.plan
-            yield Answered(
-                query,
-                _as_text(answers[query], query, self._request, self._model),
-                slot.number + 1,
-                plan.shape.queries,
-                slot.answer is not None,
-                charged,
-                plan.guarantee,
-                plan.per_query,
-            )
+            contract, model, answer, plan = self._request.contract, self._model, answers[query], release.plan
+            task = contract.task
+            if isinstance(answer, list) and isinstance(model, TextGenerator) and not isinstance(task, Classification):
+                # keywords are made a sentence by asking the model once more, without rows
+                prompts = ReleasedPrompts((asking_prompt(contract, [], keywords_query(contract, query, answer)),))
+                text = generate_texts(model, prompts, new_tokens=task.answer_tokens, stop=STOP)[0].strip()
+            else:
+                text = answer_text(contract, answer)
+            number, count, repeated = slot.number + 1, plan.shape.queries, slot.answer is not None
+            yield Answered(query, text, number, count, repeated, charged, plan.guarantee, plan.per_query)
 
-    def _place(self, query: str) -> Placed:
-        """The release that has answered a query or has a slot for it; another one is opened where all slots are taken."""
+    def _place(self, query: str) -> tuple[EnsembleRelease, QuerySlot, bool]:
+        """Where a query is answered, its slot, whether that was charged for now; another release is opened where all slots are taken."""
         for release in self._releases:
             if (slot := release.find(query)) is not None:
                 return release, slot, False
@@ -146,16 +135,10 @@ class QuerySession:
         """The release of this index, charged or not: named by the period, the model, the contract and the number of queries."""
         request, settings = self._request, self._settings
         with open_ledger(settings) as ledger:
-            named = named_releases(
-                ledger,
-                request.contract,
-                request.unit(number),
-                settings,
-                period=request.period,
-                writer=fingerprint(request.model),
-                extra={"asked": "one by one", "queries": request.contract.query_count},
-            )
-        return EnsembleRelease(request, number, named[request.cell], self._rows, self._version, settings)
+            contract, writer = request.contract, fingerprint(request.model)
+            extra = {"asked": "one by one", "queries": contract.query_count}
+            named = named_releases(ledger, contract, request.unit(number), settings, period=request.period, writer=writer, extra=extra)
+        return EnsembleRelease(request, number, named[request.cell], self._rows, rows_version(settings, self._digest), settings)
 
     @cached_property
     def _rows(self) -> PrivateTable:
@@ -165,8 +148,8 @@ class QuerySession:
         return split_texts(table, contract.model_copy(update={"query_count": 1})).train
 
     @cached_property
-    def _version(self) -> str:
-        return rows_version(self._settings, texts_digest(self._rows.data))
+    def _digest(self) -> str:
+        return texts_digest(self._rows.data)
 
     @cached_property
     def _model(self) -> Scorer:
@@ -177,15 +160,6 @@ class QuerySession:
         )
         check_reader(self._request.contract, model, self._request.model)
         return model
-
-
-def _as_text(answer: Answer, query: str, request: EnsembleRequest, model: Scorer) -> str:
-    """Keywords are made a sentence by asking the model once more, without rows."""
-    contract, task = request.contract, request.contract.task
-    if not isinstance(answer, list) or not isinstance(model, TextGenerator) or isinstance(task, Classification):
-        return answer_text(contract, answer)
-    prompt = asking_prompt(contract, [], keywords_query(contract, query, answer))
-    return generate_texts(model, ReleasedPrompts((prompt,)), new_tokens=task.answer_tokens, stop=STOP)[0].strip()
 
 
 def request_of(
@@ -199,10 +173,8 @@ def request_of(
     settings: Settings,
     period: str | None,
 ) -> EnsembleRequest:
-    """A user's request, checked before any private byte is read; the default model is `tiny`, for benchmarks only.
-
-    Raises:
-        DpiclError: a name or value breaks a rule, or the model may not see private rows.
+    """A user's request, checked before any private byte is read; the default model is `tiny`, for benchmarks only. Raises DpiclError: a
+    value breaks a rule, or the model may not see private rows.
     """
     amount, contract = read_epsilon(epsilon), settings.texts(account)
     if model is None:
@@ -214,12 +186,3 @@ def request_of(
     check_writer(contract, request.unit(0), spec)
     METHODS[DpIcl.name].check(contract, request.unit(0))
     return request
-
-
-def model_named(name: str, settings: Settings) -> ModelSpec:
-    """A model of pipelines.yaml, a folder, a hub id or a server's address.
-
-    Raises:
-        DpiclError: it means nothing here.
-    """
-    return resolve_model(name, registry(load_pipelines(settings.pipelines), settings.pipelines.name))

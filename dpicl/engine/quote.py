@@ -18,7 +18,6 @@ from dpicl.engine.names import QUERIES, evaluation_of
 from dpicl.engine.releases import ledger_key, named_releases, open_ledger
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError
 from dpicl.methods import METHODS
 from dpicl.pipeline import Unit
 
@@ -34,11 +33,7 @@ class AccountQuote:
 
 
 def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = None) -> list[AccountQuote]:
-    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing.
-
-    Raises:
-        LedgerRefusedError: the ledger was edited or rolled back; refused before anything is read.
-    """
+    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing. An edited ledger is refused first."""
     with open_ledger(settings) as ledger:
         ledger.verify()
         quotes = []
@@ -67,8 +62,7 @@ def charges(
         accounts[account.name] = account
         if contract.evaluation == "charged":
             assert isinstance(contract, Contract)
-            model, queries = fingerprint(plan.model), plan.pipeline.queries
-            releases.append(evaluation_of(key, account, contract, unit, releases, period=period, model=model, queries=queries))
+            releases.append(evaluation_of(key, account, contract, unit, releases, plan))
         by_account.setdefault(account.name, {}).update({one.release_id: one for one in releases})
     return [(accounts[name], by_account[name]) for name in sorted(by_account)]
 
@@ -79,11 +73,7 @@ def _described(release: Release) -> str:
 
 
 def accounts_of(used: Iterable[tuple[str, str]], settings: Settings) -> list[Account]:
-    """The accounts that data sets' methods spend from, as contracts speak of them, each under the ledger's name.
-
-    Args:
-        used: pairs of data set and method.
-    """
+    """The accounts that pairs of data set and method spend from, as contracts speak of them, each under the ledger's name."""
     with open_ledger(settings) as ledger:
         return list(dict.fromkeys(payer(ledger, settings.declared(dataset), method, settings) for dataset, method in used))
 
@@ -94,11 +84,7 @@ def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -
 
 
 def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
-    """A sentence for each cap in a contract that differs from the ledger's, which holds.
-
-    Args:
-        accounts: as contracts state them; those that are not open, or are a benchmark's, are passed by.
-    """
+    """A sentence for each cap in a contract that differs from the ledger's, which holds; of open accounts that are no benchmark's."""
     capped = [account for account in accounts if not account.benchmark]
     if not capped:
         return []
@@ -106,9 +92,7 @@ def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]
         opened = {account.name for account in ledger.accounts()}
         pairs = [(stated, ledger.with_other_caps(stated)) for stated in capped if stated.name in opened]
     sentences = []
-    for stated, current in pairs:
-        if current is None:
-            continue
+    for stated, current in ((stated, current) for stated, current in pairs if current is not None):
         with_delta = stated.delta_cap != current.delta_cap
         caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (stated, current)]
         delta = f" --delta {stated.delta_cap:.12g}" if with_delta else ""
@@ -117,19 +101,3 @@ def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]
             f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}` changes it"
         )
     return sentences
-
-
-def check_budget(plan: Plan, units: Iterable[Unit], settings: Settings) -> None:
-    """Refuse a run that would pass a cap.
-
-    Raises:
-        BudgetError: with the cost, what is spent, the cap and what is left.
-    """
-    for line in quote_plan(plan, settings, units):
-        if not line.quote.allowed:
-            quote, new = line.quote, line.releases - line.charged_before
-            raise BudgetError(
-                f"account {line.account!r}: {'a new release costs' if new == 1 else f'{new} new releases cost'} epsilon={quote.cost.epsilon:.6g}, "
-                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
-                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget {line.account} --cap EPSILON`"
-            )

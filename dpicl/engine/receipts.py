@@ -117,22 +117,14 @@ def artefacts(settings: Settings) -> Iterator[Path]:
 
 
 def check_not_lost(settings: Settings) -> None:
-    """Refuse to make a ledger anew over releases that stand.
-
-    Raises:
-        LedgerRefusedError: with what to do.
-    """
+    """Refuse to make a ledger anew over releases that stand. Raises LedgerRefusedError: with what to do."""
     file = settings.home / "ledger.db"
     if not settings.ledger and not file.exists() and (newest(settings).path.exists() or any(artefacts(settings))):
         raise LedgerRefusedError(lost(str(file)))
 
 
 def check_not_shorter(ledger: Ledger, settings: Settings) -> None:
-    """Refuse a ledger that ends before the newest receipt.
-
-    Raises:
-        LedgerRefusedError: with what to do.
-    """
+    """Refuse a ledger that ends before the newest receipt. Raises LedgerRefusedError: with what to do."""
     if not ledger.end.sequence and any(artefacts(settings)):
         raise LedgerRefusedError(lost("its ledger is empty"))
     try:

@@ -27,20 +27,20 @@ from typing import Any
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from dpicl.accounting.ledger import Ledger, Release, Reservation, content_version, load_key
-from dpicl.accounting.ledger.keys import canonical
+from dpicl.accounting.ledger import Account, Ledger, Release, Reservation, content_version, load_key, release_id
+from dpicl.accounting.ledger.budget import as_paid
 from dpicl.contract.declared import Declared
-from dpicl.engine.accounts import account_of, find_account, open_account
-from dpicl.engine.artefacts import read_content_digest, read_queries
-from dpicl.engine.changed import warn_if_changed
+from dpicl.contract.periods import ONCE
+from dpicl.engine.accounts import account_of, addresses_of, open_account
+from dpicl.engine.artefacts import read_queries
 from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
 from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, WRITER, public_facts, releases_of
+from dpicl.engine.names import QUERIES, WRITER, public_facts, standing
 from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, write_receipt
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home
-from dpicl.errors import LedgerError, LedgerRefusedError, RunError
+from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
 from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
@@ -51,11 +51,7 @@ _shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar(
 
 @contextmanager
 def open_ledger(settings: Settings) -> Iterator[Ledger]:
-    """The ledger of this installation.
-
-    Raises:
-        LedgerRefusedError: releases stand that were charged in another one, or another folder holds a ledger too.
-    """
+    """The ledger of this installation. Raises LedgerRefusedError: another one charged what stands, or another folder holds one too."""
     shared = _shared.get()
     if shared is not None and shared[0] == (settings.home, settings.ledger):
         yield shared[1]
@@ -80,9 +76,7 @@ def one_ledger(settings: Settings) -> Iterator[None]:
 
 def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
     """Refuse to charge rows in a ledger of this host alone, where other hosts work on them too: each would have a budget of its own.
-
-    Raises:
-        LedgerRefusedError: DPICL_LEDGER names no database that all share.
+    Raises LedgerRefusedError: DPICL_LEDGER names no database that all share.
     """
     capped = sorted(contract.name for contract in contracts if not contract.privacy.budget.benchmark)
     if capped and not (settings.ledger or "").startswith("postgresql"):
@@ -97,28 +91,21 @@ def address_of(settings: Settings) -> str | URL:
 
 
 def check_ledger(contract: Declared, settings: Settings) -> None:
-    """Refuse to charge rows elsewhere than in the ledger that their contract names.
-
-    Raises:
-        LedgerRefusedError: DPICL_LEDGER names another one, or none.
-    """
+    """Refuse, with a LedgerRefusedError, to charge rows elsewhere than in the ledger that their contract names."""
     if contract.ledger is None:
         return
     try:
         used, named = (make_url(text) for text in (settings.ledger or "sqlite://", contract.ledger))
     except ArgumentError:
         raise LedgerRefusedError("DPICL_LEDGER: is no database URL; expected postgresql://…") from None
-    if [(url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named)].count(
-        (named.get_backend_name(), named.host, named.port or 5432, named.database)
-    ) < 2:
+    one, other = ((url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named))
+    if one != other:
         raise LedgerRefusedError(f"{contract.name}: is charged in the ledger {contract.ledger} only; expected that one in DPICL_LEDGER")
 
 
 def ledger_key(settings: Settings) -> bytes:
     """The installation's secret key for names of releases and versions of data; nothing is charged without it.
-
-    Raises:
-        LedgerRefusedError: it is no key, or another folder holds a ledger too.
+    Raises LedgerRefusedError: it is no key, or another folder holds a ledger too.
     """
     check_one_home(settings.home)
     return load_key(settings.make_home() / KEY)
@@ -130,23 +117,45 @@ def rows_version(settings: Settings, digest: str) -> str:
 
 
 def named_releases(
-    ledger: Ledger, contract: Declared, unit: Unit, settings: Settings, *, opens: bool = True, **facts: Any
+    ledger: Ledger,
+    contract: Declared,
+    unit: Unit,
+    settings: Settings,
+    *,
+    period: str,
+    writer: str = "",
+    extra: Mapping[str, Any] | None = None,
+    opens: bool = True,
 ) -> dict[Cell, Release]:
-    """Every release of a unit by its name. `facts` are those of `releases_of`.
+    """Every release of a unit by its name, priced as its account states it.
 
     Args:
+        period: as `contract.periods` writes it.
+        writer: which model writes, where a model reads private rows; `extra` are further public parameters of the releases.
         opens: whether the account is opened, and agreed with what the contract says; else it is looked up, and the ledger stays as it is.
 
     Raises:
         LedgerError: no account is open, and none is to be.
         LedgerRefusedError: the contract's rows are charged in another ledger.
-        PrivacyError: the account protects something else than the releases do.
+        PrivacyError: the rows belong to another account, or it protects something else than the releases do.
     """
     check_ledger(contract, settings)
-    account = (open_account if opens else find_account)(ledger, contract, unit.method, settings)
+    if opens:
+        account: Account | None = open_account(ledger, contract, unit.method, settings)
+    else:
+        stated, named = account_of(contract, unit.method), contract.account is not None
+        account = ledger.find_account(stated, addresses_of(contract, settings), named=named)
     if account is None:
         raise LedgerError(f"{contract.name}: no account is open for its rows; expected a release of them first")
-    return releases_of(ledger, ledger_key(settings), account, contract, unit, **facts)
+    key, releases = ledger_key(settings), {}
+    # earlier names held a version of the rows
+    earlier = [entry for entry in ledger.entries(account.name) if entry.release.content_version] if period == ONCE else []
+    for cell, cost in METHODS[unit.method].releases(contract, unit).items():
+        facts = public_facts(contract, unit, cell, period=period, writer=writer, extra=extra)
+        name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **facts)
+        guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
+        releases[cell] = standing(key, earlier, facts) or Release(name, account.name, unit.method, facts["parameters"], guarantee)
+    return releases
 
 
 @dataclass(frozen=True)
@@ -162,12 +171,7 @@ class UnitReleases:
         return UnitReleases(folder, named_releases(ledger, folder.declared, folder.unit, folder.settings, **plan_facts(folder)))
 
     def reserve(self, ledger: Ledger) -> list[Cell]:
-        """Charge every release that was not charged before; gives those that nothing is published for.
-
-        Raises:
-            BudgetError: the account's cap would be passed; no mechanism has read a row.
-            LedgerRefusedError: an artefact stands under a name that the ledger does not know.
-        """
+        """Charge every release that was not charged before, as `charge` does; gives those that nothing is published for."""
         answers = {cell: self.charge(ledger, cell) for cell in self.named}
         charged = sum(answer.is_new for answer in answers.values())
         if charged or not (self.folder.path / SPENDING).exists():
@@ -207,7 +211,7 @@ class UnitReleases:
         winner = ledger.publish(release.release_id, mine)
         if winner == mine:
             with suppress(FileNotFoundError):  # a reader has renamed it
-                draft.replace(self._final(release))
+                draft.replace(artefact_of(self.folder.settings, release))
             sync_folder(draft.parent)
         write_receipt(ledger, release, self.folder.settings)
         published = self._draft(release, winner)
@@ -216,17 +220,12 @@ class UnitReleases:
                 other.unlink(missing_ok=True)
 
     def read(self, ledger: Ledger, cell: Cell) -> bytes:
-        """The published artefact of a release.
-
-        Raises:
-            LedgerError: nothing is published, or the artefact is gone.
-            LedgerRefusedError: the artefact is not what was published.
-        """
+        """The published artefact of a release. Raises LedgerError: there is none, or it is gone; LedgerRefusedError: it is another one."""
         release = self.named[cell]
         winner = ledger.published(release.release_id)
         if winner is None:
             raise LedgerError(f"{self.folder.unit.key}: {cell.key}: nothing is published for this release")
-        final, draft = self._final(release), self._draft(release, winner)
+        final, draft = artefact_of(self.folder.settings, release), self._draft(release, winner)
         if not final.exists():
             with suppress(FileNotFoundError):
                 draft.replace(final)
@@ -239,15 +238,12 @@ class UnitReleases:
             raise LedgerRefusedError(f"{self.folder.unit.key}: {cell.key}: the artefact is not the one that was published")
         return content
 
-    def _final(self, release: Release) -> Path:
-        return artefact_of(self.folder.settings, release)
-
     def _draft(self, release: Release, sha256: str) -> Path:
-        return self._final(release).with_name(f"{release.release_id}.{sha256}.draft")
+        return artefact_of(self.folder.settings, release).with_name(f"{release.release_id}.{sha256}.draft")
 
 
 def plan_facts(folder: UnitFolder) -> dict[str, Any]:
-    """What a run adds to the names of a unit's releases: the period, the model that reads rows, and the public queries that are answered."""
+    """What a run adds to the names of a unit's releases: the period, the model that reads rows, the public queries that are answered."""
     plan = read_plan(folder.run)
     facts: dict[str, Any] = {"period": plan.period_of(folder.unit.dataset)}
     if folder.method.model_reads_rows:
@@ -256,34 +252,6 @@ def plan_facts(folder: UnitFolder) -> dict[str, Any]:
         texts = read_queries(folder).data.column("text").to_pylist()
         facts["extra"] = {QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
     return facts
-
-
-def facts_digests(folder: UnitFolder) -> dict[Cell, str]:
-    """A digest of the public facts of each of a unit's releases: computed without the ledger, equal where the release is the same."""
-    contract, unit, added = folder.declared, folder.unit, plan_facts(folder)
-    described = {cell: canonical(public_facts(contract, unit, cell, **added)) for cell in folder.method.releases(contract, unit)}
-    return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
-
-
-def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
-    """Publish drafts of what is charged and not published, and read all releases of a unit back.
-
-    Raises:
-        RunError: some are charged and not drafted.
-    """
-    with open_ledger(folder.settings) as ledger:
-        releases = UnitReleases.of(folder, ledger)
-        missing = [cell for cell, release in releases.named.items() if ledger.published(release.release_id) is None]
-        if lacking := sum(cell not in drafts for cell in missing):
-            raise RunError(f"{folder.unit.key}: {lacking} releases are charged and not written; resume the run")
-        for cell in missing:
-            releases.publish(ledger, cell, drafts[cell])
-        published = {cell: releases.read(ledger, cell) for cell in releases.named}
-    if not folder.declared.privacy.budget.benchmark:
-        version = rows_version(folder.settings, read_content_digest(folder))
-        drawn = {releases.named[cell].release_id for cell in missing}
-        warn_if_changed(folder.settings, folder.unit.dataset, {one.release_id for one in releases.named.values()}, drawn, version)
-    return published
 
 
 def spending_of(run: Path, units: Mapping[str, Unit]) -> dict[str, tuple[int, int]]:

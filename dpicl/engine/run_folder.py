@@ -25,18 +25,16 @@ from dpicl.errors import ParameterError, RunError
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.methods.base import Method
+from dpicl.methods.common import draws_for
 from dpicl.pipeline import Unit
+from dpicl.randomness import Draws
 
 PLAN = "plan.json"
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
 def run_folder(settings: Settings, run_id: str) -> Path:
-    """Folder of a run.
-
-    Raises:
-        RunError: the id is not a plain name.
-    """
+    """Folder of a run. Raises RunError: the id is not a plain name."""
     if not _RUN_ID.match(run_id):
         raise RunError(f"run id {run_id[:60]!r}: expected letters, digits, dots, dashes and underscores")
     return settings.runs / run_id
@@ -92,11 +90,7 @@ class Plan:
 
 
 def write_plan(folder: Path, plan: Plan) -> None:
-    """Store the plan, or check that the stored one is the same.
-
-    Raises:
-        RunError: the folder holds another plan, or cannot be written.
-    """
+    """Store the plan, or check that the stored one is the same. Raises RunError: the folder holds another plan, or cannot be written."""
     try:
         write_json(folder / PLAN, plan.as_json())
     except OSError as error:
@@ -105,11 +99,7 @@ def write_plan(folder: Path, plan: Plan) -> None:
 
 
 def check_stored(folder: Path, plan: Plan) -> None:
-    """Whether a run's folder holds this plan, if it holds any.
-
-    Raises:
-        RunError: it holds another one.
-    """
+    """Whether a run's folder holds this plan, if it holds any. Raises RunError: it holds another one."""
     if not (folder / PLAN).exists():
         return
     stored = _stored(folder)
@@ -118,11 +108,7 @@ def check_stored(folder: Path, plan: Plan) -> None:
 
 
 def check_versions(folder: Path, plan: Plan) -> None:
-    """Whether what a run has done so far can be gone on with.
-
-    Raises:
-        RunError: it was begun by another version of a method.
-    """
+    """Whether what a run has done so far can be gone on with. Raises RunError: it was begun by another version of a method."""
     stored = _versions(_stored(folder))
     for method, version in plan.versions.items():
         if stored.get(method) != version:
@@ -137,11 +123,7 @@ def _versions(stored: Any) -> dict[str, int]:
 
 
 def read_plan(folder: Path) -> Plan:
-    """The plan of a run.
-
-    Raises:
-        RunError: there is no such run, or its plan cannot be read.
-    """
+    """The plan of a run. Raises RunError: there is no such run, or its plan cannot be read."""
     content = _stored(folder)
     try:
         pipeline, model = Pipeline.model_validate(content["pipeline"]), ModelSpec.model_validate(content["model"])
@@ -188,6 +170,11 @@ class UnitFolder:
         return self.declared
 
     @property
+    def draws(self) -> Draws:
+        """The unit's randomness."""
+        return draws_for(self.declared, self.unit.seed)
+
+    @property
     def path(self) -> Path:
         """Released artefacts of the unit."""
         return self.run / "units" / self.unit.key
@@ -199,11 +186,7 @@ class UnitFolder:
 
 
 def open_unit(run: str, unit_key: str) -> UnitFolder:
-    """Find a unit by reference.
-
-    Raises:
-        RunError: the run has no such unit.
-    """
+    """Find a unit by reference. Raises RunError: the run has no such unit."""
     settings, folder = Settings.current(), Path(run)
     units = read_plan(folder).units
     if unit_key not in units:

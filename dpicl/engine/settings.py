@@ -77,22 +77,14 @@ class Settings:
 
     @staticmethod
     def current() -> Settings:
-        """Those that were entered here, by a session, a command, a task or a worker.
-
-        Raises:
-            RunError: none were.
-        """
+        """Those that were entered here, by a session, a command, a task or a worker. Raises RunError: none were."""
         if (entered := _entered.get()) is None:
             raise RunError("no settings are entered here; expected `Settings.from_environment().entered()` around what is done")
         return entered
 
     @staticmethod
     def from_environment() -> Settings:
-        """What the environment says; creates nothing. For the beginning of a process, a session or a command.
-
-        Raises:
-            ParameterError: the user has no state folder.
-        """
+        """What the environment says, for the beginning of a process or a session. Raises ParameterError: the user has no state folder."""
         data, named, runs = (os.environ.get(name) for name in ("DPICL_DATA", "DPICL_HOME", "DPICL_RUNS"))
         home = Path(named).resolve() if named else default_home()
         return Settings(
@@ -117,11 +109,7 @@ class Settings:
 
     @property
     def power_watts(self) -> float:
-        """Power of the machine, to turn time into energy.
-
-        Raises:
-            ParameterError: DPICL_POWER_WATTS is no positive number.
-        """
+        """Power of the machine, to turn time into energy. Raises ParameterError: DPICL_POWER_WATTS is no positive number."""
         try:
             watts = float(self.power)
         except ValueError:
@@ -132,11 +120,7 @@ class Settings:
 
     @property
     def log_format(self) -> str:
-        """How logs are written: `text`, the orchestrator's own way, or `json`.
-
-        Raises:
-            ParameterError: DPICL_LOG_FORMAT is another word.
-        """
+        """How logs are written: `text`, the orchestrator's own way, or `json`. Raises ParameterError: DPICL_LOG_FORMAT is another word."""
         if self.logs not in LOG_FORMATS:
             raise ParameterError("DPICL_LOG_FORMAT", repr(self.logs[:40]), " or ".join(LOG_FORMATS))
         return self.logs
@@ -159,20 +143,12 @@ class Settings:
         return self.own("models")
 
     def make_home(self) -> Path:
-        """The state home, made on first use; for its owner only.
-
-        Raises:
-            RunError: it cannot be made, or others may use it and that cannot be changed.
-        """
+        """The state home, made on first use; for its owner only. Raises RunError: it cannot be made so."""
         make_private(self.home, "DPICL_HOME")
         return self.home
 
     def make_runs(self) -> Path:
-        """The folder of runs, made on first use and for its owner only: reports are public, but a run holds queries too.
-
-        Raises:
-            RunError: it cannot be made, or others may use it and that cannot be changed.
-        """
+        """The folder of runs, made as the home: reports are public, but a run holds queries too. Raises RunError: it cannot be made so."""
         make_private(self.runs, "DPICL_RUNS")
         return self.runs
 
@@ -190,29 +166,16 @@ class Settings:
         return self.own("private", *parts)
 
     def contract(self, name: str) -> Contract:
-        """The contract of a table, by its plain name.
-
-        Raises:
-            ParameterError: there is no such contract; the message lists the names.
-            DeclarationError: the file breaks a rule.
-        """
+        """The contract of a table, by its plain name. Raises ParameterError: there is none; DeclarationError: the file breaks a rule."""
         return self._load(name, self.contracts, self.contract_names(), Contract)
 
     def texts(self, name: str) -> TextContract:
-        """The contract of a set of texts, by its plain name.
-
-        Raises:
-            ParameterError: there is no such contract; the message lists the names.
-            DeclarationError: the file breaks a rule.
-        """
+        """The contract of a set of texts, by its plain name. Raises ParameterError: there is none; DeclarationError: it breaks a rule."""
         return self._load(name, self.contracts / TEXTS, self.text_names(), TextContract)
 
     def declared(self, name: str) -> Contract | TextContract:
-        """The contract of a data set of any kind.
-
-        Raises:
-            ParameterError: there is no such contract; the message lists the names.
-            DeclarationError: the file breaks a rule, or a table and a set of texts have one name.
+        """The contract of a data set of any kind. Raises ParameterError: there is none; DeclarationError: the file breaks a rule, or a
+        table and a set of texts have one name.
         """
         tables, texts = self.contract_names(), self.text_names()
         if name not in texts or (self.given and name == self.given.contract.name):

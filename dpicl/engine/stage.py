@@ -63,14 +63,9 @@ def clean_errors(stage: str, function: Callable[..., Any]) -> Callable[..., Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a run: called with references, it does what is not yet done and gives one line of counts.
-
-    Attributes:
-        name: of the stage, in logs and timings.
-        label: of one call, a format of its arguments.
-        run: the work, logged, its errors clean.
-        place: of the work: only the owner of the ledger charges and publishes.
-        together: whether one call takes several units of a data set, as a tuple in place of one.
+    """A stage of a run: called with references, it does what is not yet done and gives one line of counts. `label` is a format of its
+    arguments for one call, and `run` the work, logged, its errors clean; only the owner of the ledger charges and publishes. Where several
+    units of a data set are taken `together`, their keys come as a tuple in place of one.
     """
 
     name: str
@@ -104,10 +99,7 @@ def stage(name: str, label: str, place: Place = "worker", *, together: bool = Fa
 def unit_stage(
     name: str, output: str | Callable[[UnitFolder], str], place: Place = "worker", *, private: bool = False
 ) -> Callable[[Callable[[UnitFolder], str]], Stage]:
-    """Make a stage of a unit: done once `output` stands in its (private) folder.
-
-    The function gets the unit's folder and returns one line of counts for the log.
-    """
+    """Make a stage of a unit, a function of its folder that gives a line of counts: done once `output` stands in the (private) folder."""
 
     def decorate(function: Callable[[UnitFolder], str]) -> Stage:
         def once(run: str, unit_key: str) -> str:

@@ -53,13 +53,8 @@ def _of_user(*parts: str) -> Path:
 
 
 def make_private(folder: Path, variable: str) -> None:
-    """Make a folder that is for its owner only, or make one so that is there.
-
-    Args:
-        variable: the environment variable that names another one, for messages.
-
-    Raises:
-        RunError: it cannot be made, is not the user's own, or is one that users share.
+    """Make a folder that is for its owner only, or make one so that is there; `variable` names another one, for messages.
+    Raises RunError: it cannot be made, is not the user's own, or is one that users share.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -86,9 +81,7 @@ def holds_ledger(home: Path) -> bool:
 
 def check_one_home(home: Path) -> None:
     """Refuse to spend while a move of the ledger is not finished, or an earlier home in the working directory holds one.
-
-    Raises:
-        LedgerRefusedError: the sentence says what to do.
+    The LedgerRefusedError says what to do.
     """
     if (home / MOVING).exists():
         origin = (home / MOVING).read_text("utf-8")

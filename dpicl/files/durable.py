@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 
 def sync_folder(folder: Path) -> None:
@@ -17,21 +19,31 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_new(path: Path, content: bytes) -> bool:
-    """Write a file that appears whole or not at all, for its owner only; False where one of that name is there already.
+    """As `write_whole`, for its owner only."""
+    return write_whole(path, lambda file: file.write(content))
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 0o600, replace: bool = False) -> bool:
+    """Write a file that appears whole or not at all; False where one of that name is there already, which stays unless `replace`.
 
     Raises:
         OSError: the disk is full or the folder cannot be written; nothing is left behind.
     """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.link(temporary, path)
+        temporary.chmod(mode)
+        if replace:
+            os.replace(temporary, path)
+        else:
+            os.link(temporary, path)
         sync_folder(path.parent)
     except FileExistsError:
         return False
     finally:
-        Path(temporary).unlink()
+        temporary.unlink(missing_ok=True)
     return True

@@ -77,11 +77,7 @@ class Demonstrations:
         return "\n".join(_json({**self.origin, "text": text, "answer": answer}) for text, answer in self.pairs)
 
     def to_datasets(self) -> Any:
-        """A `datasets.Dataset` of Hugging Face with the columns text and answer.
-
-        Raises:
-            DpiclError: that package is not installed.
-        """
+        """A `datasets.Dataset` of Hugging Face with the columns text and answer. Raises DpiclError: that package is not installed."""
         try:
             from datasets import Dataset
         except ModuleNotFoundError:

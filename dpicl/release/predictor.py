@@ -69,7 +69,14 @@ def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Pipeline:
     """
     if form.label is None or not form.features:
         raise DpiclError(f"{contract.name}: states no label, or nothing to predict it from; expected `label` and one more column")
-    values = _values(form.label, contract)
+    label, column = form.label, contract.columns[form.label.column]
+    # what each code of the label is predicted as: its category or answer, the middle of its bin; None of a missing one
+    if contract.target.kind == "number" and not isinstance(column, CategoryColumn):
+        values: list[Any] = [None if value == MISSING else value for value in bin_middles(column, inner_edges(column))]
+    elif label.categories and all(len(some) == 1 for some in label.categories):
+        values = [None if category == MISSING else category for (category,) in label.categories]
+    else:
+        values = list(contract.target.answers)
     bins, weights = np.unique(form.encoding.decode(rows.codes), axis=0, return_counts=True)
     labelled = np.array([value is not None for value in values])[bins[:, -1]]
     bins, weights = bins[labelled], weights[labelled]
@@ -82,13 +89,3 @@ def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Pipeline:
         model = LogisticRegression(max_iter=1000) if len(np.unique(labels)) > 1 else DummyClassifier()
     model.fit(features.of(bins[:, :-1]), labels, sample_weight=weights)
     return Pipeline([("bins", features), ("model", model)])
-
-
-def _values(label: Meaning, contract: Contract) -> list[Any]:
-    """What each code of the label is predicted as: its category or answer, the middle of its bin; None of a missing one."""
-    column = contract.columns[label.column]
-    if contract.target.kind == "number" and not isinstance(column, CategoryColumn):
-        return [None if value == MISSING else value for value in bin_middles(column, inner_edges(column))]
-    if label.categories and all(len(some) == 1 for some in label.categories):
-        return [None if category == MISSING else category for (category,) in label.categories]
-    return list(contract.target.answers)

@@ -11,13 +11,17 @@ Guarantee   none spent: everything here is post-processing of what was charged, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from html import escape
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 
 from dpicl.certificate.files import write_certified
 from dpicl.certificate.issue import certify
@@ -32,8 +36,6 @@ from dpicl.methods.common import Cost, draws_for, epsilon_of
 from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.randomness import Draws
 from dpicl.release.demonstrations import Demonstrations
-from dpicl.release.files import TABLE_FORMS, writer_of
-from dpicl.release.page import page_of
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import split_table
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
 ROWS = 10_000
 """Of a table, where no number is given and none is publicly stated."""
 MOST_ROWS = 10_000_000
-_FEWEST = 4
+TABLE_FORMS = ("parquet", "csv")
+_FEWEST, _SHOWN = 4, 5
 _COUNTED = "Every row reports on its own, so that anybody can count the rows: their number is not protected."
 _SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can remove it. Not a release."
 _HELD_OUT = "Rows that the contract's split holds out were not used."
@@ -120,7 +123,11 @@ class Release:
         """
         if form in TABLE_FORMS:
             table = self.arrow(count)
-            write, what = writer_of(table, form), f"{table.num_rows} rows of {table.num_columns} columns"
+            what = f"{table.num_rows} rows of {table.num_columns} columns"
+            if form == "parquet":
+                write: Callable[[BinaryIO], object] = partial(pq.write_table, table, compression="zstd")
+            else:
+                write = partial(pa_csv.write_csv, table, write_options=pa_csv.WriteOptions(quoting_style="needed"))
         else:
             shown = self.demonstrations(count)
             write, what = methodcaller("write", f"{shown.in_form(form)}\n".encode()), f"{len(shown)} demonstrations"
@@ -167,16 +174,17 @@ class Release:
         if cell.shots not in (None, k):
             raise ParameterError("k", k, f"{cell.shots}: {METHODS[self.method].title} releases groups for one number of demonstrations")
         shown = unit_of(unit.method, unit.dataset, unit.seed, unit.epsilons, (k,), unit.sampling_rates, unit.baselines, unit.options)
-        rows = {cell: self._rows(k if k > len(self._usual.codes) else None)} if self._has_rows else {}
+        has_rows = tabular(self.method).derive_stage is not None
+        rows = {cell: self._rows(k if k > len(self._usual.codes) else None)} if has_rows else {}
         released = Released({cell: self.published.drawn}, rows)
         examples = tabular(self.method).examples(released, self.contract, shown, self._draws)
         system = METHODS[self.method].handed_out(shown)
         (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == system)
         target = self.contract.target
-        question = f"{target.question} {target.cue}".strip()
-        pairs = tuple(_parted(text, target.cue) for text in "\n".join(texts).split("\n"))
-        origin = {"contract": self.dataset, "contract_sha256": contract_digest(self.contract)}
-        return Demonstrations(pairs, question, {**origin, "method": self.method, "epsilon": finite(self.epsilon)})
+        question, cue = f"{target.question} {target.cue}".strip(), target.cue
+        parts = [text.rpartition(f"{cue} ") if cue else (text, "", "") for text in "\n".join(texts).split("\n")]
+        pairs = tuple((before + cue, answer) for before, _, answer in parts)
+        return Demonstrations(pairs, question, self._origin)
 
     def predictor(self) -> Any:
         """A scikit-learn pipeline fitted on released rows only: it takes a DataFrame of the contract's columns and predicts the label.
@@ -195,12 +203,14 @@ class Release:
             simulations: of the release, on rows of its own model; fewer are faster, with wider intervals. At least 4.
 
         Raises:
-            ParameterError: there are fewer.
+            ParameterError: there are fewer, or the release is of texts.
         """
         from threadpoolctl import threadpool_limits
 
         from dpicl.quality import quality_of
 
+        if not isinstance(METHODS[self.method], TabularMethod):
+            check_has_rows(self.method)
         if isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < _FEWEST:
             raise ParameterError("simulations", simulations, f"a whole number, {_FEWEST} or more")
         one, settings, test = self.published, self.published.settings, None
@@ -212,14 +222,26 @@ class Release:
             return quality_of(tabular(self.method), self.contract, one.unit, one.cell, one.drawn, test=test, count=simulations)
 
     def _repr_html_(self) -> str:
-        return page_of(self)
+        """What a notebook shows: what it is, a few rows (or the demonstrations where there are none), what was promised and spent."""
+        try:
+            rows = self.arrow(_SHOWN)
+        except ParameterError:
+            sample = "".join(f"<p>{escape(text)} <b>{escape(answer)}</b></p>" for text, answer in self.demonstrations())
+        else:
+            heads = "".join(f"<th>{escape(name)}</th>" for name in rows.column_names)
+            cells = ("".join(f"<td>{escape(str(value))}</td>" for value in row.values()) for row in rows.to_pylist())
+            sample = f"<table><tr>{heads}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+        head = f"<b>{escape(self.dataset)}</b>, released by {escape(self.method)} at &epsilon; = {self.epsilon:g}"
+        notes = "".join(f"<li>{escape(sentence)}</li>" for sentence in (self.statement, *self.spent, *self.caveats))
+        return f"<div><p>{head}</p>{sample}<ul>{notes}</ul></div>"
 
     def __repr__(self) -> str:
         return f"<Release of {self.dataset}: {self.method}, epsilon {self.epsilon:g}>"
 
     @property
-    def _has_rows(self) -> bool:
-        return tabular(self.method).derive_stage is not None
+    def _origin(self) -> dict[str, Any]:
+        digest = contract_digest(self.contract)
+        return {"contract": self.dataset, "contract_sha256": digest, "method": self.method, "epsilon": finite(self.epsilon)}
 
     @cached_property
     def _usual(self) -> ReleasedRows:
@@ -241,19 +263,7 @@ class Release:
 
 
 def check_has_rows(method: str) -> None:
-    """Refuse to make a table of what no rows are released of.
-
-    Raises:
-        ParameterError: names the methods that release a model of rows.
-    """
+    """Refuse to make a table of what no rows are released of. Raises ParameterError: names the methods that release a model of rows."""
     able = [name for name, one in METHODS.items() if isinstance(one, TabularMethod) and one.derive_stage is not None]
     if method not in able:
         raise ParameterError("method", method, f"one that releases a model of rows: {', '.join(able)}")
-
-
-def _parted(text: str, cue: str) -> tuple[str, str]:
-    """A demonstration before its answer, and the answer."""
-    if not cue:
-        return text, ""
-    before, _, answer = text.rpartition(f"{cue} ")
-    return before + cue, answer

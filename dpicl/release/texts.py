@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpicl.contract import TextContract
-from dpicl.contract.load import contract_digest
-from dpicl.engine.artefacts import finite
-from dpicl.engine.one_release import plan_of, release_once
+from dpicl.engine.one_release import plan_of, release_once, standing_texts
 from dpicl.engine.settings import Settings
-from dpicl.engine.standing_texts import standing_texts
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.release.demonstrations import Demonstrations
-from dpicl.release.release import Release, check_has_rows
+from dpicl.release.release import Release
 from dpicl.text.prompts import asking_query
-
-if TYPE_CHECKING:
-    from dpicl.quality import Quality
 
 
 def release_of(
@@ -44,25 +38,10 @@ class TextRelease(Release):
     """Demonstrations that a language model wrote from private texts, charged by a run."""
 
     def demonstrations(self, k: int | None = None) -> Demonstrations:
-        """All of them; `k` may only say how many they are.
-
-        Raises:
-            ParameterError: the release has another number of them.
-        """
+        """All of them; `k` may only say how many they are. Raises ParameterError: the release has another number of them."""
         contract, cell = self.contract, self.published.cell
         if k not in (None, cell.shots):
             raise ParameterError("k", k, f"{cell.shots}: {METHODS[self.method].title} releases one number of demonstrations")
         words = contract.prompts.answering
         pairs = tuple((asking_query(contract, one.text), contract.label_text(one.label)) for one in self.published.drawn)
-        origin = {"contract": self.dataset, "contract_sha256": contract_digest(contract)}
-        written = {**origin, "method": self.method, "epsilon": finite(self.epsilon)}
-        return Demonstrations(pairs, f"{words.answer}:", written, words.instruction or "", "\n\n")
-
-    def quality(self, simulations: int = 20) -> Quality:
-        """Of rows only.
-
-        Raises:
-            ParameterError: always.
-        """
-        check_has_rows(self.method)
-        return super().quality(simulations)
+        return Demonstrations(pairs, f"{words.answer}:", self._origin, words.instruction or "", "\n\n")

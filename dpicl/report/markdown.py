@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl.engine.csv_file import harmless
+from dpicl.engine.files import harmless
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Fold, Heading, Pairs, Report, Table, Text
 
 _SPECIAL = str.maketrans(

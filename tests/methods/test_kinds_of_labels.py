@@ -13,12 +13,13 @@ import pandas as pd
 import pytest
 import yaml
 
-from dpicl.engine.artefacts import PREDICTIONS, read_prompts
+from dpicl.engine.artefacts import PREDICTIONS
+from dpicl.engine.batches import split_key
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.split_key import split_key
+from dpicl.engine.stages.score import read_prompts
 from dpicl.methods.tabular_answers import continuations_of
 from dpicl.report.stages import report_steps
 from dpicl.session import Session

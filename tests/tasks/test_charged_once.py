@@ -14,9 +14,10 @@ from dpicl.engine.artefacts import read_drafts
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.order import Step
 from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import open_ledger, publish_drafts
+from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.stages.charge import publish_drafts
 from dpicl.errors import RunError
 from dpicl.report.stages import report_steps
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows, until

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
-import dpicl.engine.names
+import dpicl.engine.releases
 import dpicl.engine.stages.charge
 from benchmarks.crash.matrix import cluster_runner, forks, in_one_process, play, scratch
 from benchmarks.crash.schedules import Rig, Schedule, Verdict, draw_schedules, rig
@@ -97,8 +97,8 @@ def draw_first() -> None:
 
 def charge_every_try() -> None:
     """Name every try of a release anew."""
-    named = dpicl.engine.names.release_id
-    dpicl.engine.names.release_id = lambda key, **about: named(key, **{**about, "period": secrets.token_hex(4)})
+    named = dpicl.engine.releases.release_id
+    dpicl.engine.releases.release_id = lambda key, **about: named(key, **{**about, "period": secrets.token_hex(4)})
 
 
 MUTANTS = {last_wins: "second_draws", draw_first: "under_accounted", charge_every_try: "overcharged"}

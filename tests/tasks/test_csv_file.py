@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.engine.csv_file import harmless, write_csv
+from dpicl.engine.files import harmless, write_csv
 from dpicl.report.markdown import escaped
 
 FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(A1)", "\t=1", "\r=1", " =1+1", "\n=1", "＝1", '=HYPERLINK("http://x","y")']

@@ -114,7 +114,7 @@ class Deadly(Pool):
             self.times -= 1
             busy = [worker for worker in self._workers if worker.job is job]
             for worker in busy:
-                os.kill(worker.process_id, signal.SIGKILL)
+                os.kill(worker._process.pid, signal.SIGKILL)
         return job
 
 

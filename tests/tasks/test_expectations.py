@@ -15,7 +15,7 @@ from dpicl.contract.load import parse_contract
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
-from dpicl.engine.stages import prepare
+from dpicl.engine.stages import ingest as reading
 from dpicl.engine.stages import validate as rules
 from dpicl.errors import DataError, DeclarationError, DpiclError
 from dpicl.tabular.reading.checks import rules_of, violations
@@ -201,7 +201,7 @@ def test_a_flow_asks_great_expectations_wherever_the_stage_is_named() -> None:
     from tasks.wrapper import task_of
 
     assert flows.wiring
-    assert task_of(rules.validate) is validate and task_of(prepare.prepare_batches) is prepare_batches
+    assert task_of(rules.validate) is validate and task_of(reading.prepare_batches) is prepare_batches
 
 
 def test_what_is_about_single_rows_is_told_from_what_needs_all() -> None:

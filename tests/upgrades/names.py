@@ -13,7 +13,7 @@ from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
 from dpicl.engine.accounts import account_of
-from dpicl.engine.names import costs_of, parameters_of
+from dpicl.engine.names import parameters_of
 from dpicl.methods import METHODS, Options, unit_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +44,7 @@ def names() -> dict[str, dict[str, str]]:
 
 
 def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
-    """As `dpicl.engine.names.releases_of` names them in a new installation, made once, for a writer called `writer`."""
+    """As `dpicl.engine.releases.named_releases` names them in a new installation, made once, for a writer called `writer`."""
     unit = unit_of(method, contract.name, seed=0, epsilons=(1.0, 5.0), shots=(2,), sampling_rates=(), baselines=False, options=Options())
     account = account_of(contract, method)
     return {
@@ -58,7 +58,7 @@ def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
             neighbours=account.neighbours,
             period=ONCE,
         )
-        for cell in costs_of(contract, unit)
+        for cell in METHODS[unit.method].releases(contract, unit)
     }
 
 

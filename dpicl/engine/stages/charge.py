@@ -7,20 +7,27 @@ release  the drafts go to the ledger, the first ones stand, journals are deleted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import sys
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from dpicl.engine.artefacts import CHARGED, WRITING, gather, read_content_digest, read_drafts
+from dpicl.accounting.ledger.keys import canonical
+from dpicl.engine.artefacts import DIGEST, WRITING, gather, read_drafts, table_folder
 from dpicl.engine.batches import Batches
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import forget
-from dpicl.engine.releases import UnitReleases, facts_digests, open_ledger, publish_drafts, rows_version
+from dpicl.engine.names import public_facts
+from dpicl.engine.releases import UnitReleases, open_ledger, plan_facts, rows_version
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import unit_stage
 from dpicl.errors import PrivacyError, RunError
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell
+
+CHARGED = "to_write.json"
 
 
 @unit_stage("charge", lambda folder: folder.method.artefact, "owner")
@@ -31,7 +38,7 @@ def charge(folder: UnitFolder) -> str:
     method.refuse_run(folder.declared)
     if isinstance(method, TabularMethod) and not method.takes_batches and Batches.of(folder) is not None:
         raise PrivacyError(f"{folder.declared.name}: method {method.name!r} counts no table batch by batch; expected a smaller table")
-    path, digests = folder.private / CHARGED, facts_digests(folder)
+    path, digests = folder.private / CHARGED, _facts_digests(folder)
     if path.exists():
         _check_facts(folder, read_json(path), digests)
     with open_ledger(folder.settings) as ledger:
@@ -49,10 +56,8 @@ def charge(folder: UnitFolder) -> str:
 
 
 def charged(folder: UnitFolder) -> dict[Cell, str]:
-    """The releases that were charged and are to be drafted; nothing of a unit that is released.
-
-    Raises:
-        RunError: none was, or what would be written here is not what was charged: then no row may be read.
+    """The releases that were charged and are to be drafted; nothing of a unit that is released. Raises RunError: none was, or what would be
+    written here is not what was charged: then no row may be read.
     """
     if (folder.path / folder.method.artefact).exists():
         return {}
@@ -60,8 +65,7 @@ def charged(folder: UnitFolder) -> dict[Cell, str]:
 
 
 def _charges(folder: UnitFolder) -> dict[Cell, dict[str, Any]]:
-    """Every release of a unit, as it was charged."""
-    path, digests = folder.private / CHARGED, facts_digests(folder)
+    path, digests = folder.private / CHARGED, _facts_digests(folder)
     if not path.exists():
         raise RunError(f"{folder.unit.key}: its releases are not charged; nothing is written before they are")
     stored = read_json(path)
@@ -79,9 +83,55 @@ def _check_facts(folder: UnitFolder, stored: Mapping[str, Mapping[str, Any]], di
         )
 
 
+def _facts_digests(folder: UnitFolder) -> dict[Cell, str]:
+    """A digest of the public facts of each of a unit's releases: computed without the ledger, equal where the release is the same."""
+    contract, unit, added = folder.declared, folder.unit, plan_facts(folder)
+    described = {cell: canonical(public_facts(contract, unit, cell, **added)) for cell in folder.method.releases(contract, unit)}
+    return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
+
+
 def rows_state(folder: UnitFolder) -> str:
-    """The keyed name of the rows' state, which journals go by."""
-    return rows_version(folder.settings, read_content_digest(folder))
+    """The keyed name of the rows' state, which journals go by: of a digest of the private rows, whatever their order, private itself."""
+    settings = folder.settings
+    return rows_version(settings, str(read_json(table_folder(settings, folder.unit.dataset, folder.run) / DIGEST)))
+
+
+def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
+    """Publish drafts of what is charged and not published (RunError: some are not drafted), and read all releases of a unit back."""
+    with open_ledger(folder.settings) as ledger:
+        releases = UnitReleases.of(folder, ledger)
+        missing = [cell for cell, release in releases.named.items() if ledger.published(release.release_id) is None]
+        if lacking := sum(cell not in drafts for cell in missing):
+            raise RunError(f"{folder.unit.key}: {lacking} releases are charged and not written; resume the run")
+        for cell in missing:
+            releases.publish(ledger, cell, drafts[cell])
+        published = {cell: releases.read(ledger, cell) for cell in releases.named}
+    if not folder.declared.privacy.budget.benchmark:
+        drawn = {releases.named[cell].release_id for cell in missing}
+        _warn_if_changed(folder, {one.release_id for one in releases.named.values()} - drawn, drawn)
+    return published
+
+
+def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Collection[str]) -> None:
+    """Note what releases were drawn from now, and tell a person at a terminal that the rows have changed since the others were.
+
+    It decides nothing, and is reported nowhere else: whether rows have changed is no public fact. What was drawn from which
+    state of the rows is kept in the private part of the installation.
+    """
+    notes, version = folder.settings.private("drawn-from"), rows_state(folder)
+    for name in drawn:
+        write_json(notes / f"{name}.json", version, mode=PRIVATE_MODE, replace=True)
+    files = [notes / f"{name}.json" for name in standing]
+    if not any(file.exists() and read_json(file) != version for file in files):
+        return
+    sentence = (
+        f"{folder.unit.dataset}: its rows have changed since they were released from, and the release stands for its period; "
+        f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
+    )
+    if sys.stderr.isatty():
+        print(f"note: {sentence}", file=sys.stderr)  # noqa: T201 - to a person and to no log
+    elif hasattr(sys, "ps1") or "ipykernel" in sys.modules:
+        warnings.warn(sentence, stacklevel=1)
 
 
 @unit_stage("release", lambda folder: folder.method.artefact, "owner")

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpicl.accounting.ledger import load_key
-from dpicl.contract.text import TextContract
-from dpicl.engine.artefacts import CANDIDATES, DRAFTS, read_split, text_drafts, write_drafts
+from dpicl.engine.artefacts import DRAFTS, read_split, write_text_drafts
 from dpicl.engine.files import read_json, write_json
 from dpicl.engine.journal import FileJournal, votes_folder
 from dpicl.engine.models import reader_of
@@ -23,9 +22,8 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stage import unit_stage
 from dpicl.engine.stages.charge import charged, progress_writer, rows_state
 from dpicl.lm.local.embedding import open_embedder
-from dpicl.lm.requests import Scorer, Tallying
+from dpicl.lm.requests import Tallying
 from dpicl.methods import dp_icl
-from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import Job
 from dpicl.methods.ensemble.answers import Public, write_candidates
 from dpicl.methods.ensemble.plan import plans
@@ -45,8 +43,7 @@ class KeptVotes:
     @staticmethod
     def of(settings: Settings, folders: Mapping[Cell, Path]) -> KeptVotes:
         """In these folders."""
-        key = _key(settings)
-        return KeptVotes({cell: SnapshotPlace(folder, key) for cell, folder in folders.items()})
+        return KeptVotes({cell: SnapshotPlace(folder, _key(settings)) for cell, folder in folders.items()})
 
     def read(self, cell: Cell, name: str) -> bytes | None:
         """See `StoredVotes`."""
@@ -72,21 +69,16 @@ def _key(settings: Settings) -> bytes:
 @unit_stage("consult", DRAFTS, "model worker", private=True)
 def consult(folder: UnitFolder) -> str:
     """Answer what is charged and missing."""
-    missing, contract = charged(folder), folder.texts
-    drafts = _answered(folder, missing) if missing else {}
-    write_drafts(folder, text_drafts(folder, drafts))
-    return f"{len(drafts)} times {contract.query_count} answers"
-
-
-def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Released:
-    contract, split, draws = folder.texts, read_split(folder), draws_for(folder.texts, folder.unit.seed)
-    queries, model = (
-        split.queries.data.column("text").to_pylist(),
-        reader_of(folder.run, folder.settings, folder.method.answers.wanted_of(contract)),
-    )
-    sweep_votes(folder.settings)
+    missing, contract, settings = charged(folder), folder.texts, folder.settings
+    if not missing:
+        write_text_drafts(folder, {})
+        return f"0 times {contract.query_count} answers"
+    split, draws = read_split(folder), folder.draws
+    queries = split.queries.data.column("text").to_pylist()
+    model = reader_of(folder.run, settings, folder.method.answers.wanted_of(contract))
+    sweep_votes(settings)
     chosen = {cell: plan for cell, plan in plans(contract, folder.unit).items() if cell in missing}
-    rows, settings = rows_state(folder), folder.settings
+    rows = rows_state(folder)
     if contract.privacy.budget.benchmark:  # in one place for all epsilons of a run
         places = dict.fromkeys(missing, settings.private("votes", folder.run.name))
     else:  # beside the journals
@@ -96,15 +88,12 @@ def _answered(folder: UnitFolder, missing: Mapping[Cell, str]) -> dp_icl.Release
     try:
         votes = dp_icl.consult(split.train, numbered, model, job, progress_writer([folder], "asking ensembles, query"))
     finally:
-        forget_costs(model, contract)
-    path = folder.path / CANDIDATES
+        if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
+            model.tally((), ())  # a server's count of private prompts is cleared: else the next public tally would hold it
+    path = folder.path / "public_candidates.json"
     if not path.exists():
         write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
     embedder = None if contract.is_classification else open_embedder(fake=read_plan(folder.run).writing_model.kind == "fake")
-    return dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
-
-
-def forget_costs(model: Scorer, contract: TextContract) -> None:
-    """Clear a server's count of private prompts: else the next public tally would hold it."""
-    if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
-        model.tally((), ())
+    drafts = dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
+    write_text_drafts(folder, drafts)
+    return f"{len(drafts)} times {contract.query_count} answers"

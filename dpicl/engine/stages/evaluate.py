@@ -1,30 +1,43 @@
-"""Evaluation: scores and baselines of a unit become rows of results."""
+"""Evaluation: scores of a unit, and baselines, which is what the same budget gives without a language model, become rows of results."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from dpicl.engine.accounts import open_account
-from dpicl.engine.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_queries, read_texts, write_predictions
-from dpicl.engine.files import read_json, write_json
-from dpicl.engine.models import fingerprint
+from dpicl.engine.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_queries, read_released, read_split, read_test, read_texts
+from dpicl.engine.files import read_json, write_json, write_table
 from dpicl.engine.names import evaluation_of
 from dpicl.engine.releases import UnitReleases, ledger_key, open_ledger
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.stage import unit_stage
 from dpicl.engine.stages.score import read_scores
 from dpicl.evaluation import Metrics
-from dpicl.methods import held_out_evaluation
-from dpicl.methods.common import ZERO_SHOT, draws_for, results
+from dpicl.methods import held_out_evaluation, tabular
+from dpicl.methods.common import results
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
 
 _MEASURED = {one.name for one in fields(Metrics)}
 EVALUATION = Cell("evaluation")
 """The one release of an evaluation."""
+
+
+@unit_stage("baselines", BASELINES)
+def fit_baselines(folder: UnitFolder) -> str:
+    """Fit and test every baseline of the unit."""
+    contract, unit = folder.contract, folder.unit
+    released, draws = read_released(folder), folder.draws
+    measured = tabular(unit.method).fitted(released, lambda: read_split(folder).train, read_test(folder), contract, unit, draws)
+    rows = [{"system": cell.system, "epsilon": str(cell.epsilon), **asdict(metrics)} for cell, metrics in measured.items()]
+    write_json(folder.path / BASELINES, rows)
+    return f"{len(rows)} models"
 
 
 @unit_stage("evaluate", RESULTS, "owner")
@@ -36,18 +49,20 @@ def evaluate(folder: UnitFolder) -> str:
     return "nothing is measured" if evaluation == "none" else f"{len(rows)} results"
 
 
-def _scores(folder: UnitFolder) -> dict[Cell, Any]:
-    by_key = {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
-    return {by_key[key]: table for key, table in read_scores(folder).items()}
-
-
 def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
-    """Of public queries."""
     method, contract, unit = folder.method, folder.declared, folder.unit
-    scores = _scores(folder)
+    scores = read_scores(folder)
     if isinstance(method, TextMethod):
         scores |= method.final_answers(read_texts(folder)[0], folder.texts)
-    write_predictions(folder.path / PREDICTIONS, scores, {cell: method.answers.answers_of(one, contract) for cell, one in scores.items()})
+    answers = {cell: method.answers.answers_of(one, contract) for cell, one in scores.items()}
+    columns: dict[str, Any] = {  # a row per cell and query with the answer; where there are two labels also their log-probabilities
+        "cell": pa.array([cell.key for cell, one in answers.items() for _ in one]).dictionary_encode(),
+        "query": np.concatenate([np.arange(len(one)) for one in answers.values()]),
+    }
+    pairs = [one[: len(answers[cell])] for cell, one in scores.items() if one.shape[1:] == (2,)]
+    if len(pairs) == len(scores):
+        columns |= {"no": np.concatenate(pairs)[:, 0], "yes": np.concatenate(pairs)[:, 1]}
+    write_table(folder.path / PREDICTIONS, pa.table({**columns, "answer": pa.array(np.concatenate(list(answers.values())))}))
     fitted = read_json(folder.path / BASELINES) if method.fits_baselines(contract, unit) else []
     baselines = {
         Cell(row["system"], float(row["epsilon"])): Metrics(**{name: value for name, value in row.items() if name in _MEASURED})
@@ -58,29 +73,20 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
 
 def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     """Of held-out private rows: noisy counts, charged before they are counted, drawn once, and read back as they were published."""
-    contract, unit, plan = folder.contract, folder.unit, read_plan(folder.run)
+    contract, unit = folder.contract, folder.unit
     with open_ledger(folder.settings) as ledger:
-        release = evaluation_of(
-            ledger_key(folder.settings),
-            open_account(ledger, contract, unit.method, folder.settings),
-            contract,
-            unit,
-            UnitReleases.of(folder, ledger).named.values(),
-            period=plan.period_of(unit.dataset),
-            model=fingerprint(plan.model),
-            queries=plan.pipeline.queries,
-        )
+        account, releases = open_account(ledger, contract, unit.method, folder.settings), UnitReleases.of(folder, ledger).named.values()
+        release = evaluation_of(ledger_key(folder.settings), account, contract, unit, releases, read_plan(folder.run))
         named = UnitReleases(folder, {EVALUATION: release})
         if named.charge(ledger, EVALUATION).artefact_sha256 is None:
             truth = folder.method.answers.truth_of(read_queries(folder), contract)
-            right = held_out_evaluation.right_counts(_scores(folder), truth, unit)
-            noise = draws_for(contract, unit.seed).secret("evaluation", "")
+            right = held_out_evaluation.right_counts(read_scores(folder), truth, unit)
+            noise = folder.draws.secret("evaluation", "")
             named.publish(ledger, EVALUATION, json.dumps(held_out_evaluation.released_counts(right, contract, unit, noise)).encode())
         counts = json.loads(named.read(ledger, EVALUATION))
     return _rows(folder, held_out_evaluation.metrics_of(counts, unit))
 
 
 def _rows(folder: UnitFolder, metrics: Mapping[Cell, Metrics]) -> list[dict[str, Any]]:
-    """Results as plain JSON."""
     rows = (result.as_row() for result in results(folder.unit, metrics, folder.method.costs(folder.declared, folder.unit)))
     return [{name: finite(value) if isinstance(value, float) else value for name, value in row.items()} for row in rows]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpicl.engine.artefacts import DRAFTS, PUBLIC_TEXTS, read_split, text_drafts, write_drafts, write_texts
+from dpicl.engine.artefacts import DRAFTS, PUBLIC_TEXTS, read_split, write_text_drafts
+from dpicl.engine.files import write_json
 from dpicl.engine.journal import FileJournal
 from dpicl.engine.models import writer_of
 from dpicl.engine.run_folder import open_unit
 from dpicl.engine.stage import stage, timed
 from dpicl.engine.stages.charge import charged, progress_writer, rows_state
-from dpicl.methods import few_shot_generation
-from dpicl.methods.common import draws_for
+from dpicl.methods import few_shot_generation, on_texts
 
 
 @stage("generate", "generate {unit_keys[0]}", "model worker", together=True)
@@ -28,13 +28,13 @@ def generate(run: str, unit_keys: Sequence[str]) -> str:
             jobs = []
             for folder in folders:
                 missing = charged(folder)
-                journal = FileJournal(folder.settings, missing, draws_for(folder.texts, folder.unit.seed), rows_state(folder))
+                journal = FileJournal(folder.settings, missing, folder.draws, rows_state(folder))
                 jobs.append(few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing)))
-            train = read_split(first).train
-            written = few_shot_generation.write(
-                train, contract, writer, jobs, progress=progress_writer(folders, "writing demonstrations, token")
-            )
+            train, progress = read_split(first).train, progress_writer(folders, "writing demonstrations, token")
+            written = few_shot_generation.write(train, contract, writer, jobs, progress=progress)
             for folder, texts in zip(folders, written, strict=True):
-                write_texts(folder, folder.path / PUBLIC_TEXTS, few_shot_generation.write_public(contract, folder.unit, writer))
-                write_drafts(folder, text_drafts(folder, texts))
+                public = few_shot_generation.write_public(contract, folder.unit, writer)
+                encode = on_texts(folder.unit.method).encode
+                write_json(folder.path / PUBLIC_TEXTS, {cell.key: encode(one) for cell, one in public.items()})
+                write_text_drafts(folder, texts)
     return f"{len(folders)} of {len(unit_keys)} units now"

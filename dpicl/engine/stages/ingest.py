@@ -1,4 +1,7 @@
-"""Ingestion: from the contract's source to a typed private table, of rows or of texts, or to what is read of it in batches."""
+"""Ingestion: from the contract's source to a typed private table, of rows or of texts, or to what is read of it in batches.
+
+Batches of a large table are read, checked and split by workers, a part of them each.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpicl.contract import Contract, TextContract
-from dpicl.engine.artefacts import table_folder
-from dpicl.engine.batches import INDEX, begin, keep_stream
+from dpicl.engine.artefacts import TABLE, table_folder
+from dpicl.engine.batches import INDEX, Batches, begin, keep_stream
 from dpicl.engine.files import PRIVATE_MODE, write_table
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
@@ -45,5 +48,18 @@ def ingest(run: str, dataset: str) -> str:
                 return begin(files, contract, folder)
             else:
                 table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
-        write_table(folder / "private_table.parquet", table, mode=PRIVATE_MODE)
+        write_table(folder / TABLE, table, mode=PRIVATE_MODE)
     return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
+
+
+def prepare_part(run: str, dataset: str, part: int, parts: int) -> str:
+    """Prepare the batches of one piece of work."""
+    batches = Batches.find(Settings.current(), dataset, Path(run))
+    assert batches is not None
+    with timed(Path(run), dataset, "prepare", f"-{part}"):
+        for number in batches.numbers(part, parts):
+            batches.prepare(number)
+    return f"part {part + 1} of {parts}"
+
+
+prepare_batches = stage("prepare", "prepare {dataset} {part}")(prepare_part)

@@ -49,7 +49,8 @@ def probe(run: str) -> str:
         return "already answered"
     units = list({(unit.method, unit.dataset): unit for unit in plan.units.values()}.values())
     declared = {unit.dataset: settings.declared(unit.dataset) for unit in units}
-    units = [unit for unit in units if not _asks_nothing(declared[unit.dataset])]
+    labelled = [name for name, contract in declared.items() if not isinstance(contract, Contract) or contract.label is not None]
+    units = [unit for unit in units if unit.dataset in labelled]  # of other rows no model is ever asked
     # one model is open at a time, and rows are read first: so the model that reads them is opened last
     descriptions = [_check_answers(folder, plan, unit, declared[unit.dataset], settings) for unit in units]
     for unit in units:
@@ -59,11 +60,6 @@ def probe(run: str) -> str:
     models = [json.loads(text) for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)]
     write_json(folder / PROBE, {"asked": digest, "models": models}, replace=True)
     return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"
-
-
-def _asks_nothing(contract: Declared) -> bool:
-    """Whether no model is ever asked about these rows."""
-    return isinstance(contract, Contract) and contract.label is None
 
 
 def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:
@@ -81,7 +77,7 @@ def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settin
 
 
 def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings) -> ModelDescription:
-    """The model that reads private texts, in the way of the unit's method."""
+    """The model that reads private texts, in the way of the unit's method; let go of before the next one is opened."""
     spec = plan.writing_model
     if on_texts(unit.method).votes_on_tokens:
         writer = public_answer(spec.name, lambda: writer_of(run, settings))
@@ -93,9 +89,5 @@ def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, se
 
 
 def check_reader(contract: TextContract, reader: Scorer, spec: ModelSpec) -> None:
-    """Whether a model answers in an ensemble, tested on public queries.
-
-    Raises:
-        DpiclError: it does not.
-    """
+    """Whether a model answers in an ensemble, tested on public queries. Raises DpiclError: it does not."""
     check_ensemble(contract, reader, None if contract.is_classification else open_embedder(fake=spec.kind == "fake"))

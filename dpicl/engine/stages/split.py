@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from dpicl.contract import Contract, Declared, TextContract
-from dpicl.engine.artefacts import table_folder, write_queries, write_split
-from dpicl.engine.batches import Batches
+from dpicl.contract import Contract
+from dpicl.engine.artefacts import DIGEST, QUERIES, TABLE, TEST, TRAIN, table_folder
+from dpicl.engine.batches import Batches, split_key
 from dpicl.engine.benchmarks import check_published, content_digest
-from dpicl.engine.files import read_table
+from dpicl.engine.files import PRIVATE_MODE, read_table, write_arrays, write_json, write_table
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.split_key import split_key
 from dpicl.engine.stage import stage, timed
 from dpicl.tabular.reading.batches import held_out
 from dpicl.tabular.reading.queries import load_queries
@@ -27,44 +26,28 @@ def split(run: str, dataset: str) -> str:
     """Split a data set's rows; those to protect of a large table stay in their batches."""
     settings, queries = Settings.current(), read_plan(Path(run)).pipeline.queries
     folder = table_folder(settings, dataset, Path(run))
-    batches = Batches.find(settings, dataset, Path(run))
-    if batches is not None:
-        with timed(Path(run), dataset, "split"):
-            return _in_batches(batches, folder, queries, settings)
+    batches, contract = Batches.find(settings, dataset, Path(run)), settings.declared(dataset)
     with timed(Path(run), dataset, "split"):
-        table, contract = read_table(folder / "private_table.parquet"), settings.declared(dataset)
-        check_published(contract, partial(content_digest, contract, table), settings)
-        if isinstance(contract, TextContract):
-            parts = split_texts(table, contract)
-            write_split(folder, parts, texts_digest(parts.train.data))
+        asked = load_queries(contract, data_folder=settings.data) if isinstance(contract, Contract) else None
+        if batches is not None:
+            facts = batches.facts()
+            check_published(batches.contract, partial(facts.whole_digest, batches.contract), settings)
+            parts = [batches.test(number) for number in range(batches.count)]
+            train_rows, digest = facts.train_rows, facts.digest(batches.contract)
+            test, positions = held_out(parts, train_rows, batches.contract, key=batches.key, most=queries, queries=asked)
         else:
-            assert isinstance(contract, Contract)
-            parts = split_table(
-                table, contract, key=split_key(settings, contract), most=queries, queries=load_queries(contract, data_folder=settings.data)
-            )
-            write_split(folder, parts, rows_digest(parts.train.data))
-    return _in_words(contract, parts.train.row_count, len(parts.query_positions), parts.test.row_count)
-
-
-def _in_batches(batches: Batches, folder: Path, most: int | None, settings: Settings) -> str:
-    """The rows to protect stay in their batches."""
-    facts = batches.facts()
-    check_published(batches.contract, partial(facts.whole_digest, batches.contract), settings)
-    parts = [batches.test(number) for number in range(batches.count)]
-    test, positions = held_out(
-        parts,
-        facts.train_rows,
-        batches.contract,
-        key=batches.key,
-        most=most,
-        queries=load_queries(batches.contract, data_folder=settings.data),
-    )
-    write_queries(folder, test, positions, facts.digest(batches.contract))
-    return _in_words(batches.contract, facts.train_rows, len(positions), test.num_rows)
-
-
-def _in_words(contract: Declared, train: int, queries: int, test: int) -> str:
-    """A line of counts, where the number of rows is public and none of them is held out in private."""
-    if contract.tells_row_count and contract.evaluation != "charged":
-        return f"{train} rows to protect, {queries} of {test} held-out rows to ask"
+            table = read_table(folder / TABLE)
+            check_published(contract, partial(content_digest, contract, table), settings)
+            if isinstance(contract, Contract):
+                whole = split_table(table, contract, key=split_key(settings, contract), most=queries, queries=asked)
+            else:
+                whole = split_texts(table, contract)
+            digest = (rows_digest if isinstance(contract, Contract) else texts_digest)(whole.train.data)
+            train_rows, test, positions = whole.train.row_count, whole.test.data, whole.query_positions
+            write_table(folder / TRAIN, whole.train.data, mode=PRIVATE_MODE)
+        write_table(folder / TEST, test, mode=PRIVATE_MODE)
+        write_json(folder / DIGEST, digest, mode=PRIVATE_MODE)
+        write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)  # the positions of the queries come last
+    if contract.tells_row_count and contract.evaluation != "charged":  # none of the rows is held out in private
+        return f"{train_rows} rows to protect, {len(positions)} of {test.num_rows} held-out rows to ask"
     return "rows split"

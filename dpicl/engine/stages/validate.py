@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpicl.checks import Rule, Violation
-from dpicl.contract import Contract, Declared, TextContract
-from dpicl.engine.artefacts import table_folder
+from dpicl.contract import Contract, TextContract
+from dpicl.engine.artefacts import TABLE, table_folder
 from dpicl.engine.batches import Batches
 from dpicl.engine.files import read_table, write_json
 from dpicl.engine.settings import Settings
@@ -18,15 +17,20 @@ from dpicl.text.checks import text_rules, text_violations
 
 
 def check_rules(run: str, dataset: str) -> str:
-    """Write whether every rule of the contract holds, and refuse rows that break one.
-
-    Raises:
-        DataError: names column, rule and count.
-    """
+    """Write whether every rule of the contract holds, and refuse rows that break one. Raises DataError: names column, rule and count."""
     settings = Settings.current()
     contract = settings.declared(dataset)
     with timed(Path(run), dataset, "validate"):
-        rules, violated = _checked(settings, contract, Path(run))
+        batches = Batches.find(settings, dataset, Path(run))
+        if batches is not None:
+            rules, violated = rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)
+        else:
+            table = read_table(table_folder(settings, dataset, Path(run)) / TABLE)
+            if isinstance(contract, TextContract):
+                rules, violated = text_rules(contract), text_violations(table, contract)
+            else:
+                assert isinstance(contract, Contract)
+                rules, violated = rules_of(contract), violations(table, contract)
         counts = {violation.rule: violation.count for violation in violated}
         rows = [
             {
@@ -46,18 +50,6 @@ def check_rules(run: str, dataset: str) -> str:
         broken = f"breaks {failed[0].rule}: expected {failed[0].description}{more}"
         raise DataError(contract.name, broken, column=failed[0].column or "", count=counts[failed[0]])
     return f"{len(rules)} rules, {len(counts)} warnings"
-
-
-def _checked(settings: Settings, contract: Declared, run: Path) -> tuple[tuple[Rule, ...], tuple[Violation, ...]]:
-    """The contract's rules, and those of them that the rows break."""
-    batches = Batches.find(settings, contract.name, run)
-    if batches is not None:
-        return rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)
-    table = read_table(table_folder(settings, contract.name, run) / "private_table.parquet")
-    if isinstance(contract, TextContract):
-        return text_rules(contract), text_violations(table, contract)
-    assert isinstance(contract, Contract)
-    return rules_of(contract), violations(table, contract)
 
 
 validate = stage("validate", "validate {dataset}")(check_rules)
