@@ -37,7 +37,6 @@ from dpicl.methods.mst_tabicl import MstTabicl
 
 Broken = list[str]
 """Sentences that say what breaks a claim; empty where it holds."""
-PERIODS = ("2031-01", "2031-02")
 
 
 @contextmanager
@@ -115,12 +114,12 @@ def refusals(declaration: Declaration, command: Command) -> Broken:
     return seen[0].differing(seen[1])
 
 
-def histories(declaration: Declaration, command: Callable[[str | None], Command], *, across: bool) -> Broken:
+def histories(declaration: Declaration, command: Callable[..., Command], *, across: bool) -> Broken:
     """After a release nothing shows that a row was added, removed or corrected: not in the same period, not in the next."""
-    before, after = PERIODS if across else (None, None)
+    before, after = (("--period", "2031-01"), ("--period", "2031-02")) if across else ((), ())
     with _apart(declaration) as world, tempfile.TemporaryDirectory() as folder:
         rows, new, broken = base_rows(declaration), newcomer(declaration), []
-        first, later = command(before), command(after)
+        first, later = command(more=before), command(more=after)
         with (replay := ReplayedDraws()).recorded():
             world.put(rows, declaration.kind)
             first()
