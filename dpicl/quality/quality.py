@@ -113,13 +113,10 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
     true = None if test is None or not len(test) else scores(model, test, again.sizes)
     found = []
     for i, measure in enumerate(MEASURES):
-        low, estimate, high = _interval(*(_probit(part) for part in (promised[:, i], kept[:, i], np.array(seen[i]))))
+        judged = promised[:, i], kept[:, i], np.array(seen[i])
+        low, estimate, high = _interval(*(special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged))
         found.append(Score(measure, seen[i], estimate, low, high, None if true is None else true[i]))
     return tuple(found)
-
-
-def _probit(scores: np.ndarray) -> np.ndarray:
-    return np.asarray(special.ndtri(np.clip(scores, _EDGE, 1 - _EDGE)))
 
 
 def _interval(promised: np.ndarray, kept: np.ndarray, seen: np.ndarray) -> tuple[float, float, float]:
