@@ -115,27 +115,15 @@ def _outlooks(
     """Of every way and epsilon, from all populations of one signal."""
     outlooks = []
     for place, way in enumerate(ways):
-        costs = {
-            cell.epsilon: cost.charged.epsilon
-            for cell, cost in METHODS[way.method].releases(contract, way.unit(contract, epsilons)).items()
-        }
+        releases = METHODS[way.method].releases(contract, way.unit(contract, epsilons))
+        charged = {cell.epsilon: cost.charged.epsilon for cell, cost in releases.items()}
         for epsilon in epsilons:
             outcomes = [one.outcomes[place, epsilon] for one in trials]
-            both = [(one.truth, outcome.quality) for one, outcome in zip(trials, outcomes, strict=True)]
-            judged = [(truth, quality) for truth, quality in both if truth and quality]
-            columns, pairs = [one.columns for one in outcomes], [one.pairs for one in outcomes]
-            outlooks.append(
-                Outlook(
-                    way.method,
-                    way.options,
-                    way.shots,
-                    epsilon,
-                    costs[epsilon],
-                    signal,
-                    Interval.of([truth.auc - quality.auc for truth, quality in judged]) if judged else None,
-                    Interval.of([truth.accuracy - quality.accuracy for truth, quality in judged]) if judged else None,
-                    {name: float(np.mean([one[name] for one in columns])) for name in columns[0]},
-                    {both: float(np.mean([one[both] for one in pairs])) for both in pairs[0]},
-                )
-            )
+            judged = [(one.truth, found.quality) for one, found in zip(trials, outcomes, strict=True) if one.truth and found.quality]
+            auc_loss = Interval.of([truth.auc - quality.auc for truth, quality in judged]) if judged else None
+            accuracy_loss = Interval.of([truth.accuracy - quality.accuracy for truth, quality in judged]) if judged else None
+            columns = {name: float(np.mean([one.columns[name] for one in outcomes])) for name in outcomes[0].columns}
+            pairs = {both: float(np.mean([one.pairs[both] for one in outcomes])) for both in outcomes[0].pairs}
+            how = way.method, way.options, way.shots
+            outlooks.append(Outlook(*how, epsilon, charged[epsilon], signal, auc_loss, accuracy_loss, columns, pairs))
     return outlooks

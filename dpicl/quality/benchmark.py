@@ -20,8 +20,7 @@ from math import comb
 import numpy as np
 
 from dpicl.errors import PrivacyError
-from dpicl.quality.measures import MEASURES, as_numbers, fitted, indicators, marginal, scores, total_variation
-from dpicl.quality.replicates import Release, classifier
+from dpicl.quality.replicates import MEASURES, Release, as_numbers, classifier, fitted, indicators, marginal, scores, total_variation
 from dpicl.randomness import stream
 from dpicl.types import SplitTable
 

@@ -26,8 +26,19 @@ from dpicl.contract.models import Contract
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.quality.benchmark import actual
-from dpicl.quality.measures import MEASURES, marginal, sampling_variation, scores, total_variation
-from dpicl.quality.replicates import REPLICATES, Columns, Release, Replicates, learned, shares_of
+from dpicl.quality.replicates import (
+    MEASURES,
+    REPLICATES,
+    Columns,
+    Release,
+    Replicates,
+    learned,
+    marginal,
+    sampling_variation,
+    scores,
+    shares_of,
+    total_variation,
+)
 from dpicl.quality.values import LEVEL, Marginal, Quality, Score
 from dpicl.randomness import Draws
 from dpicl.types import SplitTable

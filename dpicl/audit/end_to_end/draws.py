@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow, replaced
+from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
 from dpicl.audit.end_to_end.world import CATEGORIES, NAME, NEWCOMER, Declaration, SourceRow, new_world
 from dpicl.engine.execute import call_all
 from dpicl.engine.order import released, rows_ready
@@ -73,7 +73,11 @@ class _Recorder:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """While releases are made: each is drawn as often as the cell says, and the last draw published."""
-        publish = UnitReleases.publish
+        publish, write = UnitReleases.publish, few_shot_generation.write
+
+        def written(*arguments: Any, **options: Any) -> Any:
+            self._draw_again(lambda: write(*arguments, **options))
+            return write(*arguments, **options)
 
         def published(releases: UnitReleases, ledger: Any, of: Any, content: bytes) -> Any:
             self.scores.append(self._cell.statistics(content))
@@ -83,7 +87,7 @@ class _Recorder:
         with ExitStack() as stack:
             stack.enter_context(patch.object(UnitReleases, "publish", published))
             if self._cell.declaration.kind == "texts":  # which a model reads
-                stack.enter_context(replaced(few_shot_generation, "write", self._written))
+                stack.enter_context(patch.object(few_shot_generation, "write", written))
                 stack.enter_context(self._answers())
             else:
                 stack.enter_context(everywhere("drafted", self._drafted))
@@ -96,13 +100,6 @@ class _Recorder:
             return drafted(*arguments)
 
         return again
-
-    def _written(self, write: Callable[..., Any]) -> Callable[..., Any]:
-        def written(*arguments: Any, **options: Any) -> Any:
-            self._draw_again(lambda: write(*arguments, **options))
-            return write(*arguments, **options)
-
-        return written
 
     @contextmanager
     def _answers(self) -> Iterator[None]:

@@ -9,8 +9,18 @@ from typing import Any, get_args
 
 import numpy as np
 
-from dpicl.audit.membership.attacks import Attacked, allowed, by_best_number, by_score, by_shadows
-from dpicl.audit.membership.evidence import matrix, near, numbers, of_counts, of_reports
+from dpicl.audit.membership.attacks import (
+    Attacked,
+    allowed,
+    by_best_number,
+    by_score,
+    by_shadows,
+    matrix,
+    near,
+    numbers,
+    of_counts,
+    of_reports,
+)
 from dpicl.audit.membership.targets import Target
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -23,7 +33,7 @@ from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal
 from dpicl.tabular.local.observed import Reported
 from dpicl.tabular.local.questions import Design
 from dpicl.tabular.local.tally import Tally
-from dpicl.types import LocalReports, PrivateCodes
+from dpicl.types import LocalReports, PrivateCodes, PrivateTable
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 BROKEN_AT = 1.0
@@ -65,7 +75,7 @@ def _exact_count(drawn: list[NoisyMarginal], scene: Scene, which: bool) -> list[
 
 def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
     codes = drawn.stored.copy()
-    codes[:, -1] = (scene.record if which else scene.other).codes[0, -1]
+    codes[:, -1] = scene.codes(scene.tables[which]).codes[0, -1]
     return Reported(LocalReports(codes), drawn.laws)
 
 
@@ -108,25 +118,16 @@ class Scene:
         prepared = self.method.prepare(table, self.contract, self.unit, draws, cells) if self.method.prepare_stage else {}
         return self.method.draw(table, self.contract, self.unit, draws, cells, prepared)[self.cell]
 
-    def _codes(self, table: Any) -> PrivateCodes:
+    def codes(self, table: PrivateTable) -> PrivateCodes:
+        """Rows as a client answers, or a release counts them."""
         encoding = self.method.form(*self.place).encoding
         return PrivateCodes(encoding.encode(self.method.bins(table, *self.place)))
-
-    @property
-    def record(self) -> PrivateCodes:
-        """The planted record as a client answers."""
-        return self._codes(self.target.canary)
-
-    @property
-    def other(self) -> PrivateCodes:
-        """The one in its place."""
-        return self._codes(self.target.other)
 
     @property
     def exact(self) -> dict[bool, ExactCounts]:
         """Counts without noise."""
         sizes = self.method.form(*self.place).encoding.sizes
-        return {which: ExactCounts.of(self._codes(table), sizes) for which, table in self.tables.items()}
+        return {which: ExactCounts.of(self.codes(table), sizes) for which, table in self.tables.items()}
 
 
 def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int, chance: Stream) -> list[Attacked]:
@@ -147,7 +148,7 @@ def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int
     found: list[Attacked] = []
     ratio: Callable[[Any], float] | None = None
     if isinstance(seen[True][0], (Reported, Tally)):
-        ratio = partial(of_reports, record=scene.record, other=scene.other)
+        ratio = partial(of_reports, record=scene.codes(scene.target.canary), other=scene.codes(scene.target.other))
     elif isinstance(seen[True][0], list):
         ratio = partial(of_counts, exact=scene.exact)
     if ratio is not None:
