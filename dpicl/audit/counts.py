@@ -57,16 +57,7 @@ def _exact_zero(counts: Sequence[int], stream: Stream) -> list[int]:
     return [released if count else 0 for count, released in zip(counts, noisy, strict=True)]
 
 
-Modes = Callable[[Sequence[Sequence[int]], Fraction, Stream], list[int]]
-"""The released mode of each histogram."""
-
-
-def plain_modes(histograms: Sequence[Sequence[int]], epsilon: Fraction, stream: Stream) -> list[int]:
-    """The modes as they are."""
-    return noisy_modes(histograms, epsilon=epsilon, stream=stream)
-
-
-def present_only(histograms: Sequence[Sequence[int]], epsilon: Fraction, stream: Stream) -> list[int]:
+def present_only(histograms: Sequence[Sequence[int]], *, epsilon: Fraction, stream: Stream) -> list[int]:
     """Mutant: the mode among the categories that occur; one that is alone is released without noise."""
     present = [[code for code, count in enumerate(counts) if count] or [0] for counts in histograms]
     occurring = [[counts[code] for code in codes] for counts, codes in zip(histograms, present, strict=True)]
@@ -76,12 +67,12 @@ def present_only(histograms: Sequence[Sequence[int]], epsilon: Fraction, stream:
 PRESENT_ONLY = "present-only", "only categories that occur are counted, so that a single one is released without noise"
 
 
-def _mode(modes: Modes, epsilon: Fraction = Fraction(1)) -> Trial:
+def _mode(modes: Callable[..., list[int]], epsilon: Fraction = Fraction(1)) -> Trial:
     """Empty categories, and one row in the last."""
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         counts = [0] * (CATEGORIES - 1) + [int(which)]
-        return np.array(modes([counts] * count, epsilon, stream), dtype=np.int64)
+        return np.array(modes([counts] * count, epsilon=epsilon, stream=stream), dtype=np.int64)
 
     return Trial(draw, {"the last": lambda modes: modes == CATEGORIES - 1})
 
@@ -155,8 +146,8 @@ CASES = (
         Mutant("even-steps", "noise is always even, so that the last bit is the true count's", _count(_even_steps)),
         Mutant("exact-zero", "a count of zero is released without noise", _count(_exact_zero)),
     ),
-    AuditCase("noisy-mode", f"mode of a noisy histogram of {CATEGORIES} categories", 1.0, _mode(plain_modes)).with_mutants(
-        less_noise(_mode(plain_modes, LESS_NOISE)),
+    AuditCase("noisy-mode", f"mode of a noisy histogram of {CATEGORIES} categories", 1.0, _mode(noisy_modes)).with_mutants(
+        less_noise(_mode(noisy_modes, LESS_NOISE)),
         Mutant(*PRESENT_ONLY, _mode(present_only)),
     ),
     AuditCase(

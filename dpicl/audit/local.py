@@ -44,11 +44,13 @@ def _report(epsilon: float, categories: int, *, lie_left_out: bool = False) -> T
 def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
     """A client who differs in every answer; the events are that all reports fit one neighbour."""
     declared = {"type": "category", "categories": ["no", "yes"]}
-    contract = contract_of({f"column_{number}": declared for number in range(ANSWERS - 1)})
+    of_releases = contract_of({f"column_{number}": declared for number in range(ANSWERS - 1)})
+    columns = {name: column for name, column in of_releases.columns.items() if name != "place"}
+    contract = of_releases.model_copy(update={"columns": columns, "groups": {}})
     unit = unit_of(LdpTabicl.name, contract.name, 0, (epsilon,), (1,), (), False, Options.model_validate({LdpTabicl.name: options}))
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        table = rows(contract, {**dict.fromkeys(contract.columns, "yes" if which else "no"), "place": 0}, count)
+        table = rows(contract, dict.fromkeys(columns, "yes" if which else "no"), count)
         draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
         collected = collect(table, contract, unit, draws)[Cell("reports", epsilon)]
         if isinstance(collected, Reported):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.contract.columns import CategoryColumn
+from dpicl.tabular.reading.parse import typed_column
 from dpicl.types import PrivateTable
 
 CATEGORIES = tuple("abcdef")
@@ -19,34 +18,27 @@ SHOTS = PLACES * len(LABELS)
 """Groups of one release: each is an audit's run of its own, since groups get noise of their own."""
 
 
-def contract_of(columns: Mapping[str, Mapping[str, Any]], *, sampling_rate: str = "1") -> Contract:
-    """These columns, a place and a label `bought`; clients report every column in two parts; groups by place and label."""
-    text = "".join(f"{{{name}}}" for name in columns)
-    parts = {
-        name: {"cuts": [0]} if "bounds" in declared else {"parts": [[declared["categories"][0]], "rest"]}
-        for name, declared in columns.items()
-    }
+def declared(name: str, columns: Mapping[str, Mapping[str, Any]], label: str, *, sampling_rate: str = "1", **more: Any) -> Contract:
+    """A contract on made-up rows."""
     content = {
-        "version": 1,
-        "name": "audit",
-        "description": "Made-up rows.",
-        "source": {"title": "none", "licence": "none", "citation": "none", "file": "none.csv"},
+        "version": 2,
+        "name": name,
+        "source": {"file": "none.csv"},
         "privacy": {"sampling_rate": sampling_rate, "budget": {"benchmark": True}},
         "split": {"test_fraction": 0.2},
-        "columns": {
-            **columns,
-            "place": {"type": "integer", "bounds": [0, PLACES - 1]},
-            "bought": {"type": "category", "categories": list(LABELS)},
-        },
-        "label": {"column": "bought", "parts": [[label] for label in LABELS], "question": "Did they buy?"},
-        "groups": {SHOTS: ["label", {"column": "place", "cuts": list(range(1, PLACES))}]},
-        "local": [{"name": name, "column": name, **rule, "texts": ["low", "high"]} for name, rule in parts.items()],
-        "prompts": {"local": {"text": text}, "central": {"text": text}},
-        "checks": [],
+        "columns": columns,
+        "label": label,
     }
-    contract = parse_contract(content, "audit")
+    contract = parse_contract(content | more, name)
     assert isinstance(contract, Contract)
     return contract
+
+
+def contract_of(columns: Mapping[str, Mapping[str, Any]], *, sampling_rate: str = "1") -> Contract:
+    """These columns, a place and a label `bought`; groups by place and label."""
+    place, label = {"type": "integer", "bounds": [0, PLACES - 1]}, {"type": "category", "categories": list(LABELS)}
+    groups = {SHOTS: ["label", {"column": "place", "cuts": list(range(1, PLACES))}]}
+    return declared("audit", {**columns, "place": place, "bought": label}, "bought", sampling_rate=sampling_rate, groups=groups)
 
 
 def numbers(largest: Mapping[str, int]) -> Contract:
@@ -59,16 +51,17 @@ def category(*, sampling_rate: str = "1") -> Contract:
     return contract_of({"kind": {"type": "category", "categories": list(CATEGORIES)}}, sampling_rate=sampling_rate)
 
 
+def typed(contract: Contract, values: Mapping[str, Any]) -> PrivateTable:
+    """Values by column as a table has them, whatever their bounds."""
+    table = pa.table(dict(values))
+    return PrivateTable(
+        pa.table({name: typed_column(table.column(name), column, name, "audit") for name, column in contract.columns.items()})
+    )
+
+
 def rows(contract: Contract, row: Mapping[str, int | str], row_count: int) -> PrivateTable:
     """One row, many times."""
-    columns = {}
-    for name, declared in contract.columns.items():
-        if isinstance(declared, CategoryColumn):
-            codes = np.full(row_count, declared.categories.index(str(row[name])), dtype=np.int16)
-            columns[name] = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(declared.categories))
-        else:
-            columns[name] = pa.array(np.full(row_count, row[name], dtype=np.int64))
-    return PrivateTable(pa.table(columns))
+    return typed(contract, {name: pa.repeat(row[name], row_count) for name in contract.columns})
 
 
 def in_every_group(contract: Contract, row: Mapping[str, int | str], row_count: int) -> PrivateTable:

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.audit.case import LESS_NOISE, AuditCase, Draw, Mutant, Trial, less_noise, low_bits
-from dpicl.audit.counts import PRESENT_ONLY, Modes, plain_modes, present_only
+from dpicl.audit.counts import PRESENT_ONLY, present_only
 from dpicl.audit.means import BEYOND, HALVED, ROWS, VALUE, NoClip, NoiseOf, halved, points_to_more
 from dpicl.audit.neighbours import CATEGORIES, SHOTS, category, in_every_group, joined, numbers
 from dpicl.contract import Contract
+from dpicl.mechanisms.noisy_count import noisy_modes
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import Options, unit_of
@@ -107,14 +108,14 @@ def _by_method(contract: Contract, epsilon: float, tables: dict[bool, PrivateTab
     return Trial(draw, {"the last": lambda hits: hits})
 
 
-def _modes(modes: Modes, rate: Fraction) -> Trial:
+def _modes(modes: Callable[..., list[int]], rate: Fraction) -> Trial:
     """Mutants: the mode of the first group, with a rate and a histogram of one's own."""
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         sampled = np.zeros(count, dtype=int)
         sampled[poisson_subsample(count, sampling_rate=rate, stream=stream)] = int(which)
         histograms = [[0] * (len(CATEGORIES) - 1) + [row] for row in sampled.tolist()]
-        return np.array(modes(histograms, Fraction(NOMINAL), stream)) == len(CATEGORIES) - 1
+        return np.array(modes(histograms, epsilon=Fraction(NOMINAL), stream=stream)) == len(CATEGORIES) - 1
 
     return Trial(draw, {"the last": lambda hits: hits})
 
@@ -148,7 +149,7 @@ CASES = (
         amplified_epsilon(NOMINAL, RATE),
         _by_method(category(sampling_rate=str(RATE)), NOMINAL, _ONE_ROW),
     ).with_mutants(
-        Mutant("no-subsample", "every row takes part, yet amplification is claimed", _modes(plain_modes, Fraction(1))),
+        Mutant("no-subsample", "every row takes part, yet amplification is claimed", _modes(noisy_modes, Fraction(1))),
         Mutant(*PRESENT_ONLY, _modes(present_only, RATE)),
     ),
     AuditCase("gdp-release-1-column", "whole central release of one number", 1.0, _release("a", 1.0)).with_mutants(

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.audit import counts, ensembles, keywords, local, means, noise, releases, texts
+from dpicl.audit import counts, ensembles, local, means, noise, releases, texts
 from dpicl.audit.case import AuditCase, Trial
 from dpicl.errors import ParameterError
 from dpicl.randomness import stream
 
 CASES: dict[str, AuditCase] = {
-    case.name: case for module in (local, counts, means, noise, releases, texts, ensembles, keywords) for case in module.CASES
+    case.name: case for module in (local, counts, means, noise, releases, texts, ensembles) for case in module.CASES
 }
 _PART_RUNS = 20_000
 """Small enough that several processes end together."""
@@ -66,16 +66,6 @@ class AuditResult:
         return self.holds and all(mutant.caught for mutant in self.mutants)
 
 
-@dataclass(frozen=True)
-class _RunPart:
-    """Some runs of a case (or of its mutant of that name), with a stream of their own."""
-
-    case: str
-    mutant: str
-    number: int
-    runs: int
-
-
 def run_audits(
     cases: Sequence[AuditCase],
     *,
@@ -94,24 +84,22 @@ def run_audits(
     """
     runs_of = {case.name: max(1, runs // case.share) for case in cases}
     parts = [
-        _RunPart(case.name, mutant, number, min(_PART_RUNS, runs_of[case.name] - start))
+        (case.name, mutant, number, min(_PART_RUNS, runs_of[case.name] - start))
         for case in cases
         for mutant in _trials(case)
         for number, start in enumerate(range(0, runs_of[case.name], _PART_RUNS))
     ]
     seen: dict[tuple[str, str], Any] = defaultdict(int)
     seconds: Counter[str] = Counter()
-    for done, (part, (counted, took)) in enumerate(zip(parts, spread(partial(_seen, seed), parts), strict=True), 1):
-        seen[part.case, part.mutant] += counted
-        seconds[part.case] += took
+    for done, ((name, mutant, *_), (counted, took)) in enumerate(zip(parts, spread(partial(_seen, seed), parts), strict=True), 1):
+        seen[name, mutant] += counted
+        seconds[name] += took
         progress(done, len(parts))
     results = []
     for case in cases:
         least = {name: trial.epsilon_at_least(seen[case.name, name], runs_of[case.name]) for name, trial in _trials(case).items()}
-        mutants = tuple(
-            MutantResult(mutant.name, mutant.what_is_wrong, least[mutant.name], least[mutant.name] > case.stated_epsilon)
-            for mutant in case.mutants
-        )
+        bounds = [(mutant, least[mutant.name]) for mutant in case.mutants]
+        mutants = tuple(MutantResult(one.name, one.what_is_wrong, bound, bound > case.stated_epsilon) for one, bound in bounds)
         results.append(AuditResult(case, runs_of[case.name], seed, least[""], mutants, seconds[case.name]))
     return results
 
@@ -121,8 +109,8 @@ def _trials(case: AuditCase) -> dict[str, Trial]:
     return {"": case.trial} | {mutant.name: mutant.trial for mutant in case.mutants}
 
 
-def _seen(seed: int, part: _RunPart) -> tuple[np.ndarray, float]:
-    start = time.thread_time()
-    trial = _trials(find_case(part.case))[part.mutant]
-    counted = trial.seen(part.runs, stream(seed, "audit", part.case, f"{part.mutant} {part.number}"))
+def _seen(seed: int, part: tuple[str, str, int, int]) -> tuple[np.ndarray, float]:
+    """Of so many runs of a case, or of its mutant of that name; with a stream of their own, by their number."""
+    start, (case, mutant, number, runs) = time.thread_time(), part
+    counted = _trials(find_case(case))[mutant].seen(runs, stream(seed, "audit", case, f"{mutant} {number}"))
     return counted, time.thread_time() - start

@@ -68,11 +68,10 @@ class EchoingModel:
 def _contract() -> TextContract:
     words = {"instruction": "Write.", "label": "Kind", "text": "Text"}
     content = {
-        "version": 1,
+        "version": 2,
         "kind": "text",
         "name": "audit",
-        "description": "Made up for an audit.",
-        "source": {"title": "none", "licence": "none", "citation": "none", "bundled": "docstrings"},
+        "source": {"bundled": "docstrings"},
         "privacy": {"budget": {"benchmark": True}},
         "text": "{text}",
         "max_characters": 10,

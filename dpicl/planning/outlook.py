@@ -146,8 +146,8 @@ class TablePlan:
     def sentence(self) -> str:
         """The recommendation."""
         chosen = self.recommended
-        most = max(one.epsilon for one in self.outlooks)
         if chosen is None:
+            most = max(one.epsilon for one in self.outlooks)
             best = self.best(most, self.middle)
             return (
                 f"Nothing useful at epsilon {most:g} and {self.rows:,} rows: the best, {METHODS[best.method].title}, {_worth(best)}; "

@@ -108,7 +108,11 @@ def _labelled(
     """Equations (3) and (4): codes with the label, and what a classifier makes of the fresh rows."""
     answers = encoding.sizes[-1]
     scores = np.column_stack([_score(columns, shares, is_ordered, rng) for _ in range(answers if of_classes else 1)])
-    of_label = _label_shares(answers, rng)
+    if answers == 2:
+        positive = np.clip(rng.beta(3, 5), 0.08, 0.92)
+        of_label = np.array([1 - positive, positive])
+    else:
+        of_label = rng.dirichlet(np.full(answers, 3.0))
     chances = _class_chances if of_classes else _ordered_chances
     uniform, goal = rng.random(len(columns)), signal
     for _ in range(_TRIES):
@@ -120,13 +124,6 @@ def _labelled(
             break
         goal = float(np.clip(goal + signal - truth.auc, 0.51, 0.999))
     return codes, truth
-
-
-def _label_shares(answers: int, rng: np.random.Generator) -> np.ndarray:
-    if answers == 2:
-        positive = np.clip(rng.beta(3, 5), 0.08, 0.92)
-        return np.array([1 - positive, positive])
-    return rng.dirichlet(np.full(answers, 3.0))
 
 
 def _score(columns: np.ndarray, shares: Sequence[np.ndarray], is_ordered: Sequence[bool], rng: np.random.Generator) -> np.ndarray:
@@ -146,21 +143,15 @@ def _score(columns: np.ndarray, shares: Sequence[np.ndarray], is_ordered: Sequen
 
 
 def _strength(scores: np.ndarray, of_label: np.ndarray, chances: Callable[..., np.ndarray], goal: float) -> float:
-    """The s at which the chances themselves have this AUC."""
+    """The s at which labels that are drawn by the chances have this AUC, the mean over answers."""
     low, high = 0.0, _STRONGEST
     for _ in range(16):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _own_auc(chances(middle, scores, of_label)) < goal else (low, middle)
+        middle, aucs = (low + high) / 2, []
+        for chance in np.sort(chances(middle, scores, of_label), axis=0).T:
+            others = np.cumsum(1 - chance) - (1 - chance) / 2
+            aucs.append(chance @ others / (chance.sum() * (1 - chance).sum()))
+        low, high = (middle, high) if np.mean(aucs) < goal else (low, middle)
     return (low + high) / 2
-
-
-def _own_auc(chances: np.ndarray) -> float:
-    """Of labels that are drawn by these chances, shape (rows, answers): the mean over answers."""
-    aucs = []
-    for chance in np.sort(chances, axis=0).T:
-        others = np.cumsum(1 - chance) - (1 - chance) / 2
-        aucs.append(chance @ others / (chance.sum() * (1 - chance).sum()))
-    return float(np.mean(aucs))
 
 
 def _ordered_chances(strength: float, scores: np.ndarray, of_label: np.ndarray) -> np.ndarray:

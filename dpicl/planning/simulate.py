@@ -18,6 +18,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
@@ -97,10 +98,11 @@ class Trial:
     outcomes: Mapping[tuple[int, float], Outcome]
 
 
-def trial(contract: Contract, rows: int, epsilons: Sequence[float], signal: float, number: int, ways: Sequence[Candidate]) -> Trial:
+def trial(contract: Contract, rows: int, epsilons: Sequence[float], ways: Sequence[Candidate], signal: float, number: int) -> Trial:
     """Make a population up and release it in every way; the same number gives the same."""
-    made = population(contract, rows, signal, stream(number, "plan", contract.name, repr(signal)).generator())
-    return measure(contract, made, epsilons, ways, number)
+    with threadpool_limits(1):  # matrices are small: threads would wait for each other
+        made = population(contract, rows, signal, stream(number, "plan", contract.name, repr(signal)).generator())
+        return measure(contract, made, epsilons, ways, number)
 
 
 def measure(contract: Contract, made: Population, epsilons: Sequence[float], ways: Sequence[Candidate], number: int) -> Trial:
@@ -125,9 +127,8 @@ def measure(contract: Contract, made: Population, epsilons: Sequence[float], way
                 outcomes[place, epsilon_of(cell)] = Outcome(quality, columns, pairs)
             elif isinstance(drawn, ReleasedGroups):
                 voted = None if made.truth is None else voting_quality(drawn, fresh, made.codes[made.rows :, -1].astype(np.int64), contract)
-                outcomes[place, epsilon_of(cell)] = Outcome(
-                    voted, _moved(drawn, _without_noise(method, contract, way, train, number), contract)
-                )
+                ((_, exact, _),) = _drawn(method, contract, way.unit(contract, (math.inf,)), train, number)
+                outcomes[place, epsilon_of(cell)] = Outcome(voted, _moved(drawn, exact, contract))
     return Trial(made.truth, outcomes)
 
 
@@ -139,12 +140,6 @@ def _drawn(
     prepared = method.prepare(train, contract, unit, draws, cells) if method.prepare_stage else {}
     for cell, drawn in method.draw(train, contract, unit, draws, cells, prepared).items():
         yield cell, drawn, draws
-
-
-def _without_noise(method: TabularMethod[Any], contract: Contract, way: Candidate, train: PrivateTable, number: int) -> ReleasedGroups:
-    ((_, drawn, _),) = _drawn(method, contract, way.unit(contract, (math.inf,)), train, number)
-    assert isinstance(drawn, ReleasedGroups)
-    return drawn
 
 
 def _moved(released: ReleasedGroups, truth: ReleasedGroups, contract: Contract) -> dict[str, float]:

@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from typing import get_args
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
@@ -95,30 +95,18 @@ def plan_table(
     if contract.target.count == 1:
         signals = {}
     simulated, populations = min(count, MOST_ROWS), populations or (POPULATIONS // 2 if len(signals) > 1 else POPULATIONS)
-    jobs = [(contract, simulated, asked, strength, number, ways) for strength in signals.values() or [0.5] for number in range(populations)]
-    trials = _all(jobs, processes, progress)
+    jobs = [(strength, number) for strength in signals.values() or [0.5] for number in range(populations)]
+    trials: list[Trial] = []
+    pool = ProcessPoolExecutor(processes, mp_context=fork_server([__name__])) if processes > 1 else nullcontext()
+    with pool as executor:
+        for done in (map if executor is None else executor.map)(partial(trial, contract, simulated, asked, ways), *zip(*jobs, strict=True)):
+            trials.append(done)
+            if progress is not None:
+                progress(len(trials), len(jobs))
     outlooks = []
     for place, strength in enumerate(signals.values() or [None]):
         outlooks += _outlooks(contract, asked, strength, ways, trials[place * populations :][:populations])
     return TablePlan(contract.name, count, simulated, signals, tuple(outlooks), refused)
-
-
-def _all(jobs: Sequence[tuple[object, ...]], processes: int, progress: Progress | None) -> list[Trial]:
-    """The trial of every job, in order."""
-    trials = []
-    several = processes > 1
-    pool = ProcessPoolExecutor(processes, mp_context=fork_server([__name__])) if several else nullcontext()
-    with pool as executor:
-        for done in (map if executor is None else executor.map)(_trial, jobs):
-            trials.append(done)
-            if progress is not None:
-                progress(len(trials), len(jobs))
-    return trials
-
-
-def _trial(job: tuple[object, ...]) -> Trial:
-    with threadpool_limits(1):  # matrices are small: threads would wait for each other
-        return trial(*job)  # type: ignore[arg-type]
 
 
 def _outlooks(
@@ -127,27 +115,15 @@ def _outlooks(
     """Of every way and epsilon, from all populations of one signal."""
     outlooks = []
     for place, way in enumerate(ways):
-        costs = {
-            cell.epsilon: cost.charged.epsilon
-            for cell, cost in METHODS[way.method].releases(contract, way.unit(contract, epsilons)).items()
-        }
+        releases = METHODS[way.method].releases(contract, way.unit(contract, epsilons))
+        charged = {cell.epsilon: cost.charged.epsilon for cell, cost in releases.items()}
         for epsilon in epsilons:
             outcomes = [one.outcomes[place, epsilon] for one in trials]
-            both = [(one.truth, outcome.quality) for one, outcome in zip(trials, outcomes, strict=True)]
-            judged = [(truth, quality) for truth, quality in both if truth and quality]
-            columns, pairs = [one.columns for one in outcomes], [one.pairs for one in outcomes]
-            outlooks.append(
-                Outlook(
-                    way.method,
-                    way.options,
-                    way.shots,
-                    epsilon,
-                    costs[epsilon],
-                    signal,
-                    Interval.of([truth.auc - quality.auc for truth, quality in judged]) if judged else None,
-                    Interval.of([truth.accuracy - quality.accuracy for truth, quality in judged]) if judged else None,
-                    {name: float(np.mean([one[name] for one in columns])) for name in columns[0]},
-                    {both: float(np.mean([one[both] for one in pairs])) for both in pairs[0]},
-                )
-            )
+            judged = [(one.truth, found.quality) for one, found in zip(trials, outcomes, strict=True) if one.truth and found.quality]
+            auc_loss = Interval.of([truth.auc - quality.auc for truth, quality in judged]) if judged else None
+            accuracy_loss = Interval.of([truth.accuracy - quality.accuracy for truth, quality in judged]) if judged else None
+            columns = {name: float(np.mean([one.columns[name] for one in outcomes])) for name in outcomes[0].columns}
+            pairs = {both: float(np.mean([one.pairs[both] for one in outcomes])) for both in outcomes[0].pairs}
+            how = way.method, way.options, way.shots
+            outlooks.append(Outlook(*how, epsilon, charged[epsilon], signal, auc_loss, accuracy_loss, columns, pairs))
     return outlooks

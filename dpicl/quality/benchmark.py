@@ -16,13 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import Any
 
 import numpy as np
 
 from dpicl.errors import PrivacyError
-from dpicl.quality.measures import MEASURES, as_numbers, fitted, indicators, marginal, scores, total_variation
-from dpicl.quality.replicates import Release, classifier
+from dpicl.quality.replicates import MEASURES, Release, as_numbers, classifier, fitted, indicators, marginal, scores, total_variation
 from dpicl.randomness import stream
 from dpicl.types import SplitTable
 
@@ -72,13 +70,14 @@ def actual(release: Release, bins: np.ndarray, split: SplitTable) -> Actual:
     says = classifier().fit(both, np.repeat([1, 0], rows)).predict_proba(both)[:, 1]
     trained = []
     if sizes[-1] > 1 and len(test):
-        for name, made, features in (("logistic regression", classifier, indicators), ("gradient boosting", _boosting, as_numbers)):
-            ours, theirs = (scores(fitted(made(sizes[-1]), part, sizes, features), test, sizes, features) for part in (bins, train))
+        from sklearn.ensemble import HistGradientBoostingClassifier  # a second to import: only where it is called
+
+        trees = max(20, 120 // sizes[-1])
+        boosting = HistGradientBoostingClassifier(max_iter=trees, max_leaf_nodes=15, early_stopping=False, random_state=0)
+        for name, model, features in (
+            ("logistic regression", classifier(sizes[-1]), indicators),
+            ("gradient boosting", boosting, as_numbers),
+        ):
+            ours, theirs = (scores(fitted(model, part, sizes, features), test, sizes, features) for part in (bins, train))
             trained += [Trained(name, measure, ours[i], theirs[i]) for i, measure in enumerate(MEASURES)]
     return Actual(variation, float(np.mean((says - 0.5) ** 2)), tuple(trained))
-
-
-def _boosting(classes: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier  # a second to import: only where it is called
-
-    return HistGradientBoostingClassifier(max_iter=max(20, 120 // classes), max_leaf_nodes=15, early_stopping=False, random_state=0)

@@ -26,8 +26,19 @@ from dpicl.contract.models import Contract
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.quality.benchmark import actual
-from dpicl.quality.measures import MEASURES, marginal, sampling_variation, scores, total_variation
-from dpicl.quality.replicates import REPLICATES, Columns, Release, Replicates, learned, shares_of
+from dpicl.quality.replicates import (
+    MEASURES,
+    REPLICATES,
+    Columns,
+    Release,
+    Replicates,
+    learned,
+    marginal,
+    sampling_variation,
+    scores,
+    shares_of,
+    total_variation,
+)
 from dpicl.quality.values import LEVEL, Marginal, Quality, Score
 from dpicl.randomness import Draws
 from dpicl.types import SplitTable
@@ -113,13 +124,10 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
     true = None if test is None or not len(test) else scores(model, test, again.sizes)
     found = []
     for i, measure in enumerate(MEASURES):
-        low, estimate, high = _interval(*(_probit(part) for part in (promised[:, i], kept[:, i], np.array(seen[i]))))
+        judged = promised[:, i], kept[:, i], np.array(seen[i])
+        low, estimate, high = _interval(*(special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged))
         found.append(Score(measure, seen[i], estimate, low, high, None if true is None else true[i]))
     return tuple(found)
-
-
-def _probit(scores: np.ndarray) -> np.ndarray:
-    return np.asarray(special.ndtri(np.clip(scores, _EDGE, 1 - _EDGE)))
 
 
 def _interval(promised: np.ndarray, kept: np.ndarray, seen: np.ndarray) -> tuple[float, float, float]:

@@ -17,18 +17,18 @@ Not covered dependence between columns that nothing counted: Z has none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.evaluation import rank_auc
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.quality.measures import fitted, marginal, scores, total_variation
 from dpicl.randomness import Draws
-from dpicl.tabular.reading.encode import LocalEncoding
+from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding
 from dpicl.types import PrivateCodes
 
 CITATIONS = ("efron1979bootstrap", "beaumont2002approximate")
@@ -38,6 +38,54 @@ _FITTED_ROWS = 1 << 12
 _MOST_ROWS = 1 << 17
 """More clients are not simulated: what a larger collection gains on so many, nobody sees."""
 Columns = tuple[int, ...]
+MEASURES = ("AUC", "accuracy")
+Features = Callable[[np.ndarray, Sequence[int]], np.ndarray]
+"""What a classifier sees of rows of bins of columns of such sizes."""
+
+
+def marginal(bins: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
+    """Shares of the cells of some columns among rows of bins, shape (sizes of these columns); rows that name no bin are in none."""
+    shape = tuple(sizes[column] for column in columns)
+    known = (bins[:, list(columns)] != UNKNOWN).all(axis=1)
+    cells = np.ravel_multi_index(tuple(bins[known, column] for column in columns), shape)
+    return np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape) / max(len(bins), 1)
+
+
+def total_variation(one: np.ndarray, other: np.ndarray) -> float:
+    """Half of the sum of differences, 0 to 1."""
+    return float(np.abs(one - other).sum() / 2)
+
+
+def sampling_variation(shares: np.ndarray) -> float:
+    """What total variation times the root of n is expected to be between these shares and those of n rows drawn from them, n large."""
+    inside = np.clip(shares, 0, 1)
+    return float(np.sqrt(2 * inside * (1 - inside) / np.pi).sum() / 2)
+
+
+def indicators(bins: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """One column for each bin of all columns given: shape (rows, bins)."""
+    return np.hstack([bins[:, [i]] == np.arange(size) for i, size in enumerate(sizes)]).astype(np.float64)
+
+
+def as_numbers(bins: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """Bins as they are numbered: what trees split."""
+    return bins.astype(np.float64)
+
+
+def fitted(model: Any, bins: np.ndarray, sizes: Sequence[int], features: Features = indicators) -> Any:
+    """A classifier of the label, which is the last column; None where the rows have one label only."""
+    labels = bins[:, -1]
+    return model.fit(features(bins[:, :-1], sizes[:-1]), labels) if len(np.unique(labels)) > 1 else None
+
+
+def scores(model: Any, bins: np.ndarray, sizes: Sequence[int], features: Features = indicators) -> tuple[float, float]:
+    """AUC, of several classes the mean over one against the rest, and accuracy of a fitted classifier on these rows."""
+    labels, classes = bins[:, -1], sizes[-1]
+    if model is None:
+        return 0.5, float(np.bincount(labels, minlength=classes).max() / len(labels))
+    odds = np.zeros((len(bins), classes))
+    odds[:, model.classes_] = model.predict_proba(features(bins[:, :-1], sizes[:-1]))
+    return rank_auc(odds, labels), float(np.mean(odds.argmax(axis=1) == labels))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Guarantee   none spent: post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpicl.quality.benchmark import Actual
@@ -67,29 +67,32 @@ class Quality:
     actual: Actual | None = None
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        yield f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}"
+        lines = [f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}"]
         if self.row_count is not None and self.effective_rows is not None:
-            yield f"  as exact as {_whole(self.effective_rows)} rows without noise, of a table of about {_whole(self.row_count)}"
-        for what, marginals in self.kinds:
-            yield f"  error of {what}: {_mean(marginals)} on average; largest " + ", ".join(
-                f"{' & '.join(one.columns)} {one.expected:.3f}" for one in largest(marginals, _WORST)
+            lines.append(
+                f"  as exact as {round(self.effective_rows):,d} rows without noise, of a table of about {round(self.row_count):,d}"
             )
+        for what, marginals in self.kinds:
+            expected, true = (sum(getattr(one, which) or 0.0 for one in marginals) / len(marginals) for which in ("expected", "true"))
+            mean = f"{expected:.3f}" if marginals[0].true is None else f"{expected:.3f} (in truth {true:.3f})"
+            worst = ", ".join(f"{' & '.join(one.columns)} {one.expected:.3f}" for one in largest(marginals, _WORST))
+            lines.append(f"  error of {what}: {mean} on average; largest {worst}")
         for score in self.scores:
-            true = "" if score.true is None else f"; in truth {score.true:.3f}"
+            in_truth = "" if score.true is None else f"; in truth {score.true:.3f}"
             estimate = f"{score.estimate:.3f}, {LEVEL:.0%} between {score.low:.3f} and {score.high:.3f}"
-            yield f"  {score.measure} of a classifier fitted on released rows: {estimate}; these rows promise {score.promised:.3f}{true}"
+            lines.append(
+                f"  {score.measure} of a classifier fitted on released rows: {estimate}; these rows promise {score.promised:.3f}{in_truth}"
+            )
         if self.row_count is None and not self.noise:
-            yield "  nothing to tell of averages alone; state `population`, about how many rows there are"
+            lines.append("  nothing to tell of averages alone; state `population`, about how many rows there are")
         for name, error in self.noise.items():
-            yield f"  noise of the averages of {name}: {error:.3f} of its range"
+            lines.append(f"  noise of the averages of {name}: {error:.3f} of its range")
         if self.actual is not None:
             variation = ", ".join(f"{value:.3f} of {count}" for count, value in self.actual.total_variation.items())
-            yield f"  true total variation by number of columns: {variation}; pMSE {self.actual.pmse:.4f}"
+            lines.append(f"  true total variation by number of columns: {variation}; pMSE {self.actual.pmse:.4f}")
             for one in self.actual.trained:
-                yield f"  {one.measure} of {one.model} on held-out rows: {one.released:.3f}, fitted on real rows {one.real:.3f}"
+                lines.append(f"  {one.measure} of {one.model} on held-out rows: {one.released:.3f}, fitted on real rows {one.real:.3f}")
+        return "\n".join(lines)
 
     @property
     def kinds(self) -> list[tuple[str, tuple[Marginal, ...]]]:
@@ -101,12 +104,3 @@ class Quality:
 def largest(marginals: Sequence[Marginal], count: int) -> list[Marginal]:
     """Those with the largest expected errors."""
     return sorted(marginals, key=lambda one: -one.expected)[:count]
-
-
-def _mean(marginals: Sequence[Marginal]) -> str:
-    expected, true = (sum(getattr(one, which) or 0.0 for one in marginals) / len(marginals) for which in ("expected", "true"))
-    return f"{expected:.3f}" if marginals[0].true is None else f"{expected:.3f} (in truth {true:.3f})"
-
-
-def _whole(count: float) -> str:
-    return f"{round(count):,d}"

@@ -18,25 +18,6 @@ _CHOOSING = 0.1
 
 
 @dataclass(frozen=True)
-class ScoreEvent:
-    """Whether one score is at least a threshold, or less; and whether it is likelier on the first world."""
-
-    column: int
-    threshold: float
-    at_least: bool
-    first: bool
-
-    def seen(self, scores: np.ndarray) -> int:
-        """In how many runs it occurs."""
-        return int(np.count_nonzero((scores[:, self.column] >= self.threshold) == self.at_least))
-
-    def bound(self, one: np.ndarray, other: np.ndarray, *, delta: float, wrong: float) -> float:
-        """Epsilon from below by this event."""
-        likely, rare = (one, other) if self.first else (other, one)
-        return epsilon_at_least(self.seen(likely), self.seen(rare), len(one), delta=delta, sure=wrong)
-
-
-@dataclass(frozen=True)
 class Bound:
     """What the runs of one cell prove."""
 
@@ -67,18 +48,23 @@ def bound(cell: AuditCell, runs: int, *, wrong: float) -> Bound:
     half, delta = runs // 2, one.delta
     scores = np.concatenate([one.scores[:half], other.scores[:half]])
     events = [
-        ScoreEvent(column, float(threshold), at_least, first)
+        (column, float(threshold), at_least, first)
         for column in range(scores.shape[1])
         for threshold in np.unique(np.quantile(scores[:, column], np.linspace(0, 1, _MOST_THRESHOLDS)))
         for at_least in (True, False)
         for first in (True, False)
     ]
-    chosen = max(
-        events,
-        key=lambda event: event.bound(one.scores[:half], other.scores[:half], delta=delta, wrong=_CHOOSING),
-    )
-    least = max(0.0, chosen.bound(one.scores[half : 2 * half], other.scores[half : 2 * half], delta=delta, wrong=wrong))
+    chosen = max(events, key=lambda event: _epsilon(event, one.scores[:half], other.scores[:half], delta, _CHOOSING))
+    least = max(0.0, _epsilon(chosen, one.scores[half : 2 * half], other.scores[half : 2 * half], delta, wrong))
     return Bound(cell.name, one.epsilon, delta, least, runs, time.monotonic() - started)
+
+
+def _epsilon(event: tuple[int, float, bool, bool], one: np.ndarray, other: np.ndarray, delta: float, wrong: float) -> float:
+    """From below, by whether one score is at least a threshold, or is less; and whether that is likelier on the first world."""
+    column, threshold, at_least, first = event
+    seen = [int(np.count_nonzero((scores[:, column] >= threshold) == at_least)) for scores in (one, other)]
+    likely, rare = seen if first else seen[::-1]
+    return epsilon_at_least(likely, rare, len(one), delta=delta, sure=wrong)
 
 
 def named_bound(name: str, runs: int) -> Bound:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -21,7 +21,7 @@ import yaml
 
 from dpicl.audit.end_to_end.commands import Command, Observation, Output, captured, observed, protect
 from dpicl.audit.end_to_end.draws import AuditCell, cells, drawn
-from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, small_batches, standing_clock
+from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, standing_clock
 from dpicl.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, neighbours, new_world, newcomer
 from dpicl.client import __main__ as client
 from dpicl.engine.artefacts import read_split, remove_private
@@ -34,17 +34,18 @@ from dpicl.mechanisms import samplers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.tabular.reading import survey
 
 Broken = list[str]
 """Sentences that say what breaks a claim; empty where it holds."""
-PERIODS = ("2031-01", "2031-02")
 
 
 @contextmanager
 def _apart(declaration: Declaration) -> Iterator[World]:
-    with new_world(declaration) as world, world.entered(), nothing_slow(), standing_clock(), ExitStack() as stack:
-        if declaration.kind == "batches":
-            stack.enter_context(small_batches())
+    small = declaration.kind == "batches"  # a few rows in each, so that a small table is a large one
+    batch, whole = (8, 16) if small else (survey.BATCH_ROWS, survey.WHOLE_ROWS)
+    sizes = patch.multiple(survey, BATCH_ROWS=batch, WHOLE_ROWS=whole)
+    with new_world(declaration) as world, world.entered(), nothing_slow(), standing_clock(), sizes:
         yield world
 
 
@@ -115,12 +116,12 @@ def refusals(declaration: Declaration, command: Command) -> Broken:
     return seen[0].differing(seen[1])
 
 
-def histories(declaration: Declaration, command: Callable[[str | None], Command], *, across: bool) -> Broken:
+def histories(declaration: Declaration, command: Callable[..., Command], *, across: bool) -> Broken:
     """After a release nothing shows that a row was added, removed or corrected: not in the same period, not in the next."""
-    before, after = PERIODS if across else (None, None)
+    before, after = (("--period", "2031-01"), ("--period", "2031-02")) if across else ((), ())
     with _apart(declaration) as world, tempfile.TemporaryDirectory() as folder:
         rows, new, broken = base_rows(declaration), newcomer(declaration), []
-        first, later = command(before), command(after)
+        first, later = command(more=before), command(more=after)
         with (replay := ReplayedDraws()).recorded():
             world.put(rows, declaration.kind)
             first()

@@ -44,14 +44,14 @@ def command_line(*arguments: str) -> Output:
         return captured(partial(run_module, "dpicl.cli", run_name="__main__"))
 
 
-def protect(method: str, *, epsilon: float = 1.0, contract: str = NAME, more: tuple[str, ...] = ()) -> Command:
+def protect(method: str, *, contract: str = NAME, more: tuple[str, ...] = ()) -> Command:
     """`dpicl protect` of one demonstration into a file beside the data, which gets a certificate."""
 
     def work() -> Output:
         out = Path("demonstrations.jsonl")
         for path in (out, certificate_of(out)):
             path.unlink(missing_ok=True)
-        return command_line("protect", contract, "--method", method, "--epsilon", str(epsilon), "--shots", "1", "--out", str(out), *more)
+        return command_line("protect", contract, "--method", method, "--epsilon", "1.0", "--shots", "1", "--out", str(out), *more)
 
     return work
 
@@ -71,17 +71,17 @@ def given(method: str) -> Command:
     return lambda: captured(work)
 
 
-def ask(query: str, *, epsilon: float = 1.0, more: tuple[str, ...] = ()) -> Command:
+def ask(query: str, *, more: tuple[str, ...] = ()) -> Command:
     """`dpicl ask` for one answer of an ensemble."""
-    arguments = ("ask", query, "--account", NAME, "--model", "fake", "--shots", "1", "--count", "1", "--epsilon", str(epsilon), *more)
+    arguments = ("ask", query, "--account", NAME, "--model", "fake", "--shots", "1", "--count", "1", "--epsilon", "1.0", *more)
     return lambda: command_line(*arguments)
 
 
-def run(method: str, *, epsilon: float = 1.0, run_id: str = "audited") -> Command:
+def run(method: str) -> Command:
     """What `dpicl run` does, in this process."""
 
     def work() -> None:
-        folder = make_plan("audited", {"methods": [method], "epsilons": [epsilon]}, run_id)
+        folder = make_plan("audited", {"methods": [method], "epsilons": [1.0]}, "audited")
         run_units(folder, InProcess(), report_steps(folder))
 
     return lambda: captured(work)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow, replaced
+from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
 from dpicl.audit.end_to_end.world import CATEGORIES, NAME, NEWCOMER, Declaration, SourceRow, new_world
 from dpicl.engine.execute import call_all
 from dpicl.engine.order import released, rows_ready
@@ -51,11 +52,6 @@ class AuditCell:
     shots: int = 1
     draws: int = _DRAWS
 
-    @property
-    def reads_texts(self) -> bool:
-        """Whether a model reads the rows."""
-        return self.declaration.kind == "texts"
-
 
 @dataclass(frozen=True)
 class CellDraws:
@@ -77,7 +73,11 @@ class _Recorder:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """While releases are made: each is drawn as often as the cell says, and the last draw published."""
-        publish = UnitReleases.publish
+        publish, write = UnitReleases.publish, few_shot_generation.write
+
+        def written(*arguments: Any, **options: Any) -> Any:
+            self._draw_again(lambda: write(*arguments, **options))
+            return write(*arguments, **options)
 
         def published(releases: UnitReleases, ledger: Any, of: Any, content: bytes) -> Any:
             self.scores.append(self._cell.statistics(content))
@@ -86,8 +86,8 @@ class _Recorder:
 
         with ExitStack() as stack:
             stack.enter_context(patch.object(UnitReleases, "publish", published))
-            if self._cell.reads_texts:
-                stack.enter_context(replaced(few_shot_generation, "write", self._written))
+            if self._cell.declaration.kind == "texts":  # which a model reads
+                stack.enter_context(patch.object(few_shot_generation, "write", written))
                 stack.enter_context(self._answers())
             else:
                 stack.enter_context(everywhere("drafted", self._drafted))
@@ -100,13 +100,6 @@ class _Recorder:
             return drafted(*arguments)
 
         return again
-
-    def _written(self, write: Callable[..., Any]) -> Callable[..., Any]:
-        def written(*arguments: Any, **options: Any) -> Any:
-            self._draw_again(lambda: write(*arguments, **options))
-            return write(*arguments, **options)
-
-        return written
 
     @contextmanager
     def _answers(self) -> Iterator[None]:
@@ -155,7 +148,21 @@ def drawn(cell: AuditCell, rows: Sequence[SourceRow], runs: int) -> CellDraws:
 
 def cells() -> list[AuditCell]:
     """Every method on every kind of neighbours that it has, on tables where one row counts most."""
-    return [*_counted(), *_averaged(), *_reported(), *_of_texts()]
+    clients = Declaration(cap=_CAP, neighbours="replace-one")  # of whom the first has another answer to everything
+    one, other = {"spent": 50, "city": "north", "member": "no"}, {"spent": 50, "city": "south", "member": "yes"}
+    rest = [{"spent": 50, "city": "north", "member": member} for member in CATEGORIES["member"]]
+    texts = Declaration("texts", cap=_CAP)  # as few as the contract allows, and one that a voter repeats, or that alone turns its vote
+    plain, own = [{"city": city, "body": "tttt"} for city in CATEGORIES["city"] for _ in range(2)], {"city": "south", "body": _LOUD}
+    return [
+        *_counted(),
+        *_averaged(),
+        AuditCell(f"{LdpTabicl.name} replaced", LdpTabicl.name, clients, [one, *rest], [other, *rest], _reports),
+        *(
+            AuditCell(f"{method} {kind}", method, texts, *pair, partial(_occurrences, word=word), shots=shots)
+            for method, word, shots in ((DpIcl.name, b"north", 2), (FewShotGeneration.name, _LOUD[:1].encode(), 1))
+            for kind, pair in _one_more(plain, own)
+        ),
+    ]
 
 
 def _counted() -> list[AuditCell]:
@@ -184,30 +191,10 @@ def _averaged() -> list[AuditCell]:
     ]
 
 
-def _reported() -> list[AuditCell]:
-    """Clients of whom the first has another answer to everything."""
-    rest = [{"spent": 50, "city": "north", "member": member} for member in CATEGORIES["member"]]
-    plain, other = {"spent": 50, "city": "north", "member": "no"}, {"spent": 50, "city": "south", "member": "yes"}
-    clients = Declaration(cap=_CAP, neighbours="replace-one")
-    return [AuditCell(f"{LdpTabicl.name} replaced", LdpTabicl.name, clients, [plain, *rest], [other, *rest], _reports)]
-
-
 def _one_more(rows: Sequence[SourceRow], new: SourceRow) -> list[tuple[str, tuple[Sequence[SourceRow], Sequence[SourceRow]]]]:
     """A row more behind all others or before them, and one less."""
     among = [rows[0], new, *rows[1:]]
     return [("appended", (rows, [*rows, new])), ("inserted first", (rows, [new, *rows])), ("removed", (among, rows))]
-
-
-def _of_texts() -> list[AuditCell]:
-    """As few rows as the contract allows, and one that a voter repeats, or that alone turns its vote."""
-    texts = Declaration("texts", cap=_CAP)
-    plain, own = [{"city": city, "body": "tttt"} for city in CATEGORIES["city"] for _ in range(2)], {"city": "south", "body": _LOUD}
-    shapes: tuple[tuple[str, Score, int], ...] = ((DpIcl.name, _answered, 2), (FewShotGeneration.name, _written, 1))
-    return [
-        AuditCell(f"{method} {kind}", method, texts, *pair, score, shots=shots)
-        for method, score, shots in shapes
-        for kind, pair in _one_more(plain, own)
-    ]
 
 
 def _loud(_model: HashScorer, prompts: Sequence[str], continuations: Sequence[str], **_: Any) -> np.ndarray:
@@ -236,9 +223,5 @@ def _reports(content: bytes) -> Sequence[float]:
     return [float(np.load(io.BytesIO(content), allow_pickle=False)[0].sum())]
 
 
-def _answered(content: bytes) -> Sequence[float]:
-    return [float(content.count(b"north"))]
-
-
-def _written(content: bytes) -> Sequence[float]:
-    return [float(content.count(_LOUD[:1].encode()))]
+def _occurrences(content: bytes, *, word: bytes) -> Sequence[float]:
+    return [float(content.count(word))]

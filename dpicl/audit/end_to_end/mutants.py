@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import dpicl.engine.stages.ingest
-import dpicl.engine.stages.split
 from dpicl.audit.end_to_end.bounds import bound
 from dpicl.audit.end_to_end.claims import Broken
 from dpicl.audit.end_to_end.draws import cells
@@ -30,6 +28,7 @@ from dpicl.engine.artefacts import read_split
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import open_unit
 from dpicl.engine.stage import stage
+from dpicl.engine.stages import ingest, split
 from dpicl.errors import DataError
 from dpicl.mechanisms.randomised_response import response
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -40,6 +39,7 @@ from dpicl.types import PrivateTable
 
 _MANY = 4000
 """Runs a side that a mutant needs which is caught by numbers."""
+_TRUER = f"{LdpTabicl.name} replaced"
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,41 @@ class MachineMutant:
     caught_by: Callable[[], Broken]
 
 
+MUTANTS: dict[str, MachineMutant] = {}
+Made = Callable[[Any], Any]
+
+
+def _mistake(
+    name: str, claim: str, function: str, owner: Any = None, caught_by: Callable[[], Broken] | None = None
+) -> Callable[[Made], Made]:
+    """What makes a mistaken function of the right one: of that name in a module or class, or everywhere."""
+
+    def known(made: Made) -> Made:
+        patched = partial(everywhere, function, made) if owner is None else partial(replaced, owner, function, made)
+        MUTANTS[name] = MachineMutant(name, claim, patched, caught_by or CLAIMS[claim])
+        return made
+
+    return known
+
+
+def _exceeds(cell: str) -> Broken:
+    seen = bound(next(one for one in cells() if one.name == cell), _MANY, wrong=0.01)
+    return [] if seen.holds else [f"epsilon is at least {seen.at_least:.3g}, stated {seen.stated:.3g}"]
+
+
+@_mistake("permutation split", "rows stay where they are: csv", "split_table", split)
 def _permutation_split(split_table: Any) -> Any:
     """Who is held out goes by a permutation of the rows' numbers."""
 
-    def split(table: pa.Table, *arguments: Any, **options: Any) -> Any:
-        order = stream(0, "mutant", "", "").generator().permutation(table.num_rows)
-        protected = np.sort(order[: table.num_rows * 4 // 5])
+    def permuted(table: pa.Table, *arguments: Any, **options: Any) -> Any:
+        places = stream(0, "mutant", "", "").generator().permutation(table.num_rows)
+        protected = np.sort(places[: table.num_rows * 4 // 5])
         return replace(split_table(table, *arguments, **options), train=PrivateTable(table.take(protected)))
 
-    return split
+    return permuted
 
 
+@_mistake("content-named release", "a period's history: protect", "of", UnitReleases)
 def _content_named(releases_of: Any) -> Any:
     """A release's name holds its rows."""
 
@@ -77,11 +101,13 @@ def _content_named(releases_of: Any) -> Any:
     return staticmethod(of)
 
 
+@_mistake("per-name caps", "one cap for one file", "addresses_of")
 def _per_name_caps(_: Any) -> Any:
     """An account is of a contract's name."""
     return lambda contract, _settings: (f"name:{contract.name}",)
 
 
+@_mistake("unpaid baseline", f"bytes of a run: {GdpTabicl.name}", "evaluate", order)
 def _unpaid_baseline(evaluate: Any) -> Any:
     """A run reports what a classifier makes of private rows that nothing was charged for."""
 
@@ -94,6 +120,7 @@ def _unpaid_baseline(evaluate: Any) -> Any:
     return stage("evaluate", "evaluate", "owner")(evaluated)
 
 
+@_mistake("minimum read from data", f"noise covers one row: {GdpTabicl.name}", "draw", GdpTabicl)
 def _least_of_the_rows(draw: Any) -> Any:
     """A column's lower bound is the smallest value that occurs."""
 
@@ -106,6 +133,7 @@ def _least_of_the_rows(draw: Any) -> Any:
     return drawn
 
 
+@_mistake("an error that quotes", "words of a refusal", "load_source", ingest)
 def _quoting_error(load_source: Any) -> Any:
     """A refusal names the value that it refuses."""
 
@@ -119,6 +147,7 @@ def _quoting_error(load_source: Any) -> Any:
     return load
 
 
+@_mistake("a row count in the log", f"bytes of protect: {GdpTabicl.name}", "load_source", ingest)
 def _counting_log(load_source: Any) -> Any:
     """How many rows there are is logged."""
 
@@ -130,6 +159,7 @@ def _counting_log(load_source: Any) -> Any:
     return load
 
 
+@_mistake("a client cap from the contract", "a wallet keeps its cap", "report_all", client)
 def _collectors_cap(report_all: Any) -> Any:
     """A wallet's cap is what the newest contract says."""
 
@@ -143,11 +173,13 @@ def _collectors_cap(report_all: Any) -> Any:
     return report
 
 
+@_mistake("noise of 0.8 times the scale", f"noise covers one row: {MstTabicl.name}", "discrete_laplaces")
 def _less_noise(discrete_laplaces: Any) -> Any:
     """Noise of 0.8 times the scale."""
     return lambda scale, count, drawn: discrete_laplaces(scale * Fraction(4, 5), count, drawn)
 
 
+@_mistake("answers that lie too seldom", f"bound: {_TRUER}", "randomise", caught_by=partial(_exceeds, _TRUER))
 def _truer_answers(randomise: Any) -> Any:
     """A client answers by 1.25 times the epsilon that is stated."""
 
@@ -155,56 +187,6 @@ def _truer_answers(randomise: Any) -> Any:
         return randomise(codes, response(epsilon=1.25 * math.log(law.keep / law.lie), categories=law.categories), drawn)
 
     return answered
-
-
-def _exceeds(cell: str) -> Broken:
-    seen = bound(next(one for one in cells() if one.name == cell), _MANY, wrong=0.01)
-    return [] if seen.holds else [f"epsilon is at least {seen.at_least:.3g}, stated {seen.stated:.3g}"]
-
-
-def _claimed(name: str, claim: str, patched: Callable[[], AbstractContextManager[Any]]) -> MachineMutant:
-    return MachineMutant(name, claim, patched, CLAIMS[claim])
-
-
-_TRUER = f"{LdpTabicl.name} replaced"
-MUTANTS: Mapping[str, MachineMutant] = {
-    mutant.name: mutant
-    for mutant in (
-        _claimed(
-            "permutation split",
-            "rows stay where they are: csv",
-            partial(replaced, dpicl.engine.stages.split, "split_table", _permutation_split),
-        ),
-        _claimed("content-named release", "a period's history: protect", partial(replaced, UnitReleases, "of", _content_named)),
-        _claimed("per-name caps", "one cap for one file", partial(everywhere, "addresses_of", _per_name_caps)),
-        _claimed("unpaid baseline", f"bytes of a run: {GdpTabicl.name}", partial(replaced, order, "evaluate", _unpaid_baseline)),
-        _claimed(
-            "minimum read from data",
-            f"noise covers one row: {GdpTabicl.name}",
-            partial(replaced, GdpTabicl, "draw", _least_of_the_rows),
-        ),
-        _claimed(
-            "an error that quotes", "words of a refusal", partial(replaced, dpicl.engine.stages.ingest, "load_source", _quoting_error)
-        ),
-        _claimed(
-            "a row count in the log",
-            f"bytes of protect: {GdpTabicl.name}",
-            partial(replaced, dpicl.engine.stages.ingest, "load_source", _counting_log),
-        ),
-        _claimed("a client cap from the contract", "a wallet keeps its cap", partial(replaced, client, "report_all", _collectors_cap)),
-        _claimed(
-            "noise of 0.8 times the scale",
-            f"noise covers one row: {MstTabicl.name}",
-            partial(everywhere, "discrete_laplaces", _less_noise),
-        ),
-        MachineMutant(
-            "answers that lie too seldom",
-            f"bound: {_TRUER}",
-            partial(everywhere, "randomise", _truer_answers),
-            partial(_exceeds, _TRUER),
-        ),
-    )
-}
 
 
 def caught(mutant: MachineMutant) -> Broken:

@@ -24,7 +24,6 @@ from dpicl.methods import dp_icl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import Stream, system_stream
 from dpicl.tabular.central.bins import row_encoding
-from dpicl.tabular.reading import survey
 from dpicl.types import ReleasedRows
 
 _NOON = "2031-01-01T12:00:00.000+00:00"
@@ -92,13 +91,6 @@ def nothing_slow() -> Iterator[None]:
 
 
 @contextmanager
-def small_batches() -> Iterator[None]:
-    """Batches of a few rows, so that a small table is a large one."""
-    with patch.object(survey, "BATCH_ROWS", 8), patch.object(survey, "WHOLE_ROWS", 16):
-        yield
-
-
-@contextmanager
 def fresh_journal() -> Iterator[None]:
     """A release of a model is drawn as if for the first time: seeds of its own, and nothing left of the draw before."""
     seed = system_stream().bytes(KEY_BYTES)
@@ -106,10 +98,8 @@ def fresh_journal() -> Iterator[None]:
     def stream(_journal: Any, cell: Any, name: str) -> Stream:
         return Stream(bytes.fromhex(keyed_hash(seed, cell.key, name)), simulated=False)
 
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(FileJournal, "stream", stream))
-        for kind in (FileJournal, KeptVotes):
-            stack.enter_context(patch.object(kind, "read", lambda *_: None))
-        stack.enter_context(patch.object(FileJournal, "keep", lambda _journal, _cell, _step, tokens: tokens))
-        stack.enter_context(patch.object(KeptVotes, "write", lambda *_: None))
+    with (
+        patch.multiple(FileJournal, stream=stream, read=lambda *_: None, keep=lambda _journal, _cell, _step, tokens: tokens),
+        patch.multiple(KeptVotes, read=lambda *_: None, write=lambda *_: None),
+    ):
         yield

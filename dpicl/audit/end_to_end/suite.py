@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from dpicl.audit.end_to_end.claims import COVERED, Broken, accounts, covered, equality, histories, refusals, stability, wallet_cap
-from dpicl.audit.end_to_end.commands import Command, ask, given, protect, run
+from dpicl.audit.end_to_end.commands import ask, given, protect, run
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Measured, SourceKind
 from dpicl.methods import METHODS
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 
-Claim = Callable[[], Broken]
 TABULAR, WRITING = ([name for name, method in METHODS.items() if method.data == data] for data in ("table", "texts"))
 QUERY = "who is there?"
 
@@ -23,14 +22,6 @@ def _of(method: str, measured: Measured = "not at all") -> Declaration:
     if method in WRITING:
         return Declaration("texts")
     return Declaration(measured=measured, neighbours="replace-one" if METHODS[method].trust == "local" else "add-or-remove-one")
-
-
-def _protecting(period: str | None, method: str = MstTabicl.name) -> Command:
-    return protect(method, more=() if period is None else ("--period", period))
-
-
-def _asking(period: str | None) -> Command:
-    return ask(QUERY, more=() if period is None else ("--period", period))
 
 
 def declared(kind: SourceKind) -> list[Declaration]:
@@ -48,7 +39,7 @@ def stable(kind: SourceKind) -> Broken:
     return [sentence for declaration in declared(kind) for sentence in stability(declaration)]
 
 
-CLAIMS: Mapping[str, Claim] = {
+CLAIMS: Mapping[str, Callable[[], Broken]] = {
     **{f"rows stay where they are: {kind}": partial(stable, kind) for kind in KINDS},
     **{f"bytes of protect: {method}": partial(equality, _of(method), protect(method)) for method in TABULAR},
     "bytes of protect: persons": partial(equality, Declaration(person=True), protect(MstTabicl.name)),
@@ -62,10 +53,10 @@ CLAIMS: Mapping[str, Claim] = {
     },
     "bytes of an answer": partial(equality, Declaration("texts"), ask(QUERY)),
     "words of a refusal": partial(refusals, Declaration(), protect(GdpTabicl.name)),
-    "a period's history: protect": partial(histories, Declaration(), _protecting, across=False),
-    "a period's history: ask": partial(histories, Declaration("texts"), _asking, across=False),
-    "the next period's history: protect": partial(histories, Declaration(), _protecting, across=True),
-    "the next period's history: ask": partial(histories, Declaration("texts"), _asking, across=True),
+    "a period's history: protect": partial(histories, Declaration(), partial(protect, MstTabicl.name), across=False),
+    "a period's history: ask": partial(histories, Declaration("texts"), partial(ask, QUERY), across=False),
+    "the next period's history: protect": partial(histories, Declaration(), partial(protect, MstTabicl.name), across=True),
+    "the next period's history: ask": partial(histories, Declaration("texts"), partial(ask, QUERY), across=True),
     **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
     "one cap for one file": partial(accounts, Declaration(), (GdpTabicl.name, LdpTabicl.name)),
     "a wallet keeps its cap": wallet_cap,

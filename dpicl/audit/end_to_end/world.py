@@ -127,16 +127,6 @@ class World:
         """What contracts name."""
         return self.root / "data"
 
-    def declare(self, declaration: Declaration) -> None:
-        """Write the contract, and a pipelines.yaml whose models cost nothing."""
-        texts = self.root / "contracts" / "texts"
-        texts.mkdir(parents=True, exist_ok=True)
-        folder = texts if declaration.kind == "texts" else texts.parent
-        (folder / f"{NAME}.yaml").write_text(yaml.safe_dump(declaration.contract(), sort_keys=False))
-        grid = {"model": "fake", "methods": [GdpTabicl.name], "datasets": [NAME], "epsilons": [1], "shots": [1]}
-        pipelines = {"version": 1, "models": {"fake": {"kind": "fake"}}, "pipelines": {"audited": {"title": "audited", **grid}}}
-        (self.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
-
     def put(self, rows: Sequence[SourceRow], kind: SourceKind) -> None:
         """Write the source's rows anew."""
         self.data.mkdir(exist_ok=True)
@@ -188,12 +178,17 @@ class World:
 
 @contextmanager
 def new_world(declaration: Declaration) -> Iterator[World]:
-    """A world in memory where there is such a place, gone at the end."""
+    """A world with the contract, and a pipelines.yaml whose models cost nothing: in memory where there is such a place, gone at the end."""
     memory = "/dev/shm"  # noqa: S108 - a folder of its own is made there
-    place = memory if os.access(memory, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="dpicl-audit-", dir=place) as folder:
+    with tempfile.TemporaryDirectory(prefix="dpicl-audit-", dir=memory if os.access(memory, os.W_OK) else None) as folder:
         world = World(Path(folder))
-        world.declare(declaration)
+        texts = world.root / "contracts" / "texts"
+        texts.mkdir(parents=True)
+        place = texts if declaration.kind == "texts" else texts.parent
+        (place / f"{NAME}.yaml").write_text(yaml.safe_dump(declaration.contract(), sort_keys=False))
+        grid = {"model": "fake", "methods": [GdpTabicl.name], "datasets": [NAME], "epsilons": [1], "shots": [1]}
+        pipelines = {"version": 1, "models": {"fake": {"kind": "fake"}}, "pipelines": {"audited": {"title": "audited", **grid}}}
+        (world.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
         yield world
 
 

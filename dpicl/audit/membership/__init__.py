@@ -6,7 +6,7 @@ must be found out beyond what epsilon allows: an attack that catches nothing wou
 """
 
 from dpicl.audit.membership.attacks import Attacked, advantage_at_least, allowed
-from dpicl.audit.membership.run import EPSILONS, Inference, attack, worst
+from dpicl.audit.membership.run import Inference, attack
 from dpicl.audit.membership.targets import Target, made_up, of_benchmark
 
-__all__ = ["EPSILONS", "Attacked", "Inference", "Target", "advantage_at_least", "allowed", "attack", "made_up", "of_benchmark", "worst"]
+__all__ = ["Attacked", "Inference", "Target", "advantage_at_least", "allowed", "attack", "made_up", "of_benchmark"]

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, get_args
 
 import numpy as np
 
-from dpicl.audit.membership.attacks import Attacked, allowed, by_best_number, by_score, by_shadows
-from dpicl.audit.membership.evidence import matrix, near, numbers, of_counts, of_reports
+from dpicl.audit.membership.attacks import (
+    Attacked,
+    allowed,
+    by_best_number,
+    by_score,
+    by_shadows,
+    matrix,
+    near,
+    numbers,
+    of_counts,
+    of_reports,
+)
 from dpicl.audit.membership.targets import Target
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -23,7 +33,7 @@ from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal
 from dpicl.tabular.local.observed import Reported
 from dpicl.tabular.local.questions import Design
 from dpicl.tabular.local.tally import Tally
-from dpicl.types import LocalReports, PrivateCodes
+from dpicl.types import LocalReports, PrivateCodes, PrivateTable
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 BROKEN_AT = 1.0
@@ -57,10 +67,6 @@ class Way:
     columns: int | None = None
     mutants: Mapping[str, Mutant] = field(default_factory=lambda: LESS_NOISE)
 
-    def unit(self, dataset: str, epsilon: float, shots: int) -> Unit:
-        """Of one release."""
-        return unit_of(self.method, dataset, 0, (epsilon,), (shots,), (), False, Options.model_validate({self.method: dict(self.options)}))
-
 
 def _exact_count(drawn: list[NoisyMarginal], scene: Scene, which: bool) -> list[NoisyMarginal]:
     first = drawn[0]
@@ -69,7 +75,7 @@ def _exact_count(drawn: list[NoisyMarginal], scene: Scene, which: bool) -> list[
 
 def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
     codes = drawn.stored.copy()
-    codes[:, -1] = (scene.record if which else scene.other).codes[0, -1]
+    codes[:, -1] = scene.codes(scene.tables[which]).codes[0, -1]
     return Reported(LocalReports(codes), drawn.laws)
 
 
@@ -96,10 +102,10 @@ class Scene:
         self.target = target.of_columns(way.columns) if way.columns else target
         self.contract = self.target.contract
         shots = min((some for some in self.contract.shots if some > 1), default=1)
-        self.unit = way.unit(self.contract.name, epsilon, shots)
+        options = Options.model_validate({way.method: dict(way.options)})
+        self.unit = unit_of(way.method, self.contract.name, 0, (epsilon,), (shots,), (), False, options)
         ((self.cell, self.cost),) = self.method.releases(self.contract, self.unit).items()
-        self.local = self.method.trust == "local"
-        self.tables = self.target.tables(local=self.local)
+        self.tables = self.target.tables(local=self.method.trust == "local")
 
     @property
     def place(self) -> tuple[Any, Unit, Cell]:
@@ -112,25 +118,16 @@ class Scene:
         prepared = self.method.prepare(table, self.contract, self.unit, draws, cells) if self.method.prepare_stage else {}
         return self.method.draw(table, self.contract, self.unit, draws, cells, prepared)[self.cell]
 
-    def _codes(self, table: Any) -> PrivateCodes:
+    def codes(self, table: PrivateTable) -> PrivateCodes:
+        """Rows as a client answers, or a release counts them."""
         encoding = self.method.form(*self.place).encoding
         return PrivateCodes(encoding.encode(self.method.bins(table, *self.place)))
-
-    @property
-    def record(self) -> PrivateCodes:
-        """The planted record as a client answers."""
-        return self._codes(self.target.canary)
-
-    @property
-    def other(self) -> PrivateCodes:
-        """The one in its place."""
-        return self._codes(self.target.other)
 
     @property
     def exact(self) -> dict[bool, ExactCounts]:
         """Counts without noise."""
         sizes = self.method.form(*self.place).encoding.sizes
-        return {which: ExactCounts.of(self._codes(table), sizes) for which, table in self.tables.items()}
+        return {which: ExactCounts.of(self.codes(table), sizes) for which, table in self.tables.items()}
 
 
 def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int, chance: Stream) -> list[Attacked]:
@@ -148,29 +145,23 @@ def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int
             if record is not None and number % SHARE == 0:
                 codes = scene.method.rows(seen[which][-1], *scene.place, draws, ROWS).codes
                 rows[which].append(near(scene.method.form(*scene.place).encoding.decode(codes), record))
-    return list(_attacks(scene, seen, rows))
-
-
-def _attacks(
-    scene: Scene, seen: Mapping[bool, list[Any]], rows: Mapping[bool, list[tuple[float, Mapping[str, float]]]]
-) -> Iterator[Attacked]:
-    first = seen[True][0]
+    found: list[Attacked] = []
     ratio: Callable[[Any], float] | None = None
-    if isinstance(first, (Reported, Tally)):
-        ratio = partial(of_reports, record=scene.record, other=scene.other)
-    elif isinstance(first, list):
+    if isinstance(seen[True][0], (Reported, Tally)):
+        ratio = partial(of_reports, record=scene.codes(scene.target.canary), other=scene.codes(scene.target.other))
+    elif isinstance(seen[True][0], list):
         ratio = partial(of_counts, exact=scene.exact)
     if ratio is not None:
-        yield by_score("likelihood ratio", *(np.array([ratio(drawn) for drawn in seen[which]]) for which in (True, False)))
-    released = {which: [numbers(drawn) for drawn in some] for which, some in seen.items()}
-    names = sorted({name for one in (*released[True], *released[False]) for name in one})
-    both = [matrix(released[which], names) for which in (True, False)]
-    yield by_best_number("best number", *both)
-    yield by_shadows("shadow model", *both)
+        found.append(by_score("likelihood ratio", *(np.array([ratio(drawn) for drawn in some]) for some in seen.values())))
+    released = [[numbers(drawn) for drawn in some] for some in seen.values()]
+    names = sorted({name for some in released for one in some for name in one})
+    both = [matrix(some, names) for some in released]
+    found += [by_best_number("best number", *both), by_shadows("shadow model", *both)]
     if rows[True]:
-        yield by_score("nearest record", *(np.array([nearest for nearest, _ in rows[which]]) for which in (True, False)))
+        found.append(by_score("nearest record", *(np.array([nearest for nearest, _ in some]) for some in rows.values())))
         names = sorted(rows[True][0][1])
-        yield by_shadows("shadow model, rows", *(matrix([shares for _, shares in rows[which]], names) for which in (True, False)))
+        found.append(by_shadows("shadow model, rows", *(matrix([shares for _, shares in some], names) for some in rows.values())))
+    return found
 
 
 @dataclass(frozen=True)
@@ -212,13 +203,6 @@ class Inference:
         return (self.at_least > self.allowed) == bool(self.mutant)
 
 
-@dataclass(frozen=True)
-class _Job:
-    way: str
-    epsilon: float
-    mutant: str
-
-
 def attack(
     target: Target,
     *,
@@ -236,27 +220,21 @@ def attack(
         spread: works like `map`, a process pool's for example.
         progress: called with how many parts are done, and of how many.
     """
-    jobs = [_Job(name, epsilon, "") for epsilon in EPSILONS for name in WAYS]
-    jobs += [_Job(name, BROKEN_AT, mutant) for name, way in WAYS.items() for mutant in way.mutants if mutants]
+    jobs = [(name, epsilon, "") for epsilon in EPSILONS for name in WAYS]
+    jobs += [(name, BROKEN_AT, mutant) for name, way in WAYS.items() for mutant in way.mutants if mutants]
     found: list[list[Attacked]] = []
     for done, attacked in enumerate(spread(partial(_attacked, target, runs, seed), jobs), 1):
         found.append(attacked)
         progress(done, len(jobs))
     tried = sum(map(len, found))
     inferences = []
-    for job, attacked in zip(jobs, found, strict=True):
-        way = WAYS[job.way]
-        charged = Scene(way, target, job.epsilon).cost.charged
-        wrong = way.mutants[job.mutant].what_is_wrong if job.mutant else ""
-        inferences.append(Inference(job.way, job.mutant, wrong, job.epsilon, charged.epsilon, charged.delta, tuple(attacked), tried))
+    for (name, epsilon, mutant), attacked in zip(jobs, found, strict=True):
+        charged = Scene(WAYS[name], target, epsilon).cost.charged
+        wrong = WAYS[name].mutants[mutant].what_is_wrong if mutant else ""
+        inferences.append(Inference(name, mutant, wrong, epsilon, charged.epsilon, charged.delta, tuple(attacked), tried))
     return inferences
 
 
-def _attacked(target: Target, runs: int, seed: int, job: _Job) -> list[Attacked]:
-    chance = stream(seed, "membership", job.way, f"{job.epsilon} {job.mutant}")
-    return attack_once(WAYS[job.way], target, job.epsilon, job.mutant, runs, chance)
-
-
-def worst(inferences: Iterable[Inference]) -> list[Inference]:
-    """Methods that exceed what is allowed, and mutants that do not."""
-    return [one for one in inferences if not one.passed]
+def _attacked(target: Target, runs: int, seed: int, job: tuple[str, float, str]) -> list[Attacked]:
+    way, epsilon, mutant = job
+    return attack_once(WAYS[way], target, epsilon, mutant, runs, stream(seed, "membership", way, f"{epsilon} {mutant}"))

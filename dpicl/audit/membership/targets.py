@@ -6,14 +6,13 @@ local     what one client sends: the record, or another one           REPLACE_ON
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from dpicl.contract import Contract, parse_contract
-from dpicl.contract.columns import CategoryColumn
+from dpicl.audit.neighbours import declared, joined, typed
+from dpicl.contract import Contract
 from dpicl.errors import PrivacyError
 from dpicl.randomness import stream
 from dpicl.tabular.central.bins import row_bins
@@ -22,7 +21,6 @@ from dpicl.types import PrivateTable
 OTHERS = 12
 """Rows beside the planted one in a made-up table; one of a public table has those of `MOST_ROWS`."""
 MOST_ROWS = 200
-_KINDS = ("a", "b", "c", "d")
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,7 @@ class Target:
 
     def tables(self, *, local: bool) -> dict[bool, PrivateTable]:
         """What is released where the record is in, and where it is not."""
-        if local:
-            return {True: self.canary, False: self.other}
-        return {True: PrivateTable(pa.concat_tables([self.others.data, self.canary.data]).combine_chunks()), False: self.others}
+        return {True: self.canary, False: self.other} if local else {True: joined(self.others, self.canary), False: self.others}
 
     def of_columns(self, count: int) -> Target:
         """The first so many columns, and the label."""
@@ -50,39 +46,14 @@ class Target:
 
 def made_up() -> Target:
     """Twelve ordinary rows, and one that has nothing in common with them."""
-    columns = {
-        "kind": {"type": "category", "categories": list(_KINDS)},
-        "size": {"type": "integer", "bounds": [0, 9]},
-        "member": {"type": "category", "categories": ["no", "yes"]},
-        "bought": {"type": "category", "categories": ["no", "yes"]},
-    }
-    content = {
-        "version": 2,
-        "name": "made_up",
-        "source": {"file": "none.csv"},
-        "privacy": {"sampling_rate": "1", "budget": {"benchmark": True}},
-        "split": {"test_fraction": 0.2},
-        "columns": columns,
-        "label": "bought",
-    }
-    contract = parse_contract(content, "made_up.yaml")
-    assert isinstance(contract, Contract)
-    place = np.arange(OTHERS)
-    ordinary = {"kind": place % 2, "size": place % 4, "member": np.zeros(OTHERS, int), "bought": place // 2 % 2}
-    one = {"kind": [3], "size": [9], "member": [1], "bought": [1]}
-    another = {"kind": [0], "size": [0], "member": [0], "bought": [0]}
-    return Target(contract, *(_table(contract, rows) for rows in (ordinary, one, another)))
-
-
-def _table(contract: Contract, codes: Mapping[str, Sequence[int] | np.ndarray]) -> PrivateTable:
-    columns = {}
-    for name, column in contract.columns.items():
-        values = np.asarray(codes[name])
-        if isinstance(column, CategoryColumn):
-            columns[name] = pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int16)), pa.array(column.categories))
-        else:
-            columns[name] = pa.array(values.astype(np.int64))
-    return PrivateTable(pa.table(columns))
+    answer = {"type": "category", "categories": ["no", "yes"]}
+    kinds, sizes = {"type": "category", "categories": list("abcd")}, {"type": "integer", "bounds": [0, 9]}
+    contract = declared("made_up", {"kind": kinds, "size": sizes, "member": answer, "bought": answer}, "bought")
+    place, bought = np.arange(OTHERS), np.array(["no", "yes"])
+    ordinary = {"kind": ["a", "b"] * (OTHERS // 2), "size": place % 4, "member": ["no"] * OTHERS, "bought": bought[place // 2 % 2]}
+    one = {"kind": ["d"], "size": [9], "member": ["yes"], "bought": ["yes"]}
+    another = {"kind": ["a"], "size": [0], "member": ["no"], "bought": ["no"]}
+    return Target(contract, *(typed(contract, rows) for rows in (ordinary, one, another)))
 
 
 def of_benchmark(contract: Contract, table: pa.Table) -> Target:

@@ -9,7 +9,7 @@ import pytest
 
 from dpicl.errors import PrivacyError
 from dpicl.quality import Marginal, quality_of
-from dpicl.quality.measures import marginal, scores, total_variation
+from dpicl.quality.replicates import marginal, scores, total_variation
 from tests.library.quality.made_up import SIZES, SUBSET, contract, quality, release, split
 
 MST, LDP, GDP = "mst_tabicl", "ldp_tabicl", "gdp_tabicl"
@@ -84,7 +84,7 @@ def test_scores_are_those_of_scikit_learn() -> None:
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
 
-    from dpicl.quality.measures import fitted, indicators
+    from dpicl.quality.replicates import fitted, indicators
 
     rng = np.random.default_rng(0)
     sizes = (3, 4, 3)
