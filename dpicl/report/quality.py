@@ -30,8 +30,8 @@ def quality_page(quality: Quality) -> str:
 
 def _sections(quality: Quality) -> list[Section]:
     sections = []
-    for name, (what, marginals) in zip(("columns", "label", "pairs"), quality.kinds, strict=False):
-        sections.append(Section(name, f"Errors of {what}", (Text(_COUNTED), _errors(what, marginals))))
+    for what, marginals in quality.kinds:
+        sections.append(Section(what.replace(" ", "-"), f"Errors of {what}", (Text(_COUNTED), _errors(what, marginals))))
     if quality.scores:
         head = (*Cell.of_text("measure"), *map(Cell, ("estimate", f"{LEVEL:.0%} between", "and", "promised by its own rows")))
         rows = [(Cell(one.measure), *map(_number, (one.estimate, one.low, one.high, one.promised))) for one in quality.scores]
