@@ -12,10 +12,9 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from dpicl.errors import RunError
@@ -41,10 +40,12 @@ class EmbeddedServer:
             RunError: it ended, or took too long.
         """
         until = time.monotonic() + START_SECONDS
-        while not _answers(self.api_url):
-            if self.process.poll() is not None or time.monotonic() > until:
-                raise RunError("the embedded Prefect server did not start; set PREFECT_API_URL to use your own")
+        while self.process.poll() is None and time.monotonic() <= until:
+            with suppress(OSError), urllib.request.urlopen(f"{self.api_url}/health", timeout=5) as answer:  # noqa: S310 - our own server
+                if answer.status == 200:
+                    return
             time.sleep(0.1)
+        raise RunError("the embedded Prefect server did not start; set PREFECT_API_URL to use your own")
 
     def stop(self) -> None:
         """End the process, by force if it lingers."""
@@ -95,11 +96,3 @@ def _drain() -> None:
 
     APILogWorker.drain_all(timeout=DRAIN_SECONDS)
     EventsWorker.drain_all(timeout=DRAIN_SECONDS)
-
-
-def _answers(api_url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{api_url}/health", timeout=5) as answer:  # noqa: S310 - our own server
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.HTTPError):
-        return False

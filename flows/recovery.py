@@ -120,7 +120,7 @@ def resubmit_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
     if isinstance(error, BudgetError):
         _emit(BUDGET_LOW, flow_run, {"refusal": str(error)})
     if isinstance(error, BROKEN_RULES):
-        _give_up(flow_run, type(error).__name__)
+        _emit(GIVEN_UP, flow_run, {"failure": type(error).__name__})
     else:
         _schedule(flow_run, f"{type(error).__name__}; retried", delays=True)
 
@@ -132,7 +132,7 @@ def _schedule(flow_run: FlowRun, message: str, *, delays: bool) -> None:
     tries = _count(flow_run.id, settings)
     if tries >= TRIES:
         log.error("%s: was resubmitted %d times; it is left as it is", flow_run.name, tries - 1)
-        _give_up(flow_run, message.partition(";")[0])
+        _emit(GIVEN_UP, flow_run, {"failure": message.partition(";")[0]})
         return
     due = datetime.now(UTC) + timedelta(seconds=DELAY_SECONDS * 2**tries if delays or tries > 1 else 0)
     with get_client(sync_client=True) as client:
@@ -144,10 +144,6 @@ def _count(flow_run: UUID, settings: Settings) -> int:
     with _lock_file(flow_run, settings) as file:
         file.write("+")
         return file.tell()
-
-
-def _give_up(flow_run: FlowRun, kind: str) -> None:
-    _emit(GIVEN_UP, flow_run, {"failure": kind})
 
 
 def _emit(event: str, flow_run: FlowRun, payload: dict[str, Any]) -> None:

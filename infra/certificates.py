@@ -17,7 +17,7 @@ import ipaddress
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,6 +120,9 @@ def _signed(
     own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
     now = datetime.datetime.now(datetime.UTC)
     signer = by.key if by else key
+    may = dict.fromkeys(
+        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"), False
+    )
     builder = (
         x509.CertificateBuilder()
         .subject_name(own)
@@ -128,31 +131,16 @@ def _signed(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCKS_APART)
         .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .add_extension(x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **may), critical=True)
     )
-    for extension, critical in _extensions(key, signer, names, uses, authority):
-        builder = builder.add_extension(extension, critical=critical)
-    return Signed(builder.sign(signer, hashes.SHA256()), key)
-
-
-def _extensions(
-    key: ec.EllipticCurvePrivateKey,
-    signer: ec.EllipticCurvePrivateKey,
-    names: Sequence[x509.GeneralName],
-    uses: Sequence[x509.ObjectIdentifier],
-    authority: bool,
-) -> Iterator[tuple[x509.ExtensionType, bool]]:
-    """Extensions of a certificate, and whether each is critical."""
-    yield x509.BasicConstraints(ca=authority, path_length=0 if authority else None), True
-    yield x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False
-    yield x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), False
-    may = dict.fromkeys(
-        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"), False
-    )
-    yield x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **may), True
     if uses:
-        yield x509.ExtendedKeyUsage(uses), False
+        builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     if names:
-        yield x509.SubjectAlternativeName(names), False
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return Signed(builder.sign(signer, hashes.SHA256()), key)
 
 
 def _host(text: str) -> x509.GeneralName:
@@ -172,19 +160,15 @@ class _Parser(argparse.ArgumentParser):
         raise RunError(message)
 
 
-def _parser() -> argparse.ArgumentParser:
+def main(words: Sequence[str] | None = None) -> int:
+    """Make them and print the variables; a mistake is one sentence and exit code 2."""
     parser = _Parser(prog="python -m infra.certificates", description="Make the certificates of a Dask cluster and of a Prefect server.")
     parser.add_argument("folder", type=Path, help="a new folder")
     parser.add_argument("--host", dest="hosts", nargs="+", required=True, metavar="NAME", help="names and addresses of the hosts")
     parser.add_argument("--days", type=int, default=365, help=f"how long they are valid, at most {MOST_DAYS}")
     parser.add_argument("--at", type=Path, help="where the folder will stand on the hosts; here if left out")
-    return parser
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Make them and print the variables; a mistake is one sentence and exit code 2."""
     try:
-        options = _parser().parse_args(words)
+        options = parser.parse_args(words)
         sys.stdout.write(make_certificates(options.folder, options.hosts, days=options.days, at=options.at))
     except (DpiclError, OSError) as error:
         message = f"{Path(str(error.filename)).name}: {error.strerror}" if isinstance(error, OSError) else str(error)

@@ -2,12 +2,9 @@
 
 import gc
 
-import tasks.consult
-import tasks.fit_baselines
-import tasks.generate
-import tasks.probe
-import tasks.score  # noqa: F401 - for what they import
+from dpicl.engine.stages import consult, fit_baselines, generate, probe, score  # noqa: F401 - for what they import
 from dpicl.lm.models import import_backend
+from tasks import wrapper  # noqa: F401 - the same
 
 import_backend()
 gc.freeze()  # else a fork's first collection copies everything

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from dpicl.engine.plan import make_plan
+from dpicl.engine.stages.ingest import ingest
+from dpicl.engine.stages.split import split
 from dpicl.errors import DpiclError
-from tasks.ingest import ingest
-from tasks.split import split
 from tasks.validate import validate
+from tasks.wrapper import task_of
 from tests.harness import SMALL, Place, content, install, new_place, shop, shop_rows
 
 SECRET = "zq7secret"
@@ -71,7 +72,7 @@ def prepare(place: Place) -> str:
     with place.entered():
         run = make_plan("demo", {**SMALL, "datasets": ["shop"]}, "r")
         with pytest.raises(DpiclError) as refused:
-            for stage in (ingest, validate, split):
+            for stage in (task_of(ingest), validate, task_of(split)):
                 stage.fn(str(run), "shop")
     return refused.value.message
 
@@ -113,7 +114,7 @@ def test_odd_but_honest_numbers_are_let_through(place: Place, column: str, value
     install(place, contract, with_value(column, value).decode())
     with place.entered():
         run = make_plan("demo", {**SMALL, "datasets": ["shop"]}, "r")
-        for stage in (ingest, validate, split):
+        for stage in (task_of(ingest), validate, task_of(split)):
             stage.fn(str(run), "shop")
 
 

@@ -15,13 +15,14 @@ import yaml
 
 from dpicl.engine.batches import INDEX, Batches, parts_of
 from dpicl.engine.plan import make_plan
+from dpicl.engine.stages.charge import charge
+from dpicl.engine.stages.count import count
+from dpicl.engine.stages.ingest import ingest
+from dpicl.engine.stages.split import split
 from dpicl.errors import RunError
 from dpicl.tabular.reading.survey import Survey
-from tasks.charge import charge
-from tasks.count import count
-from tasks.ingest import ingest
-from tasks.prepare import prepare_batches
-from tasks.split import split
+from tasks.validate import prepare_batches
+from tasks.wrapper import task_of
 from tests.harness import SMALL, Place, content, install, new_place, publish, shop, shop_rows
 from tests.tasks.in_batches import attempt, install_folder, small_batches
 from tests.tasks.test_killed_at_every_file import check_modes, kept, parse_all
@@ -96,7 +97,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Place, st
     place = folder_place(tmp_path / "place", private=True)
     with place.entered():
         run = str(make_plan("private", GRID, "r"))
-        ingest.fn(run, "shop")
+        task_of(ingest).fn(run, "shop")
     return place, run
 
 
@@ -106,7 +107,7 @@ def test_workers_do_parts_and_nothing_twice(prepared: tuple[Place, str]) -> None
         assert parts_of(run, "shop") == PARTS
         assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == ["part 1 of 2", "part 2 of 2"]
         before = content(place.home / "private")
-        assert ingest.fn(run, "shop") == "already done" and prepare_batches.fn(run, "shop", 0, 1) == "part 1 of 1"
+        assert task_of(ingest).fn(run, "shop") == "already done" and prepare_batches.fn(run, "shop", 0, 1) == "part 1 of 1"
         assert content(place.home / "private") == before
 
 
@@ -114,14 +115,14 @@ def test_workers_do_parts_and_nothing_twice(prepared: tuple[Place, str]) -> None
 def test_nothing_is_counted_before_it_is_charged_and_nothing_twice(prepared: tuple[Place, str], method: str) -> None:
     place, run = prepared
     with place.entered():
-        split.fn(run, "shop")
+        task_of(split).fn(run, "shop")
         with pytest.raises(RunError, match="its releases are not charged"):
-            count.fn(run, UNITS[method], 0, 1)
+            task_of(count).fn(run, UNITS[method], 0, 1)
         assert not list((place.home / "private").glob("**/counts/*"))
-        charge.fn(run, UNITS[method])
-        count.fn(run, UNITS[method], 1, 2)
+        task_of(charge).fn(run, UNITS[method])
+        task_of(count).fn(run, UNITS[method], 1, 2)
         before = content(place.home / "private")
-        count.fn(run, UNITS[method], 0, 1)
+        task_of(count).fn(run, UNITS[method], 0, 1)
         after = content(place.home / "private")
         assert before.items() <= after.items() and len(after) > len(before)
         check_modes(place.home / "private")
@@ -151,7 +152,7 @@ def test_files_that_change_after_ingestion_are_refused(prepared: tuple[Place, st
     path = place.root / "data" / "shop" / "01.parquet"
     path.write_bytes(path.read_bytes() + b" ")
     with place.entered(), pytest.raises(Exception, match="shop/01.parquet: was changed while it was being read"):
-        split.fn(run, "shop")
+        task_of(split).fn(run, "shop")
 
 
 def test_batches_of_a_query_that_are_gone_are_not_asked_for_again(prepared: tuple[Place, str]) -> None:

@@ -26,10 +26,11 @@ from dpicl.engine.benchmarks import (
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
+from dpicl.engine.stages.ingest import ingest
+from dpicl.engine.stages.split import split
 from dpicl.errors import DpiclError, PrivacyError
 from dpicl.tabular.reading.batches import Facts, prepare
-from tasks.ingest import ingest
-from tasks.split import split
+from tasks.wrapper import task_of
 from tests.harness import Place, call_main, complaint, install, install_texts, letters, new_place, publish, said, shop, shop_rows
 from tests.library.examples import private_contract, random_table, small_contract
 from tests.library.text_contracts import lines, records
@@ -89,12 +90,12 @@ def test_a_run_stops_before_its_split_is_written(place: Place, dataset: str, pip
     changes = {"datasets": [dataset], "model": "fake", "epsilons": ["1"], "shots": [2], "seeds": [0]}
     with place.entered():
         run = str(make_plan(pipeline, changes, "r"))
-    ingest.fn(run, dataset)
+    task_of(ingest).fn(run, dataset)
     with pytest.raises(PrivacyError, match="not published"):
-        split.fn(run, dataset)
+        task_of(split).fn(run, dataset)
     assert [path.name for path in (place.home / "private" / dataset / "r").iterdir()] == ["private_table.parquet"]
     publish(place, dataset)
-    split.fn(run, dataset)
+    task_of(split).fn(run, dataset)
 
 
 def test_the_command_asks_and_changes_nothing_without_an_answer(place: Place, capsys: Capture) -> None:

@@ -15,18 +15,17 @@ import pytest
 import yaml
 
 from dpicl.engine.plan import make_plan
-from tasks.charge import charge
-from tasks.ingest import ingest
-from tasks.randomise import randomise
-from tasks.reconstruct import reconstruct
-from tasks.release import release
-from tasks.serialize import serialize
-from tasks.split import split
+from dpicl.engine.stages.charge import charge, release
+from dpicl.engine.stages.draw import derive_stage, draw_stage
+from dpicl.engine.stages.ingest import ingest
+from dpicl.engine.stages.serialize import serialize
+from dpicl.engine.stages.split import split
+from tasks.wrapper import task_of
 from tests.harness import Place, complaint, install, new_place, shop, shop_rows
 
 GRID = {"methods": ["ldp_tabicl"], "datasets": ["shop"], "epsilons": ["inf"], "shots": [1], "seeds": [0], "model": "far"}
 UNIT = "ldp_tabicl__shop__seed0"
-SCORE = "import sys; from tasks.score import score; score.fn(*sys.argv[1:3], 0)"
+SCORE = "import sys; from dpicl.engine.stages.score import score; from tasks.wrapper import task_of; task_of(score).fn(*sys.argv[1:3], 0)"
 
 
 @pytest.fixture
@@ -78,9 +77,9 @@ def test_a_table_that_is_no_longer_public_is_refused_before_the_model_is_called(
     with place.entered():
         run = make_plan("demo", GRID, "r")
         for stage in (ingest, split):
-            stage.fn(str(run), "shop")
-        for stage in (charge, randomise, release, reconstruct, serialize):
-            stage.fn(str(run), UNIT)
+            task_of(stage).fn(str(run), "shop")
+        for stage in (charge, draw_stage("randomise"), release, derive_stage("reconstruct"), serialize):
+            task_of(stage).fn(str(run), UNIT)
     with counted() as (hub, callers):
         install(place, shop(private=True), shop_rows(60))
         assert "PrivacyError: shop: model 'far' has trust 'remote'" in scored(place, run, hub)

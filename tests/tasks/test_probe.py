@@ -17,11 +17,11 @@ from dpicl.engine.query_session import QuerySession
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.stages.probe import PROBE
+from dpicl.engine.stages.charge import charge
+from dpicl.engine.stages.probe import PROBE, probe
 from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm.spec import ModelSpec
-from tasks.charge import charge
-from tasks.probe import probe
+from tasks.wrapper import task_of
 from tests.harness import Place, complaint, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.endpoint_server import Habits, serving
 from tests.library.text_contracts import as_free_text, lines, records
@@ -58,7 +58,7 @@ def refused(changes: dict[str, Any]) -> str:
     """Why the models of a run are refused, with no release reserved, and within seconds."""
     begun = time.monotonic()
     with pytest.raises(ModelError) as told:
-        probe.fn(planned(changes))
+        task_of(probe).fn(planned(changes))
     assert reserved() == [] and time.monotonic() - begun < 30
     assert "\n" not in str(told.value)
     return str(told.value)
@@ -108,15 +108,15 @@ def test_a_hybrid_model_votes_and_is_charged_after_that(place: Place, tmp_path: 
 def test_what_was_answered_is_kept_and_not_asked_again(place: Place) -> None:
     with serving(Habits()) as server:
         run = planned({**TABLES, "model": f"{server.url}#m"})
-        assert probe.fn(run) == "1 model answers" and reserved() == []
+        assert task_of(probe).fn(run) == "1 model answers" and reserved() == []
         asked = len(server.requests)
-        assert probe.fn(run) == "already answered" and len(server.requests) == asked
+        assert task_of(probe).fn(run) == "already answered" and len(server.requests) == asked
     assert (Path(run) / PROBE).exists() and read_plan(Path(run)).model.name == "m"
 
 
 def test_nothing_that_stands_in_a_row_is_asked(place: Place) -> None:
     with serving(Habits()) as server:
-        probe.fn(planned({**WRITTEN, "model": f"{server.url}#m", "generator": "fake"}))
+        task_of(probe).fn(planned({**WRITTEN, "model": f"{server.url}#m", "generator": "fake"}))
         assert server.requests and not any("ann" in str(asked) for asked in server.requests)
 
 
@@ -136,10 +136,10 @@ def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
     install_texts(place, content, lines(records(40)), lines(records(4)))
     with serving(Habits(apis=("chat",), logprobs="none", writes=True)) as server:
         fine = {**ASKED, "datasets": ["written"], "generator": "fake"}
-        assert probe.fn(planned({**fine, "model": f"{server.url}#m"})) == "2 models answer"
+        assert task_of(probe).fn(planned({**fine, "model": f"{server.url}#m"})) == "2 models answer"
         server.habits = Habits(apis=())
         with pytest.raises(ModelError, match="cannot write"):
-            probe.fn(planned({**fine, "model": f"{server.url}/#m"}, "b"))
+            task_of(probe).fn(planned({**fine, "model": f"{server.url}/#m"}, "b"))
 
 
 @pytest.mark.parametrize("grid", [WRITTEN, ASKED])

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from dpicl.engine.plan import make_plan
-from tasks.ingest import ingest
-from tasks.split import split
+from dpicl.engine.stages.ingest import ingest
+from dpicl.engine.stages.split import split
 from tasks.validate import validate
+from tasks.wrapper import task_of
 from tests.harness import SMALL, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
 
@@ -43,7 +44,7 @@ def messages(root: Path, privacy: dict[str, Any], *, texts: bool = False) -> tup
     methods = ["few_shot_generation"] if texts else ["mst_tabicl"]
     with place.entered():
         run = str(make_plan("private", {**SMALL, "datasets": [name], "methods": methods, "epsilons": ["1"], "shots": [2]}, "r"))
-        said = [stage.fn(run, name) for stage in (ingest, validate, split)]
+        said = [stage.fn(run, name) for stage in (task_of(ingest), validate, task_of(split))]
         return said, json.loads((Path(run) / "validation" / f"{name}.json").read_text())
 
 
