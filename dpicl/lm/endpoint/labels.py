@@ -66,7 +66,7 @@ class LabelRequester(Requester[LabelRequest]):
             ]
             if whole[: len(before)] != before or len(whole) == len(before):
                 raise ModelError(
-                    f"model {self.client.server.name!r}: label {label!r} changes the tokens of the prompt before it or adds none; "
+                    f"model {self.client.spec.name!r}: label {label!r} changes the tokens of the prompt before it or adds none; "
                     f"expected one that starts with a blank, such as ' Yes'"
                 )
             self._token_counts[ending, label] = len(whole) - len(before)
