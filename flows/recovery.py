@@ -18,7 +18,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from typing import IO, Any
@@ -35,6 +35,7 @@ from prefect.states import AwaitingRetry, State
 
 from dpicl.engine.settings import Settings
 from dpicl.errors import BROKEN_RULES, BudgetError
+from dpicl.snapshots import locked
 from tasks.publish import BUDGET_LOW
 
 log = logging.getLogger("dpicl.flows")
@@ -64,12 +65,9 @@ def folder_name(pipeline: str, flow_run: FlowRun, settings: Settings) -> tuple[s
     return (begun[0].parent.name, True) if begun else (f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{own}", False)
 
 
-@contextmanager
-def held(flow_run: UUID, settings: Settings) -> Iterator[None]:
+def held(flow_run: UUID, settings: Settings) -> AbstractContextManager[None]:
     """Hold a flow run's lock, which dies with the process; a second process waits, and then finds all done."""
-    with _lock_file(flow_run, settings) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return locked(settings.own("locks") / str(flow_run))
 
 
 def is_held(flow_run: UUID, settings: Settings) -> bool:

@@ -16,8 +16,7 @@ import torch
 from transformers import Cache, DynamicLayer
 
 from dpicl.lm.local.batching import pad_left, plan_batches
-from dpicl.lm.local.oom_retry import run_with_oom_retry
-from dpicl.lm.local.padded_reader import read_padded
+from dpicl.lm.local.padded_reader import read_padded, run_with_oom_retry
 from dpicl.lm.local.vote_reader import Key, Reader, Rows, count_votes, read_fresh
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes

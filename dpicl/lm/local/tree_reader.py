@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from dpicl.lm.local.oom_retry import run_with_oom_retry
-from dpicl.lm.local.padded_reader import Places
+from dpicl.lm.local.padded_reader import Places, run_with_oom_retry
 from dpicl.lm.local.prefix_tree import PrefixTree, grow_tree, plan_batches
 from dpicl.lm.local.tree_attention import Block, Pair, Reading, reading
 from dpicl.lm.requests import Tokens
