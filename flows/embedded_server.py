@@ -76,9 +76,13 @@ def embedded_server() -> Iterator[EmbeddedServer]:
         stack.callback(guard.wait)
         stack.callback(guard.kill)
         stack.enter_context(variable("PREFECT_API_URL", api_url))
-        stack.callback(_drain)
+        from prefect.events.worker import EventsWorker
+        from prefect.logging.handlers import APILogWorker
         from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
+        # What is still queued must leave first: at exit it would be retried against a dead server for a minute.
+        stack.callback(EventsWorker.drain_all, timeout=DRAIN_SECONDS)
+        stack.callback(APILogWorker.drain_all, timeout=DRAIN_SECONDS)
         stack.enter_context(temporary_settings({PREFECT_API_URL: api_url, PREFECT_API_AUTH_STRING: secret}))
         yield server
 
@@ -87,12 +91,3 @@ def stop_with_parent(process: int) -> subprocess.Popen[bytes]:
     """A guard that stops a process once this one is gone, even if it was killed."""
     script = f"import os, signal, sys; sys.stdin.read(); os.kill({process}, signal.SIGTERM)"
     return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own command
-
-
-def _drain() -> None:
-    """What is still queued must leave first: at exit it would be retried against a dead server for a minute."""
-    from prefect.events.worker import EventsWorker
-    from prefect.logging.handlers import APILogWorker
-
-    APILogWorker.drain_all(timeout=DRAIN_SECONDS)
-    EventsWorker.drain_all(timeout=DRAIN_SECONDS)

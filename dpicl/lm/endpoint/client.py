@@ -11,7 +11,7 @@ import json
 import logging
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -147,10 +147,16 @@ class Client:
 
     async def _attempt(self, method: str, path: str, body: bytes | None) -> Any:
         """One HTTP request: its content as JSON, and its tokens counted."""
+        received, content = bytearray(), None
         try:
             with self._connection() as http:
                 async with http.stream(method, f"{self._url}{path}", content=body) as response:
-                    content = await _read_json(response)
+                    async for part in response.aiter_raw():
+                        received += part
+                        if len(received) > MAX_REPLY_BYTES:
+                            raise ModelError(f"{self._url.host}: answers with more than {MAX_REPLY_BYTES} bytes")
+            with suppress(ValueError, RecursionError):
+                content = json.loads(received)
             check_status(response.status_code, response.headers, content, self.spec.name)
         except (httpx.ConnectError, httpx.ConnectTimeout):
             raise Transient("no connection") from None
@@ -169,20 +175,6 @@ class Client:
 
     def _gave_up(self, why: str, status: int = 0, *, of_all: bool = False) -> GaveUpError:
         return GaveUpError(f"model {self.spec.name!r}: {why}; {RESUME}", status, of_all=of_all)
-
-
-async def _read_json(response: httpx.Response) -> Any:
-    """The whole content; None where it is no JSON."""
-    parts, size = [], 0
-    async for part in response.aiter_raw():
-        parts.append(part)
-        size += len(part)
-        if size > MAX_REPLY_BYTES:
-            raise ModelError(f"{response.url.host}: answers with more than {MAX_REPLY_BYTES} bytes")
-    try:
-        return json.loads(b"".join(parts))
-    except (ValueError, RecursionError):
-        return None
 
 
 @cache

@@ -11,7 +11,6 @@ Not covered a server that cuts long prompts silently and does not state its cont
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpicl.errors import ModelError
@@ -43,17 +42,23 @@ class Capabilities:
     mode: RequestMode
     context: int | None
     """Length in tokens, where the server states it."""
-    repeats: str
-    """How far repeats of one request agree, in words."""
+    answers: list[Answer]
+    """To one request, sent several times."""
     served_name: str
     """The server's own name for the model that answered."""
     fingerprint: str
 
     @property
     def note(self) -> str:
-        """One line for manifest and report."""
+        """One line for manifest and report; it says how far repeats of one request agree."""
+        if self.mode.kind in ("text", "bare-text"):
+            repeats = "repeats agree" if len(set(self.answers)) == 1 else "repeats differ"
+            repeats += "; neither seed nor stop strings are sent" if self.mode.kind == "bare-text" else ""
+        else:
+            spread = max(max(column) - min(column) for column in zip(*(answer.scores for answer in self.answers), strict=True))
+            repeats = "repeats agree" if spread == 0 else f"repeats differ by up to {spread:.2g} nats"
         context = "context length not stated" if self.context is None else f"context {self.context} tokens"
-        return f"{context}; {self.repeats}" + (f"; the server calls it {self.served_name[:100]}" if self.served_name else "")
+        return f"{context}; {repeats}" + (f"; the server calls it {self.served_name[:100]}" if self.served_name else "")
 
 
 async def probe(client: Client, wanted: Wanted) -> Capabilities:
@@ -83,7 +88,7 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
             continue
         if answers[0].outcome not in _WHY:
             name = "" if requester.served_name == spec.id else requester.served_name
-            return Capabilities(mode, context, _agreement(answers, mode), name, requester.fingerprint)
+            return Capabilities(mode, context, answers, name, requester.fingerprint)
         client.limiter.failures = 0
         reasons[mode.label] = _WHY[answers[0].outcome]
     failing, expected = f"cannot score {' and'.join(CONTINUATIONS).strip()}", "a server that gives log-probabilities"
@@ -102,15 +107,6 @@ def _modes(spec: ModelSpec, wanted: Wanted) -> list[RequestMode]:
     echo = [RequestMode("completions", "echo")] if "completions" in apis else []
     top = [RequestMode(api, "top-logprobs", count) for api in apis for count in TOPS]
     return echo + top + ([RequestMode(api, "generated") for api in apis] if spec.allow_fallback else [])
-
-
-def _agreement(answers: Sequence[Answer], mode: RequestMode) -> str:
-    """How far repeats of one request agree, in words."""
-    if mode.kind in ("text", "bare-text"):
-        agreement = "repeats agree" if len(set(answers)) == 1 else "repeats differ"
-        return agreement + ("; neither seed nor stop strings are sent" if mode.kind == "bare-text" else "")
-    spread = max(max(column) - min(column) for column in zip(*(answer.scores for answer in answers), strict=True))
-    return "repeats agree" if spread == 0 else f"repeats differ by up to {spread:.2g} nats"
 
 
 async def _context(client: Client) -> int | None:
