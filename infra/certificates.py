@@ -18,7 +18,6 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
@@ -37,22 +36,8 @@ MOST_DAYS = 825
 _CLOCKS_APART = datetime.timedelta(hours=1)
 
 
-@dataclass(frozen=True)
-class Signed:
-    """A certificate and its key."""
-
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
-
-    @property
-    def public(self) -> bytes:
-        """The certificate as PEM."""
-        return self.certificate.public_bytes(Encoding.PEM)
-
-    @property
-    def secret(self) -> bytes:
-        """The key as PEM, not encrypted."""
-        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
+"""A certificate and its key."""
 
 
 def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path | None = None) -> str:
@@ -81,9 +66,10 @@ def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path
     both = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
     signed = {role: _signed(f"dpicl {role}", days, names=names, uses=both, by=authority) for role in ROLES}
     signed[SERVER] = _signed("dpicl Prefect server", days, names=names, uses=(ExtendedKeyUsageOID.SERVER_AUTH,))
-    files = {"ca.pem": authority.public, ENVIRONMENT: text.encode()}
-    for role, made in signed.items():
-        files |= {f"{role}.pem": made.public, f"{role}.key": made.secret}
+    files = {"ca.pem": authority[0].public_bytes(Encoding.PEM), ENVIRONMENT: text.encode()}
+    for role, (certificate, key) in signed.items():
+        files[f"{role}.pem"] = certificate.public_bytes(Encoding.PEM)
+        files[f"{role}.key"] = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     there = [name for name in files if (folder / name).exists()]
     if there:
@@ -119,14 +105,14 @@ def _signed(
     key = ec.generate_private_key(ec.SECP256R1())
     own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
     now = datetime.datetime.now(datetime.UTC)
-    signer = by.key if by else key
+    issuer, signer = (by[0].subject, by[1]) if by else (own, key)
     may = dict.fromkeys(
         ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"), False
     )
     builder = (
         x509.CertificateBuilder()
         .subject_name(own)
-        .issuer_name(by.certificate.subject if by else own)
+        .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCKS_APART)
@@ -140,7 +126,7 @@ def _signed(
         builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return Signed(builder.sign(signer, hashes.SHA256()), key)
+    return builder.sign(signer, hashes.SHA256()), key
 
 
 def _host(text: str) -> x509.GeneralName:

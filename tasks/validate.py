@@ -91,7 +91,6 @@ def prepare_and_evaluate(run: str, dataset: str, part: int, parts: int) -> str:
 
 
 def _all_hold(parts: Iterable[list[Verdict]]) -> list[Verdict]:
-    """Verdicts on all rows from those on their parts."""
     return [None if None in one else all(one) for one in zip(*parts, strict=True)]
 
 

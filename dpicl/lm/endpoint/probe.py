@@ -100,7 +100,6 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
 
 
 def _modes(spec: ModelSpec, wanted: Wanted) -> list[RequestMode]:
-    """All modes that may be used, best first."""
     apis: tuple[Api, ...] = ("completions", "chat") if spec.api == "auto" else (spec.api,)
     if wanted == "text":
         return [RequestMode(api, kind) for api in apis for kind in ("text", "bare-text")]
