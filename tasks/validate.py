@@ -1,4 +1,4 @@
-"""Stages `validate` and `prepare` with Great Expectations: our own rules decide, it must not say otherwise, and a user's expectations hold."""
+"""Stages `validate` and `prepare` with Great Expectations: our rules decide, it must not say otherwise; a user's own expectations hold."""
 
 from __future__ import annotations
 
