@@ -13,9 +13,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+from pydantic import SecretStr
 
 from benchmarks.figures import Figures
-from dpicl.lm.endpoint.client import Client, Server, Usage
+from dpicl.lm.endpoint.client import Client, Usage
 from dpicl.lm.endpoint.labels import LabelRequest, LabelRequester
 from dpicl.lm.endpoint.protocol import RequestMode
 from dpicl.lm.endpoint.scorer import EndpointScorer
@@ -52,10 +53,10 @@ def elsewhere(habits: Habits) -> Iterator[str]:
 
 async def _paced(url: str, connections: int, count: int) -> tuple[float, np.ndarray]:
     """Seconds for all calls, and for each."""
-    client = Client(Server("m", url, "", connections, 600.0), Usage(), connections)
+    client = Client(ModelSpec(name="m", kind="endpoint", id="m", url=url, max_connections=connections), SecretStr(""), Usage(), connections)
     prompts, seconds = iter([LabelRequest(f"Row {number} of {connections}. Answer:", CONTINUATIONS) for number in range(count)]), []
     async with aclosing(client):
-        asker = LabelRequester(client, "m", RequestMode("completions", "top-logprobs", 20), LabelRequest.public(CONTINUATIONS))
+        asker = LabelRequester(client, RequestMode("completions", "top-logprobs", 20), LabelRequest.public(CONTINUATIONS))
 
         async def one_by_one() -> None:
             for prompt in prompts:

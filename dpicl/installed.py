@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
-from typing import Any
 
-
-@cache
-def _all() -> Any:
-    return entry_points()
+_read = cache(entry_points)
 
 
 def contributed(group: str) -> EntryPoints:
     """The entry points of a group."""
-    found: EntryPoints = _all().select(group=group)
-    return found
+    return _read().select(group=group)

@@ -66,10 +66,11 @@ class SnapshotPlace:
         if not 0 < lifetime_seconds < 2**60:
             raise ParameterError("lifetime_seconds", lifetime_seconds, "a number > 0, below 2^60")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._remove_if_over(self._path(name), self.clock())
+        path = self._path(name)
+        self._remove_if_over(path, self.clock())
         head = _HEAD.pack(_MAGIC, math.ceil(self.clock() + lifetime_seconds))
         nonce = os.urandom(_NONCE_BYTES)
-        return write_new(self._path(name), head + nonce + self._cipher.encrypt(nonce, content, head + name.encode()))
+        return write_new(path, head + nonce + AESGCM(self.key).encrypt(nonce, content, head + name.encode()))
 
     def read(self, name: str) -> bytes | None:
         """The content under a name; None where there is none, or its lifetime is over: then it is deleted.
@@ -84,7 +85,7 @@ class SnapshotPlace:
             return None
         head, nonce, sealed = stored[: _HEAD.size], stored[_HEAD.size : _HEAD.size + _NONCE_BYTES], stored[_HEAD.size + _NONCE_BYTES :]
         try:
-            content = self._cipher.decrypt(nonce, sealed, head + name.encode())
+            content = AESGCM(self.key).decrypt(nonce, sealed, head + name.encode())
         except (InvalidTag, ValueError):
             raise PrivacyError(f"{path}: this snapshot was changed, renamed or written with another key; delete it") from None
         if _end(head) <= self.clock():
@@ -103,10 +104,6 @@ class SnapshotPlace:
                     path.unlink()
                     removed += 1
         return removed
-
-    @property
-    def _cipher(self) -> AESGCM:
-        return AESGCM(self.key)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{keyed_hash(self.key, 'snapshot', name)}{_SUFFIX}"

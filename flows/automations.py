@@ -23,6 +23,18 @@ from tasks.publish import BUDGET_LOW, VALIDATION_FAILED
 SILENT = timedelta(seconds=420)
 """Nine of our heartbeats, and two of a process that knows of Prefect's own interval only."""
 PREFIX = "dpicl: "
+_ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "AwaitingRetry", "Paused", "Suspended")
+_WENT_SILENT = EventTrigger(
+    match={"prefect.resource.id": "prefect.flow-run.*"},
+    match_related={"prefect.resource.role": "flow", "prefect.resource.name": "sweep"},
+    after={"prefect.flow-run.heartbeat"},
+    expect={"prefect.flow-run.heartbeat", *(f"prefect.flow-run.{state}" for state in _ENDS)},
+    for_each={"prefect.resource.id"},
+    posture=Posture.Proactive,
+    threshold=1,
+    within=SILENT,
+)
+"""Once a flow run of ours has shown a heartbeat, the next one or an end must follow."""
 
 
 def ensure_automations(notify: str | None) -> None:
@@ -49,15 +61,22 @@ def ensure_automations(notify: str | None) -> None:
         body = "{{ event.event }}\n{{ event.payload }}"
         return [SendNotification(block_document_id=block, subject=f"dpicl: {sentence}", body=body)] if block else []
 
-    low = notice("the budget will not last the schedule, or has refused a run")
-    failed, given_up = notice("the checks of a data set failed"), notice("a run failed and is not tried again")
-    crashed = ChangeFlowRunState(state=StateType.CRASHED, message=f"no sign of life for {SILENT.total_seconds():g} s")
     wanted = [
-        AutomationCore(name=f"{PREFIX}budget low", trigger=_event(BUDGET_LOW), actions=low or [DoNothing()]),
-        AutomationCore(name=f"{PREFIX}validation failed", trigger=_event(VALIDATION_FAILED), actions=failed or [DoNothing()]),
-        AutomationCore(name=f"{PREFIX}run given up", trigger=_event(GIVEN_UP), actions=given_up or [DoNothing()]),
-        AutomationCore(name=f"{PREFIX}run stuck", trigger=_silence(), actions=[crashed, *notice("a run went silent")]),
+        AutomationCore(
+            name=f"{PREFIX}{name}",
+            trigger=EventTrigger(
+                expect={event}, for_each={"prefect.resource.id"}, posture=Posture.Reactive, threshold=1, within=timedelta(0)
+            ),
+            actions=notice(sentence) or [DoNothing()],
+        )
+        for name, event, sentence in (
+            ("budget low", BUDGET_LOW, "the budget will not last the schedule, or has refused a run"),
+            ("validation failed", VALIDATION_FAILED, "the checks of a data set failed"),
+            ("run given up", GIVEN_UP, "a run failed and is not tried again"),
+        )
     ]
+    crashed = ChangeFlowRunState(state=StateType.CRASHED, message=f"no sign of life for {SILENT.total_seconds():g} s")
+    wanted.append(AutomationCore(name=f"{PREFIX}run stuck", trigger=_WENT_SILENT, actions=[crashed, *notice("a run went silent")]))
     with get_client(sync_client=True) as client:
         for automation in wanted:
             known = client.read_automations_by_name(automation.name)
@@ -65,24 +84,3 @@ def ensure_automations(notify: str | None) -> None:
                 client.update_automation(known[0].id, automation)
             else:
                 client.create_automation(automation)
-
-
-def _event(name: str) -> EventTrigger:
-    return EventTrigger(expect={name}, for_each={"prefect.resource.id"}, posture=Posture.Reactive, threshold=1, within=timedelta(0))
-
-
-def _silence() -> EventTrigger:
-    """Once a flow run of ours has shown a heartbeat, the next one or an end must follow."""
-    ends = {
-        f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed", "AwaitingRetry", "Paused", "Suspended")
-    }
-    return EventTrigger(
-        match={"prefect.resource.id": "prefect.flow-run.*"},
-        match_related={"prefect.resource.role": "flow", "prefect.resource.name": "sweep"},
-        after={"prefect.flow-run.heartbeat"},
-        expect={"prefect.flow-run.heartbeat", *ends},
-        for_each={"prefect.resource.id"},
-        posture=Posture.Proactive,
-        threshold=1,
-        within=SILENT,
-    )

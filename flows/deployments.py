@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,50 +32,21 @@ MAX_AT_ONCE = 2
 """Scheduled runs that one server process does beside each other; more wait their turn."""
 
 
-@dataclass(frozen=True)
-class Deployment:
-    """One pipeline as a deployment of the sweep, served by `dpicl serve` or run by workers of a pool."""
-
-    name: str
-    pipeline: Pipeline
-
-    @property
-    def own_pool(self) -> str | None:
-        """The work pool that the pipeline's schedule names; `dpicl serve` runs the others."""
-        return self.pipeline.schedule.work_pool if self.pipeline.schedule else None
-
-    @property
-    def _shared(self) -> dict[str, Any]:
-        """What a served deployment and a described one share, by Prefect's names."""
-        schedule = self.pipeline.schedule
-        changes = {"changes": dict(schedule.parameters)} if schedule and schedule.parameters else {}
-        return {
-            "name": self.name,
-            "description": self.pipeline.title,
-            "parameters": {"pipeline": self.name, **changes},
-            "concurrency_limit": schedule.concurrency_limit if schedule else 1,
-        }
-
-    def served(self) -> Any:
-        """For this process to serve; workers know the module, and not a file of that name."""
-        schedule = self.pipeline.schedule
-        cron = Cron(schedule.cron, timezone=schedule.timezone) if schedule else None
-        return sweep.to_deployment(**self._shared, schedule=cron, entrypoint_type=EntrypointType.MODULE_PATH)
-
-    def described(self, pool: str | None) -> dict[str, Any]:
-        """For prefect.yaml: workers of its own pool, or else of this one, run it; `prefect worker` does not prepare its environment."""
-        schedule = self.pipeline.schedule
-        return {
-            **self._shared,
-            "entrypoint": "flows.sweep:sweep",
-            "schedules": [{"cron": schedule.cron, "timezone": schedule.timezone}] if schedule else [],
-            "work_pool": {"name": self.own_pool or pool, "job_variables": {"env": dict(DEFAULTS)}},
-        }
+def _own_pool(pipeline: Pipeline) -> str | None:
+    """The work pool that the pipeline's schedule names; `dpicl serve` runs the others."""
+    return pipeline.schedule.work_pool if pipeline.schedule else None
 
 
-def deployments(pipelines: Pipelines) -> list[Deployment]:
-    """One per pipeline, in the file's order."""
-    return [Deployment(name, pipeline) for name, pipeline in pipelines.pipelines.items()]
+def _deployment(name: str, pipeline: Pipeline) -> dict[str, Any]:
+    """A pipeline as a deployment of the sweep, by Prefect's names: what a served one and a described one share."""
+    schedule = pipeline.schedule
+    changes = {"changes": dict(schedule.parameters)} if schedule and schedule.parameters else {}
+    return {
+        "name": name,
+        "description": pipeline.title,
+        "parameters": {"pipeline": name, **changes},
+        "concurrency_limit": schedule.concurrency_limit if schedule else 1,
+    }
 
 
 def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> int:
@@ -93,7 +63,17 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
     """
     if file.exists() and not file.read_text("utf-8").startswith(_HEAD):
         raise RunError(f"{file.name}: is there and was not written by `dpicl deploy`; expected another --out, or no such file")
-    described = [one.described(pool) for one in deployments(pipelines) if one.own_pool or pool]
+    described = [
+        {
+            **_deployment(name, one),
+            "entrypoint": "flows.sweep:sweep",
+            "schedules": [{"cron": one.schedule.cron, "timezone": one.schedule.timezone}] if one.schedule else [],
+            # `prefect worker` does not prepare its environment
+            "work_pool": {"name": _own_pool(one) or pool, "job_variables": {"env": dict(DEFAULTS)}},
+        }
+        for name, one in pipelines.pipelines.items()
+        if _own_pool(one) or pool
+    ]
     if not described:
         raise RunError("no schedule names a work pool; expected --pool, or `work_pool` in a schedule of pipelines.yaml")
     content = {"name": "dpicl", "pull": [], "deployments": described}  # none at all: else Prefect asks, or takes this host's folder
@@ -107,11 +87,20 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
     Raises:
         RunError: no Prefect server is named, it does not answer, or work pools run everything.
     """
-    own = [one for one in deployments(prepare_server(settings, console, notify)) if not one.own_pool]
+    pipelines = prepare_server(settings, console, notify).pipelines
+    own = {name: one for name, one in pipelines.items() if not _own_pool(one)}
     if not own:
         raise RunError("every pipeline names a work pool; expected `dpicl deploy` and workers of these pools, or one without")
-    with orphans_looked_after([one.name for one in own], settings):  # those of a pool are its workers'
-        serve(*(one.served() for one in own), limit=MAX_AT_ONCE)
+    with orphans_looked_after(list(own), settings):  # those of a pool are its workers'
+        served: list[Any] = [
+            sweep.to_deployment(
+                **_deployment(name, one),
+                schedule=Cron(one.schedule.cron, timezone=one.schedule.timezone) if one.schedule else None,
+                entrypoint_type=EntrypointType.MODULE_PATH,  # workers know the module, and not a file of that name
+            )
+            for name, one in own.items()
+        ]
+        serve(*served, limit=MAX_AT_ONCE)
 
 
 def prepare_server(settings: Settings, console: Console, notify: str | None) -> Pipelines:
@@ -125,29 +114,22 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
             "serve needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200/api"
         )
     check_named()
-    pipelines = load_pipelines(settings.pipelines)
+    pipelines, accounts = load_pipelines(settings.pipelines), set[str]()
     for name, pipeline in pipelines.pipelines.items():
         schedule = pipeline.schedule
-        pool = f", by workers of {schedule.work_pool}" if schedule and schedule.work_pool else ""
+        pool = f", by workers of {_own_pool(pipeline)}" if _own_pool(pipeline) else ""
         console.print(f"{name}: {schedule.cron if schedule else 'on demand'}{pool}", highlight=False)
         try:
             for line in forecast(name, pipeline, settings):
                 console.print(f"  {'' if line.is_enough else 'warning: '}{line.sentence}", highlight=False, soft_wrap=True)
         except DpiclError as error:  # the others are served; its own runs are refused with this sentence
             console.print(f"  warning: {error}", highlight=False, soft_wrap=True)
+        if schedule:
+            with suppress(DpiclError), open_ledger(settings) as ledger:  # shown above
+                paying = charges(ledger, draft_plan(name, schedule.parameters, settings), settings)
+                accounts |= {account.name for account, _ in paying if not account.benchmark}
     ensure_automations(notify)
-    _limit_accounts(pipelines, settings)
-    return pipelines
-
-
-def _limit_accounts(pipelines: Pipelines, settings: Settings) -> None:
-    """One run at a time for every account that scheduled pipelines spend from."""
-    accounts: set[str] = set()
-    scheduled = [(name, one.schedule) for name, one in pipelines.pipelines.items() if one.schedule]
-    for name, schedule in scheduled:
-        with suppress(DpiclError), open_ledger(settings) as ledger:  # shown above
-            paying = charges(ledger, draft_plan(name, schedule.parameters, settings), settings)
-            accounts |= {account.name for account, _ in paying if not account.benchmark}
     with get_client(sync_client=True) as client:
-        for account in sorted(accounts):
+        for account in sorted(accounts):  # one run at a time for every account that scheduled pipelines spend from
             client.upsert_global_concurrency_limit_by_name(ACCOUNT_LIMIT + account, limit=1)
+    return pipelines

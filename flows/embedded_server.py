@@ -12,10 +12,9 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from dpicl.errors import RunError
@@ -41,10 +40,12 @@ class EmbeddedServer:
             RunError: it ended, or took too long.
         """
         until = time.monotonic() + START_SECONDS
-        while not _answers(self.api_url):
-            if self.process.poll() is not None or time.monotonic() > until:
-                raise RunError("the embedded Prefect server did not start; set PREFECT_API_URL to use your own")
+        while self.process.poll() is None and time.monotonic() <= until:
+            with suppress(OSError), urllib.request.urlopen(f"{self.api_url}/health", timeout=5) as answer:  # noqa: S310 - our own server
+                if answer.status == 200:
+                    return
             time.sleep(0.1)
+        raise RunError("the embedded Prefect server did not start; set PREFECT_API_URL to use your own")
 
     def stop(self) -> None:
         """End the process, by force if it lingers."""
@@ -75,9 +76,13 @@ def embedded_server() -> Iterator[EmbeddedServer]:
         stack.callback(guard.wait)
         stack.callback(guard.kill)
         stack.enter_context(variable("PREFECT_API_URL", api_url))
-        stack.callback(_drain)
+        from prefect.events.worker import EventsWorker
+        from prefect.logging.handlers import APILogWorker
         from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
+        # What is still queued must leave first: at exit it would be retried against a dead server for a minute.
+        stack.callback(EventsWorker.drain_all, timeout=DRAIN_SECONDS)
+        stack.callback(APILogWorker.drain_all, timeout=DRAIN_SECONDS)
         stack.enter_context(temporary_settings({PREFECT_API_URL: api_url, PREFECT_API_AUTH_STRING: secret}))
         yield server
 
@@ -86,20 +91,3 @@ def stop_with_parent(process: int) -> subprocess.Popen[bytes]:
     """A guard that stops a process once this one is gone, even if it was killed."""
     script = f"import os, signal, sys; sys.stdin.read(); os.kill({process}, signal.SIGTERM)"
     return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own command
-
-
-def _drain() -> None:
-    """What is still queued must leave first: at exit it would be retried against a dead server for a minute."""
-    from prefect.events.worker import EventsWorker
-    from prefect.logging.handlers import APILogWorker
-
-    APILogWorker.drain_all(timeout=DRAIN_SECONDS)
-    EventsWorker.drain_all(timeout=DRAIN_SECONDS)
-
-
-def _answers(api_url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{api_url}/health", timeout=5) as answer:  # noqa: S310 - our own server
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.HTTPError):
-        return False

@@ -18,7 +18,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from typing import IO, Any
@@ -35,6 +35,7 @@ from prefect.states import AwaitingRetry, State
 
 from dpicl.engine.settings import Settings
 from dpicl.errors import BROKEN_RULES, BudgetError
+from dpicl.snapshots import locked
 from tasks.publish import BUDGET_LOW
 
 log = logging.getLogger("dpicl.flows")
@@ -64,12 +65,9 @@ def folder_name(pipeline: str, flow_run: FlowRun, settings: Settings) -> tuple[s
     return (begun[0].parent.name, True) if begun else (f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{own}", False)
 
 
-@contextmanager
-def held(flow_run: UUID, settings: Settings) -> Iterator[None]:
+def held(flow_run: UUID, settings: Settings) -> AbstractContextManager[None]:
     """Hold a flow run's lock, which dies with the process; a second process waits, and then finds all done."""
-    with _lock_file(flow_run, settings) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return locked(settings.own("locks") / str(flow_run))
 
 
 def is_held(flow_run: UUID, settings: Settings) -> bool:
@@ -120,7 +118,7 @@ def resubmit_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
     if isinstance(error, BudgetError):
         _emit(BUDGET_LOW, flow_run, {"refusal": str(error)})
     if isinstance(error, BROKEN_RULES):
-        _give_up(flow_run, type(error).__name__)
+        _emit(GIVEN_UP, flow_run, {"failure": type(error).__name__})
     else:
         _schedule(flow_run, f"{type(error).__name__}; retried", delays=True)
 
@@ -132,7 +130,7 @@ def _schedule(flow_run: FlowRun, message: str, *, delays: bool) -> None:
     tries = _count(flow_run.id, settings)
     if tries >= TRIES:
         log.error("%s: was resubmitted %d times; it is left as it is", flow_run.name, tries - 1)
-        _give_up(flow_run, message.partition(";")[0])
+        _emit(GIVEN_UP, flow_run, {"failure": message.partition(";")[0]})
         return
     due = datetime.now(UTC) + timedelta(seconds=DELAY_SECONDS * 2**tries if delays or tries > 1 else 0)
     with get_client(sync_client=True) as client:
@@ -144,10 +142,6 @@ def _count(flow_run: UUID, settings: Settings) -> int:
     with _lock_file(flow_run, settings) as file:
         file.write("+")
         return file.tell()
-
-
-def _give_up(flow_run: FlowRun, kind: str) -> None:
-    _emit(GIVEN_UP, flow_run, {"failure": kind})
 
 
 def _emit(event: str, flow_run: FlowRun, payload: dict[str, Any]) -> None:

@@ -57,27 +57,24 @@ def check_named() -> None:
     Raises:
         RunError: it does not, or wants a secret or certificate.
     """
-    if os.environ.get("PREFECT_API_URL"):
-        _check_server(os.environ["PREFECT_API_URL"])
+    if url := os.environ.get("PREFECT_API_URL"):
+        import httpx
+        from prefect.client.orchestration import get_client
+
+        with get_client(sync_client=True) as client:
+            if client.api_healthcheck() is not None:
+                raise RunError(
+                    f"PREFECT_API_URL={url}: no server answers there; start one with `prefect server start`, or unset it to have one made"
+                )
+            try:
+                client.read_flows(limit=1)  # the health check needs no secret
+            except httpx.HTTPStatusError as error:
+                raise RunError(
+                    f"PREFECT_API_URL={url}: the server answers {error.response.status_code}; "
+                    f"expected its secret in PREFECT_API_AUTH_STRING"
+                ) from None
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
         _check_scheduler(os.environ["DASK_SCHEDULER_ADDRESS"])
-
-
-def _check_server(url: str) -> None:
-    import httpx
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        if client.api_healthcheck() is not None:
-            raise RunError(
-                f"PREFECT_API_URL={url}: no server answers there; start one with `prefect server start`, or unset it to have one made"
-            )
-        try:
-            client.read_flows(limit=1)  # the health check needs no secret
-        except httpx.HTTPStatusError as error:
-            raise RunError(
-                f"PREFECT_API_URL={url}: the server answers {error.response.status_code}; expected its secret in PREFECT_API_AUTH_STRING"
-            ) from None
 
 
 def _check_scheduler(address: str) -> None:

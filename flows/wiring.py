@@ -26,7 +26,7 @@ from dpicl.engine.stages import validate as rules
 from dpicl.engine.stages.score import serialize
 from dpicl.report.stages import report_steps, write_report
 from flows.gpus import on_gpus, scoring_workers
-from tasks import prepare, validate  # noqa: F401 - in their tasks expectations are evaluated beside our rules
+from tasks import validate  # noqa: F401 - in its tasks expectations are evaluated beside our rules
 from tasks.publish import show_budget, show_checks, show_figures, show_release, show_results
 from tasks.wrapper import task_of
 
@@ -40,8 +40,10 @@ def run_on_prefect(run: Path) -> str:
         RunError: some units failed; the others are done and reported.
         DpiclError: the only thing there was to do broke a rule.
     """
-    plan = read_plan(run)
-    _warn_of_caps(plan, Settings.from_environment())
+    plan, settings = read_plan(run), Settings.from_environment()
+    accounts = accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
+    for sentence in differing_caps(accounts, settings):  # on the run's page, since nobody sees the terminal of a scheduled run
+        log.warning("%s", sentence)
     return run_units(run, OnPrefect(run, plan), report_steps(run))
 
 
@@ -68,7 +70,15 @@ class OnPrefect(Executor):
         """Wait on the cluster."""
         with self._client.as_current():
             wait([job.wrapped_future for job in jobs], return_when="FIRST_COMPLETED")
-        return {job: _failure(job) for job in jobs if job.wrapped_future.done()}
+        ended: dict[Any, Exception | None] = {job: None for job in jobs if job.wrapped_future.done()}
+        for job in ended:
+            try:
+                job.result()
+            except KilledWorker:
+                ended[job] = WorkerDied()
+            except FAILURES as error:
+                ended[job] = error
+        return ended
 
     def step_ended(self, step: Step, error: Exception | None) -> None:
         """Artifacts of what can be seen by then."""
@@ -85,23 +95,6 @@ class OnPrefect(Executor):
         """Another unit is done, or failed."""
         if name in self._units:
             self._progress.one_more()
-
-
-def _failure(job: Any) -> Exception | None:
-    try:
-        job.result()
-    except KilledWorker:
-        return WorkerDied()
-    except FAILURES as error:
-        return error
-    return None
-
-
-def _warn_of_caps(plan: Plan, settings: Settings) -> None:
-    """On the run's page, since nobody sees the terminal of a scheduled run."""
-    accounts = accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
-    for sentence in differing_caps(accounts, settings):
-        log.warning("%s", sentence)
 
 
 class Progress:

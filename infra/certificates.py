@@ -17,8 +17,7 @@ import ipaddress
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -37,22 +36,8 @@ MOST_DAYS = 825
 _CLOCKS_APART = datetime.timedelta(hours=1)
 
 
-@dataclass(frozen=True)
-class Signed:
-    """A certificate and its key."""
-
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
-
-    @property
-    def public(self) -> bytes:
-        """The certificate as PEM."""
-        return self.certificate.public_bytes(Encoding.PEM)
-
-    @property
-    def secret(self) -> bytes:
-        """The key as PEM, not encrypted."""
-        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
+"""A certificate and its key."""
 
 
 def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path | None = None) -> str:
@@ -81,9 +66,10 @@ def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path
     both = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
     signed = {role: _signed(f"dpicl {role}", days, names=names, uses=both, by=authority) for role in ROLES}
     signed[SERVER] = _signed("dpicl Prefect server", days, names=names, uses=(ExtendedKeyUsageOID.SERVER_AUTH,))
-    files = {"ca.pem": authority.public, ENVIRONMENT: text.encode()}
-    for role, made in signed.items():
-        files |= {f"{role}.pem": made.public, f"{role}.key": made.secret}
+    files = {"ca.pem": authority[0].public_bytes(Encoding.PEM), ENVIRONMENT: text.encode()}
+    for role, (certificate, key) in signed.items():
+        files[f"{role}.pem"] = certificate.public_bytes(Encoding.PEM)
+        files[f"{role}.key"] = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     there = [name for name in files if (folder / name).exists()]
     if there:
@@ -119,40 +105,28 @@ def _signed(
     key = ec.generate_private_key(ec.SECP256R1())
     own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
     now = datetime.datetime.now(datetime.UTC)
-    signer = by.key if by else key
+    issuer, signer = (by[0].subject, by[1]) if by else (own, key)
+    may = dict.fromkeys(
+        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"), False
+    )
     builder = (
         x509.CertificateBuilder()
         .subject_name(own)
-        .issuer_name(by.certificate.subject if by else own)
+        .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCKS_APART)
         .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .add_extension(x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **may), critical=True)
     )
-    for extension, critical in _extensions(key, signer, names, uses, authority):
-        builder = builder.add_extension(extension, critical=critical)
-    return Signed(builder.sign(signer, hashes.SHA256()), key)
-
-
-def _extensions(
-    key: ec.EllipticCurvePrivateKey,
-    signer: ec.EllipticCurvePrivateKey,
-    names: Sequence[x509.GeneralName],
-    uses: Sequence[x509.ObjectIdentifier],
-    authority: bool,
-) -> Iterator[tuple[x509.ExtensionType, bool]]:
-    """Extensions of a certificate, and whether each is critical."""
-    yield x509.BasicConstraints(ca=authority, path_length=0 if authority else None), True
-    yield x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False
-    yield x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), False
-    may = dict.fromkeys(
-        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"), False
-    )
-    yield x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **may), True
     if uses:
-        yield x509.ExtendedKeyUsage(uses), False
+        builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     if names:
-        yield x509.SubjectAlternativeName(names), False
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return builder.sign(signer, hashes.SHA256()), key
 
 
 def _host(text: str) -> x509.GeneralName:
@@ -172,19 +146,15 @@ class _Parser(argparse.ArgumentParser):
         raise RunError(message)
 
 
-def _parser() -> argparse.ArgumentParser:
+def main(words: Sequence[str] | None = None) -> int:
+    """Make them and print the variables; a mistake is one sentence and exit code 2."""
     parser = _Parser(prog="python -m infra.certificates", description="Make the certificates of a Dask cluster and of a Prefect server.")
     parser.add_argument("folder", type=Path, help="a new folder")
     parser.add_argument("--host", dest="hosts", nargs="+", required=True, metavar="NAME", help="names and addresses of the hosts")
     parser.add_argument("--days", type=int, default=365, help=f"how long they are valid, at most {MOST_DAYS}")
     parser.add_argument("--at", type=Path, help="where the folder will stand on the hosts; here if left out")
-    return parser
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Make them and print the variables; a mistake is one sentence and exit code 2."""
     try:
-        options = _parser().parse_args(words)
+        options = parser.parse_args(words)
         sys.stdout.write(make_certificates(options.folder, options.hosts, days=options.days, at=options.at))
     except (DpiclError, OSError) as error:
         message = f"{Path(str(error.filename)).name}: {error.strerror}" if isinstance(error, OSError) else str(error)

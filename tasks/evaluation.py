@@ -46,7 +46,11 @@ def evaluate(table: pa.Table, expectations: Sequence[Expectation], contract: Con
         asset = context.data_sources.add_pandas("private").add_dataframe_asset("table")
         batch = asset.add_batch_definition_whole_dataframe("whole").get_batch(batch_parameters={"dataframe": _frame(table, contract)})
         result = batch.validate(gx.ExpectationSuite(name=contract.name, expectations=numbered), result_format="BOOLEAN_ONLY")
-    verdicts = {one.expectation_config.meta["number"]: None if _raised(one.exception_info) else bool(one.success) for one in result.results}
+    verdicts: dict[int, Verdict] = {}
+    for one in result.results:
+        told = one.exception_info or {}  # of one exception, or of several by the metric that raised it
+        raised = any(each["raised_exception"] for each in ([told] if "raised_exception" in told else told.values()))
+        verdicts[one.expectation_config.meta["number"]] = None if raised else bool(one.success)
     return [verdicts.get(number) for number in range(len(expectations))]  # an unknown one would be dropped
 
 
@@ -57,11 +61,6 @@ def _great_expectations() -> Any:
     log = logging.getLogger("great_expectations")
     log.propagate, log.handlers = False, [logging.NullHandler()]
     return great_expectations
-
-
-def _raised(info: Any) -> bool:
-    """Of one exception, or of several by the metric that raised it."""
-    return bool(info) and any(one["raised_exception"] for one in ([info] if "raised_exception" in info else info.values()))
 
 
 def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:

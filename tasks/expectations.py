@@ -62,7 +62,6 @@ def suite(contract: Contract | TextContract) -> dict[str, Any]:
 
 
 def _expectation(rule: Rule, contract: Contract | TextContract) -> tuple[str, dict[str, Any]]:
-    """Its type and arguments."""
     column, at_least = {"column": rule.column}, {"min_value": rule.at_least}
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "row_count": ("expect_table_row_count_to_be_between", at_least),

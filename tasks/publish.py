@@ -20,7 +20,7 @@ from dpicl.engine.artefacts import read_released, read_texts
 from dpicl.engine.files import read_json
 from dpicl.engine.forecast import Forecast, forecast
 from dpicl.engine.releases import open_ledger, spending_of
-from dpicl.engine.run_folder import Plan, open_unit, read_plan
+from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.errors import DpiclError
@@ -104,8 +104,11 @@ def show_budget(run: str) -> str:
     """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the schedule."""
     folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
-    forecasts = _forecasts(plan, settings)
-    rows = []
+    rows, forecasts = [], dict[str, Forecast]()
+    try:
+        forecasts = {line.account: line for line in forecast(plan.pipeline_name, plan.pipeline, settings)}
+    except DpiclError as error:  # today's declarations no longer allow one: the run itself is done
+        log.warning("no forecast: %s", error)
     with open_ledger(settings) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
         for account, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
@@ -122,15 +125,6 @@ def show_budget(run: str) -> str:
             costs = {"run": folder.name, "left": line.left, "cost_of_a_run": line.cost, "runs_left": line.affordable, "runs_due": line.due}
             emit_event(BUDGET_LOW, {"prefect.resource.id": f"dpicl.account.{line.account}"}, payload=costs)
     return f"{len(rows)} accounts"
-
-
-def _forecasts(plan: Plan, settings: Settings) -> dict[str, Forecast]:
-    """By account; none where today's declarations no longer allow one: the run itself is done."""
-    try:
-        return {line.account: line for line in forecast(plan.pipeline_name, plan.pipeline, settings)}
-    except DpiclError as error:
-        log.warning("no forecast: %s", error)
-        return {}
 
 
 def _shown(value: float) -> float | str:

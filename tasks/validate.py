@@ -1,4 +1,4 @@
-"""Stage `validate` as a retryable task: our own rules decide, Great Expectations must not say otherwise, and a user's expectations hold."""
+"""Stages `validate` and `prepare` with Great Expectations: our rules decide, it must not say otherwise; a user's own expectations hold."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dpicl.engine.batches import Batches, check_open
 from dpicl.engine.files import PRIVATE_MODE, publish, read_json, read_table, write_json
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
+from dpicl.engine.stages import ingest
 from dpicl.engine.stages import validate as stages
 from dpicl.errors import DataError, DeclarationError, RunError
 from tasks.evaluation import Verdict, evaluate, implementation, is_row_by_row, page
@@ -75,8 +76,10 @@ def _suites(contract: Contract | TextContract, settings: Settings, *, in_batches
     return rules, own
 
 
-def evaluate_part(run: str, dataset: str, part: int, parts: int) -> None:
-    """The batches of one piece of work, by the worker that has prepared them."""
+@stage("prepare", "prepare {dataset} {part}")
+def prepare_and_evaluate(run: str, dataset: str, part: int, parts: int) -> str:
+    """Prepare a piece of work, and evaluate its batches by Great Expectations."""
+    counts = ingest.prepare_part(run, dataset, part, parts)
     settings = Settings.current()
     batches = Batches.find(settings, dataset, Path(run))
     assert batches is not None
@@ -84,10 +87,10 @@ def evaluate_part(run: str, dataset: str, part: int, parts: int) -> None:
     wanted = (*filter(is_row_by_row, rules), *own)
     for number in batches.numbers(part, parts):
         batch_verdicts(batches, number, wanted)
+    return counts
 
 
 def _all_hold(parts: Iterable[list[Verdict]]) -> list[Verdict]:
-    """Verdicts on all rows from those on their parts."""
     return [None if None in one else all(one) for one in zip(*parts, strict=True)]
 
 
@@ -105,3 +108,4 @@ def batch_verdicts(batches: Batches, number: int, expectations: Sequence[Expecta
 
 
 validate = as_task(stages.validate, check_and_evaluate)
+prepare_batches = as_task(ingest.prepare_batches, prepare_and_evaluate)

@@ -20,9 +20,8 @@ import torch
 
 from benchmarks.figures import Figures
 from benchmarks.speed.random_llama import CONTEXT, VOCABULARY, random_llama
-from dpicl.lm.local.growing_rows import CachedSession
+from dpicl.lm.local.growing_rows import ROOM, CachedSession
 from dpicl.lm.local.padded_reader import read_padded
-from dpicl.lm.local.preallocated_cache import ROOM
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import Reader, count_votes
 from dpicl.lm.requests import Tokens

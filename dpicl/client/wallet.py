@@ -43,17 +43,13 @@ class Wallet:
         }
         caps = [float(line["cap"]) for line in lines if "cap" in line]
         # A wallet of before had no cap of its own: what it has spent is all that it is known to have been allowed.
-        self._cap = caps[-1] if caps else self.spent if self._costs else None
+        self.cap = caps[-1] if caps else self.spent if self._costs else None
+        """What they may cost; None before the first use."""
 
     @property
     def spent(self) -> float:
         """What all collections cost a client who answered each."""
         return math.fsum(self._costs.values())
-
-    @property
-    def cap(self) -> float | None:
-        """What they may cost; None before the first use."""
-        return self._cap
 
     def join(
         self, collection: str, epsilon: float, *, requested_cap: float | None, contract_cap: float | None, id_column: str | None
@@ -73,7 +69,7 @@ class Wallet:
             if self._ids.get(collection, id_column) != id_column:
                 raise ParameterError("id", id_column, "the same column as when this collection was answered first")
             return
-        cap = self._cap if self._cap is not None else DEFAULT_CAP if requested_cap is None else requested_cap
+        cap = self.cap if self.cap is not None else DEFAULT_CAP if requested_cap is None else requested_cap
         if requested_cap is not None and requested_cap > cap:
             raise ParameterError(
                 "cap",
@@ -86,7 +82,7 @@ class Wallet:
                 f"clients: another collection asks epsilon={epsilon:.6g}, and {self.spent:.6g} of cap {allowed:.6g} is spent; "
                 f"the wallet's own is {cap:.6g}, which `python -m dpicl.client cap` raises"
             )
-        if self._cap is None:
+        if self.cap is None:
             self._set_cap(cap)
         self._write({"collection": collection, "epsilon": epsilon, "id": id_column})
         self._costs[collection], self._ids[collection] = epsilon, id_column
@@ -97,8 +93,8 @@ class Wallet:
         Raises:
             ParameterError: it would be no more than before.
         """
-        if self._cap is not None and not self._cap < cap:
-            raise ParameterError("raise-to", cap, f"more than the wallet's cap, {self._cap:.6g}")
+        if self.cap is not None and not self.cap < cap:
+            raise ParameterError("raise-to", cap, f"more than the wallet's cap, {self.cap:.6g}")
         self._set_cap(cap)
         self.keep()
 
@@ -116,7 +112,7 @@ class Wallet:
 
     def _set_cap(self, cap: float) -> None:
         self._write({"cap": cap})
-        self._cap = cap
+        self.cap = cap
 
     def _write(self, line: dict[str, object]) -> None:
         content = (json.dumps(line) + "\n").encode()

@@ -68,13 +68,9 @@ def fingerprint_of(spec: ModelSpec, *, corpus: Sequence[str]) -> str:
         ModelError: the model's files are missing.
     """
     if spec.kind in ("transformers", "bundled"):
-        return f"{model_digest(*find_model_files(_path_or_id(spec), spec.revision))} {spec.dtype}"
+        return f"{model_digest(*find_model_files(spec.id or str(BUNDLED), spec.revision))} {spec.dtype}"
     made_of = json.dumps([spec.kind, spec.url, spec.id, *(corpus if spec.kind == "tiny" else ())])
     return hashlib.sha256(made_of.encode()).hexdigest()
-
-
-def _path_or_id(spec: ModelSpec) -> str:
-    return str(BUNDLED) if spec.id is None else spec.id
 
 
 def import_backend() -> None:
@@ -102,7 +98,7 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
     except ImportError:
         raise ModelError(f"model {spec.name!r} needs torch and transformers; type `pip install 'dpicl[local]'`") from None
     return TransformersScorer(
-        str(build_tiny_model(models_folder, corpus)) if spec.kind == "tiny" else _path_or_id(spec),
+        str(build_tiny_model(models_folder, corpus) if spec.kind == "tiny" else spec.id or BUNDLED),
         revision=spec.revision,
         dtype=spec.dtype,
         device=spec.device,

@@ -35,8 +35,24 @@ def text_violations(table: pa.Table, contract: TextContract) -> tuple[Violation,
     Args:
         table: as `load_texts` returns it, shape (texts, 3).
     """
-    counted = [Violation(rule, _count(table, rule, contract)) for rule in text_rules(contract)]
-    return tuple(violation for violation in counted if violation.count)
+    violations = []
+    for rule in text_rules(contract):
+        if rule.rule == "row_count":
+            count = max(0, int(rule.at_least or 0) - int(table.num_rows))
+        elif rule.rule == "label_rows":
+            count = short_labels(table, contract)
+        else:
+            values = pc.fill_null(table.column(rule.column), "")
+            if rule.rule == "no_empty":
+                broken = pc.equal(values, "")
+            elif rule.rule == "known_labels":
+                broken = pc.invert(pc.is_in(values, pa.array(contract.demonstrated, pa.string())))
+            else:
+                broken = pc.greater(pc.utf8_length(values), contract.max_characters)
+            count = int(pc.sum(broken).as_py() or 0)
+        if count:
+            violations.append(Violation(rule, count))
+    return tuple(violations)
 
 
 def short_labels(table: pa.Table, contract: TextContract) -> int:
@@ -46,17 +62,3 @@ def short_labels(table: pa.Table, contract: TextContract) -> int:
         return int(len(labels) < contract.row_bounds[""])
     counts = Counter(labels)
     return sum(counts[label] < least for label, least in contract.row_bounds.items())
-
-
-def _count(table: pa.Table, rule: Rule, contract: TextContract) -> int:
-    if rule.rule == "row_count":
-        return max(0, int(rule.at_least or 0) - int(table.num_rows))
-    if rule.rule == "label_rows":
-        return short_labels(table, contract)
-    values = pc.fill_null(table.column(rule.column), "")
-    broken = {
-        "no_empty": lambda: pc.equal(values, ""),
-        "known_labels": lambda: pc.invert(pc.is_in(values, pa.array(contract.demonstrated, pa.string()))),
-        "text_length": lambda: pc.greater(pc.utf8_length(values), contract.max_characters),
-    }[rule.rule]()
-    return int(pc.sum(broken).as_py() or 0)

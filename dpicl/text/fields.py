@@ -42,7 +42,19 @@ def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
         return list(fields)
 
     table = read_parquet(data, wanted, where) if where.endswith(".parquet") else read_csv(data, wanted, where)
-    return {field: _column(table.column(field), most_bytes(len(data)), field, where) for field in fields}
+    values: Fields = {}
+    for field in fields:
+        column, limit = table.column(field), most_bytes(len(data))
+        try:
+            if pa.types.is_dictionary(column.type):  # in which one long text may stand for a million records
+                lengths = [pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0 for chunk in column.chunks]
+                if sum(lengths) > limit:
+                    raise DataError(where, f"field {field!r} holds more than {limit} bytes; expected less in a file of its size")
+                column = column.cast(pa.large_string())
+            values[field] = column.to_pylist()
+        except (pa.ArrowException, UnicodeDecodeError):
+            raise DataError(where, f"field {field!r} holds no text") from None
+    return values
 
 
 def _json_lines(data: bytes, fields: Sequence[str], where: str) -> Fields:
@@ -66,16 +78,3 @@ def _json_lines(data: bytes, fields: Sequence[str], where: str) -> Fields:
     if broken:
         raise DataError(where, f"{len(broken)} lines are no JSON object, line {broken[0]} first; expected one object in each line")
     return values
-
-
-def _column(column: pa.ChunkedArray, limit: int, field: str, where: str) -> list[Any]:
-    """Values of a column; in a dictionary one long text may stand for a million records."""
-    try:
-        if pa.types.is_dictionary(column.type):
-            lengths = [pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0 for chunk in column.chunks]
-            if sum(lengths) > limit:
-                raise DataError(where, f"field {field!r} holds more than {limit} bytes; expected less in a file of its size")
-            column = column.cast(pa.large_string())
-        return list(column.to_pylist())
-    except (pa.ArrowException, UnicodeDecodeError):
-        raise DataError(where, f"field {field!r} holds no text") from None

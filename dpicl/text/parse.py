@@ -84,7 +84,6 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
 
 
 def _answered(fields: Fields, field: str, where: str) -> tuple[Fields, list[str]]:
-    """The records that have an answer, and the answers."""
     phrases = [[] if value is None else value if isinstance(value, list) else [value] for value in fields[field]]
     _refuse(phrases, lambda words: not all(isinstance(word, str) for word in words), "is neither text nor a list of texts", field, where)
     answers = [plain_text(" ".join(words)) for words in phrases]

@@ -34,7 +34,18 @@ def load_texts(contract: TextContract, *, data_folder: Path | None) -> pa.Table:
         where = f"{contract.name}: bundled texts"
         tables = {part: labelled_texts(sentences[part], contract, where) for part in _parts(contract)}
     else:
-        tables = {part: _read(path, _file(contract, part), contract, part) for part, path in paths.items()}
+        tables = {}
+        for part, path in paths.items():
+            data, wanted, terms = read_bytes(path), _file(contract, part).sha256, contract
+            if wanted is not None:
+                with path.open("rb") as opened:
+                    actual = hashlib.file_digest(opened, "sha256").hexdigest()
+                if actual != wanted:
+                    raise SourceError(f"{contract.name}: {path.name}: the file has sha256 {actual[:12]}, expected {wanted[:12]}")
+            if part == TEST and contract.source.queries is not None:  # declared public: about no protected person
+                privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
+                terms = contract.model_copy(update={"privacy": privacy})
+            tables[part] = parse_texts(data, terms, path.name)
     named = [table.add_column(0, "part", pa.array([part] * table.num_rows, pa.string())) for part, table in tables.items()]
     return pa.concat_tables(named, promote_options="default")
 
@@ -79,16 +90,3 @@ def _file(contract: TextContract, part: str) -> TextFile:
     file = contract.source.train if part == TRAIN else contract.source.queries or contract.source.test
     assert file is not None
     return file
-
-
-def _read(path: Path, file: TextFile, contract: TextContract, part: str) -> pa.Table:
-    data = read_bytes(path)
-    if file.sha256 is not None:
-        with path.open("rb") as opened:
-            actual = hashlib.file_digest(opened, "sha256").hexdigest()
-        if actual != file.sha256:
-            raise SourceError(f"{contract.name}: {path.name}: the file has sha256 {actual[:12]}, expected {file.sha256[:12]}")
-    if part == TEST and contract.source.queries is not None:  # declared public: about no protected person
-        privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
-        contract = contract.model_copy(update={"privacy": privacy})
-    return parse_texts(data, contract, path.name)

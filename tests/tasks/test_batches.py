@@ -20,8 +20,8 @@ from dpicl.tabular.reading.survey import Survey
 from tasks.charge import charge
 from tasks.count import count
 from tasks.ingest import ingest
-from tasks.prepare import prepare_batches
 from tasks.split import split
+from tasks.validate import prepare_batches
 from tests.harness import SMALL, Place, content, install, new_place, publish, shop, shop_rows
 from tests.tasks.in_batches import attempt, install_folder, small_batches
 from tests.tasks.test_killed_at_every_file import check_modes, kept, parse_all

@@ -17,14 +17,14 @@ from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages import ingest as reading
 from dpicl.engine.stages import validate as rules
+from dpicl.engine.stages.ingest import ingest
 from dpicl.errors import DataError, DeclarationError, DpiclError
 from dpicl.tabular.reading.checks import rules_of, violations
 from dpicl.text.checks import text_rules, text_violations
 from tasks.evaluation import evaluate, implementation, is_row_by_row
 from tasks.expectations import FOLDER, Expectation, suite
-from tasks.ingest import ingest
-from tasks.prepare import prepare_batches
-from tasks.validate import validate
+from tasks.validate import prepare_batches, validate
+from tasks.wrapper import task_of
 from tests.harness import SMALL, Place, install, new_place, shop, shop_rows
 from tests.leaks import files, hits
 from tests.library.examples import random_table, tree
@@ -106,7 +106,7 @@ def ingested(tmp_path: Path) -> Iterator[tuple[Place, str]]:
     install(place, shop(private=True), shop_rows(ROWS))
     with place.entered():
         run = str(make_plan("private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"))
-        ingest.fn(run, "shop")
+        task_of(ingest).fn(run, "shop")
         yield place, run
 
 
@@ -198,7 +198,6 @@ def test_a_stored_suite_of_another_contract_is_refused(ingested: tuple[Place, st
 
 def test_a_flow_asks_great_expectations_wherever_the_stage_is_named() -> None:
     import flows.wiring
-    from tasks.wrapper import task_of
 
     assert flows.wiring
     assert task_of(rules.validate) is validate and task_of(reading.prepare_batches) is prepare_batches
@@ -229,7 +228,7 @@ def in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
     install_folder(place, private=True)
     with place.entered():
         run = str(make_plan("private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"))
-        ingest.fn(run, "shop")
+        task_of(ingest).fn(run, "shop")
         yield place, run
 
 

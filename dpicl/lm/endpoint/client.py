@@ -9,18 +9,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
+from pydantic import SecretStr
 
 from dpicl import __version__
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.adaptive_limiter import AdaptiveLimiter
-from dpicl.lm.endpoint.connection_pool import ConnectionPool
+from dpicl.lm.endpoint.address import is_loopback
 from dpicl.lm.endpoint.failures import GaveUpError, Transient, Unanswered, backoff, check_status
 from dpicl.lm.endpoint.protocol import MOST_TOKENS, GarbledError, Reply, read_reply
+from dpicl.lm.spec import ModelSpec
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -44,36 +50,49 @@ class Usage:
     completion_tokens: int = 0
 
 
-@dataclass(frozen=True)
-class Server:
-    """Where a model is and how patiently it is asked; `key` is never printed."""
-
-    name: str
-    url: str
-    key: str = field(repr=False)
-    max_connections: int
-    deadline_seconds: float
-
-
 class Client:
     """An open connection pool; belongs to one event loop.
 
     Args:
-        server: where requests go.
+        spec: where requests go, and how patiently.
+        key: the server's, sent with every request and never printed; empty for none.
         usage: counts that are added to.
         start: how many calls at once to begin with.
     """
 
-    def __init__(self, server: Server, usage: Usage, start: float) -> None:
-        self.server, self.usage, self.limiter = server, usage, AdaptiveLimiter(server.max_connections, start)
-        timeout = httpx.Timeout(server.deadline_seconds / ATTEMPTS_IN_DEADLINE, connect=CONNECT_SECONDS, pool=None)
+    def __init__(self, spec: ModelSpec, key: SecretStr, usage: Usage, start: float) -> None:
+        self.spec, self.usage, self.limiter = spec, usage, AdaptiveLimiter(spec.max_connections, start)
+        self._url = httpx.URL(str(spec.url).rstrip("/"))
         headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity", "Content-Type": "application/json"}
-        headers |= {"Authorization": f"Bearer {server.key}"} if server.key else {}
-        self._pool = ConnectionPool(server.url, headers, timeout)
+        self._headers = headers | ({"Authorization": f"Bearer {key.get_secret_value()}"} if key else {})
+        self._free: list[httpx.AsyncClient] = []
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._pool.aclose()
+        for http in self._free:
+            await http.aclose()
+
+    @contextmanager
+    def _connection(self) -> Iterator[httpx.AsyncClient]:
+        """A connection that no other call uses meanwhile; through the user's proxy for https to other machines, directly for the rest.
+
+        Each is a pool for itself, the one that was used last is used first: one pool of httpx would look at all of its connections
+        at every request, which makes hundreds of them slower than one.
+        """
+        if self._free:
+            http = self._free.pop()
+        else:
+            host, is_https = self._url.host, self._url.scheme != "http"
+            proxy = getproxies().get("https") if is_https and not proxy_bypass(host) and not is_loopback(host) else None
+            limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=30.0)
+            transport = httpx.AsyncHTTPTransport(verify=_certificates(is_https), limits=limits, proxy=proxy)
+            timeout = httpx.Timeout(self.spec.deadline_seconds / ATTEMPTS_IN_DEADLINE, connect=CONNECT_SECONDS, pool=None)
+            # trust_env off: it would also take logins from ~/.netrc
+            http = httpx.AsyncClient(transport=transport, timeout=timeout, headers=self._headers, trust_env=False)
+        try:
+            yield http
+        finally:
+            self._free.append(http)
 
     async def post(self, path: str, body: dict[str, Any], read: Callable[[Reply], T], *, attempts: int = ATTEMPTS) -> T:
         """What `read` makes of the server's reply; a reply that it finds garbled is requested again.
@@ -93,10 +112,10 @@ class Client:
         self.usage.calls += 1
         async with self.limiter:
             try:
-                async with asyncio.timeout(self.server.deadline_seconds):
+                async with asyncio.timeout(self.spec.deadline_seconds):
                     return await self._repeat(method, path, body, read, attempts)
             except TimeoutError:
-                raise self._gave_up(f"a call took more than {self.server.deadline_seconds:g} seconds") from None
+                raise self._gave_up(f"a call took more than {self.spec.deadline_seconds:g} seconds") from None
 
     async def _repeat(self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int) -> T:
         """Attempts until one succeeds, or none is worth another."""
@@ -128,11 +147,17 @@ class Client:
 
     async def _attempt(self, method: str, path: str, body: bytes | None) -> Any:
         """One HTTP request: its content as JSON, and its tokens counted."""
+        received, content = bytearray(), None
         try:
-            with self._pool.connection() as http:
-                async with http.stream(method, self.server.url + path, content=body) as response:
-                    content = await _read_json(response)
-            check_status(response.status_code, response.headers, content, self.server.name)
+            with self._connection() as http:
+                async with http.stream(method, f"{self._url}{path}", content=body) as response:
+                    async for part in response.aiter_raw():
+                        received += part
+                        if len(received) > MAX_REPLY_BYTES:
+                            raise ModelError(f"{self._url.host}: answers with more than {MAX_REPLY_BYTES} bytes")
+            with suppress(ValueError, RecursionError):
+                content = json.loads(received)
+            check_status(response.status_code, response.headers, content, self.spec.name)
         except (httpx.ConnectError, httpx.ConnectTimeout):
             raise Transient("no connection") from None
         except httpx.TimeoutException:
@@ -149,18 +174,10 @@ class Client:
         return content
 
     def _gave_up(self, why: str, status: int = 0, *, of_all: bool = False) -> GaveUpError:
-        return GaveUpError(f"model {self.server.name!r}: {why}; {RESUME}", status, of_all=of_all)
+        return GaveUpError(f"model {self.spec.name!r}: {why}; {RESUME}", status, of_all=of_all)
 
 
-async def _read_json(response: httpx.Response) -> Any:
-    """The whole content; None where it is no JSON."""
-    parts, size = [], 0
-    async for part in response.aiter_raw():
-        parts.append(part)
-        size += len(part)
-        if size > MAX_REPLY_BYTES:
-            raise ModelError(f"{response.url.host}: answers with more than {MAX_REPLY_BYTES} bytes")
-    try:
-        return json.loads(b"".join(parts))
-    except (ValueError, RecursionError):
-        return None
+@cache
+def _certificates(is_https: bool) -> ssl.SSLContext:
+    """Loading them takes a tenth of a second: once is enough. For http none: nothing that needs TLS can succeed."""
+    return httpx.create_ssl_context() if is_https else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

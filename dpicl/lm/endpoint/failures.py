@@ -70,7 +70,11 @@ def check_status(status: int, headers: Mapping[str, str], content: Any, model: s
     """
     if status == 200:
         return
-    code, message = _error_of(content)
+    error = content.get("error", content) if isinstance(content, dict) else content
+    code, message = "", str(error)[:2000]
+    if isinstance(error, dict):  # wherever the server puts them
+        code = " ".join(str(error.get(name) or "") for name in ("code", "type"))[:200]
+        message = str(error.get("message") or error.get("detail") or "")[:2000]
     if status == 402 or "insufficient_quota" in code:
         raise StopError(f"model {model!r}: the server says that the quota is spent (status {status}); expected an account with credit")
     if status in _PASSING or status >= 500:
@@ -93,15 +97,6 @@ def check_status(status: int, headers: Mapping[str, str], content: Any, model: s
     raise ModelError(
         f"model {model!r}: the server has no such model or no such path (status {status}); expected its name and a url up to /v1"
     )
-
-
-def _error_of(content: Any) -> tuple[str, str]:
-    """Code and text of an error, wherever the server puts them."""
-    error = content.get("error", content) if isinstance(content, dict) else content
-    if not isinstance(error, dict):
-        return "", str(error)[:2000]
-    code = " ".join(str(error.get(name) or "") for name in ("code", "type"))
-    return code[:200], str(error.get("message") or error.get("detail") or "")[:2000]
 
 
 def retry_after(header: str) -> float | None:

@@ -66,7 +66,7 @@ class LabelRequester(Requester[LabelRequest]):
             ]
             if whole[: len(before)] != before or len(whole) == len(before):
                 raise ModelError(
-                    f"model {self.client.server.name!r}: label {label!r} changes the tokens of the prompt before it or adds none; "
+                    f"model {self.client.spec.name!r}: label {label!r} changes the tokens of the prompt before it or adds none; "
                     f"expected one that starts with a blank, such as ' Yes'"
                 )
             self._token_counts[ending, label] = len(whole) - len(before)
@@ -138,27 +138,25 @@ def echoed_tokens(reply: Reply, text: str) -> tuple[str, ...]:
 
 
 def top_answer(reply: Reply, labels: Sequence[str]) -> Answer:
-    """Log-probability of each label's first token; without one the floor: no more than any listed token has, and than is left."""
+    """Log-probability of each label's first token; without one the floor: no more than any listed token has, and than is left.
+
+    Of the tokens that may start a label and no other, the one as it is written counts, or else the longest and likeliest.
+    """
     if not reply.top:
         raise GarbledError(_SILENT)
-    scores = [_first_token(reply.top, index, labels) for index in range(len(labels))]
+    fits: list[list[tuple[bool, int, float]]] = [[] for _ in labels]
+    for token, logprob in reply.top:
+        text = re.sub("^[▁Ġ]", " ", token)  # some servers show a blank as the vocabulary does
+        starts = [index for index, label in enumerate(labels) if label.strip().startswith(text.strip())]
+        if text.strip() and len(starts) == 1:
+            fits[starts[0]].append((text == labels[starts[0]], len(text.strip()), logprob))
+    scores = [max(tokens)[2] if tokens else None for tokens in fits]
     listed = sum(score is not None for score in scores)
     if not listed:
         return equal_scores("no-label", len(labels))
     left = 1 - math.fsum(math.exp(min(logprob, 0.0)) for _, logprob in reply.top)
     floor = min(math.log(max(left, LEAST_MASS)), *(logprob for _, logprob in reply.top))
     return Answer("scored" if listed == len(labels) else "one-label", tuple(floor if score is None else score for score in scores))
-
-
-def _first_token(top: Sequence[tuple[str, float]], index: int, labels: Sequence[str]) -> float | None:
-    """Of the tokens that may start this label and no other, the one as it is written, or else the longest and likeliest."""
-    others = [label.strip() for place, label in enumerate(labels) if place != index]
-    fits = []
-    for token, logprob in top:
-        text = re.sub("^[▁Ġ]", " ", token)  # some servers show a blank as the vocabulary does
-        if text.strip() and labels[index].strip().startswith(text.strip()) and not any(other.startswith(text.strip()) for other in others):
-            fits.append((text == labels[index], len(text.strip()), logprob))
-    return max(fits)[2] if fits else None
 
 
 def parsed_answer(reply: Reply, labels: Sequence[str]) -> Answer:

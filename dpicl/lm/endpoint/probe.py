@@ -11,9 +11,7 @@ Not covered a server that cuts long prompts silently and does not state its cont
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.client import Client
@@ -22,7 +20,7 @@ from dpicl.lm.endpoint.labels import LabelRequest, LabelRequester
 from dpicl.lm.endpoint.protocol import Answer, Api, Outcome, RequestMode
 from dpicl.lm.endpoint.texts import PUBLIC_TEXT_REQUEST, TextRequester
 from dpicl.lm.requests import CONTINUATIONS
-from dpicl.lm.spec import Wanted
+from dpicl.lm.spec import ModelSpec, Wanted
 
 TOPS = (20, 5)
 """How many likely tokens servers list at most: vLLM and clouds 20 by default, others 5."""
@@ -44,34 +42,40 @@ class Capabilities:
     mode: RequestMode
     context: int | None
     """Length in tokens, where the server states it."""
-    repeats: str
-    """How far repeats of one request agree, in words."""
+    answers: list[Answer]
+    """To one request, sent several times."""
     served_name: str
     """The server's own name for the model that answered."""
     fingerprint: str
 
     @property
     def note(self) -> str:
-        """One line for manifest and report."""
+        """One line for manifest and report; it says how far repeats of one request agree."""
+        if self.mode.kind in ("text", "bare-text"):
+            repeats = "repeats agree" if len(set(self.answers)) == 1 else "repeats differ"
+            repeats += "; neither seed nor stop strings are sent" if self.mode.kind == "bare-text" else ""
+        else:
+            spread = max(max(column) - min(column) for column in zip(*(answer.scores for answer in self.answers), strict=True))
+            repeats = "repeats agree" if spread == 0 else f"repeats differ by up to {spread:.2g} nats"
         context = "context length not stated" if self.context is None else f"context {self.context} tokens"
-        return f"{context}; {self.repeats}" + (f"; the server calls it {self.served_name[:100]}" if self.served_name else "")
+        return f"{context}; {repeats}" + (f"; the server calls it {self.served_name[:100]}" if self.served_name else "")
 
 
-async def probe(client: Client, model: str, wanted: Wanted, api: Api | Literal["auto"], *, fallback: bool) -> Capabilities:
-    """The best mode in which this server scores labels or writes texts.
+async def probe(client: Client, wanted: Wanted) -> Capabilities:
+    """The best mode that its entry allows, in which this server scores labels or writes texts.
 
     Raises:
         ModelError: the server cannot be reached, refuses the key, does not have the model, or
             can do nothing of what is allowed; gives the reason for every mode.
     """
-    context = await _context(client, model)
+    context, spec = await _context(client), client.spec
     reasons: dict[str, str] = {}
-    for mode in _modes(wanted, ("completions", "chat") if api == "auto" else (api,), fallback=fallback):
+    for mode in _modes(spec, wanted):
         requester: LabelRequester | TextRequester
         if wanted == "scores":
-            requester = LabelRequester(client, model, mode, LabelRequest.public(CONTINUATIONS), context=context, attempts=ATTEMPTS)
+            requester = LabelRequester(client, mode, LabelRequest.public(CONTINUATIONS), context=context, attempts=ATTEMPTS)
         else:
-            requester = TextRequester(client, model, mode, PUBLIC_TEXT_REQUEST, context=context, attempts=ATTEMPTS)
+            requester = TextRequester(client, mode, PUBLIC_TEXT_REQUEST, context=context, attempts=ATTEMPTS)
         try:
             answers = await requester.public_answers(REPEATS)
         except StopError:
@@ -83,37 +87,28 @@ async def probe(client: Client, model: str, wanted: Wanted, api: Api | Literal["
             reasons[mode.label] = _WHY["rejected"] if isinstance(problem, Unanswered) else inner[1] if inner else clause
             continue
         if answers[0].outcome not in _WHY:
-            name = "" if requester.served_name == model else requester.served_name
-            return Capabilities(mode, context, _agreement(answers, mode), name, requester.fingerprint)
+            name = "" if requester.served_name == spec.id else requester.served_name
+            return Capabilities(mode, context, answers, name, requester.fingerprint)
         client.limiter.failures = 0
         reasons[mode.label] = _WHY[answers[0].outcome]
     failing, expected = f"cannot score {' and'.join(CONTINUATIONS).strip()}", "a server that gives log-probabilities"
-    expected += "" if fallback else ", or `allow_fallback: true` to parse its text"
+    expected += "" if spec.allow_fallback else ", or `allow_fallback: true` to parse its text"
     if wanted == "text":
         failing, expected = "cannot write", "a server that gives text"
     listed = "; ".join(f"{label}: {reason}" for label, reason in reasons.items())
-    raise ModelError(f"model {client.server.name!r} {failing} ({listed}); expected {expected}")
+    raise ModelError(f"model {spec.name!r} {failing} ({listed}); expected {expected}")
 
 
-def _modes(wanted: Wanted, apis: Sequence[Api], *, fallback: bool) -> list[RequestMode]:
-    """All modes that may be used, best first."""
+def _modes(spec: ModelSpec, wanted: Wanted) -> list[RequestMode]:
+    apis: tuple[Api, ...] = ("completions", "chat") if spec.api == "auto" else (spec.api,)
     if wanted == "text":
         return [RequestMode(api, kind) for api in apis for kind in ("text", "bare-text")]
     echo = [RequestMode("completions", "echo")] if "completions" in apis else []
     top = [RequestMode(api, "top-logprobs", count) for api in apis for count in TOPS]
-    return echo + top + ([RequestMode(api, "generated") for api in apis] if fallback else [])
+    return echo + top + ([RequestMode(api, "generated") for api in apis] if spec.allow_fallback else [])
 
 
-def _agreement(answers: Sequence[Answer], mode: RequestMode) -> str:
-    """How far repeats of one request agree, in words."""
-    if mode.kind in ("text", "bare-text"):
-        agreement = "repeats agree" if len(set(answers)) == 1 else "repeats differ"
-        return agreement + ("; neither seed nor stop strings are sent" if mode.kind == "bare-text" else "")
-    spread = max(max(column) - min(column) for column in zip(*(answer.scores for answer in answers), strict=True))
-    return "repeats agree" if spread == 0 else f"repeats differ by up to {spread:.2g} nats"
-
-
-async def _context(client: Client, model: str) -> int | None:
+async def _context(client: Client) -> int | None:
     """The length of a model's context, if the server's list of models states it; many have none, and some break."""
     listed = None
     try:
@@ -128,7 +123,7 @@ async def _context(client: Client, model: str) -> int | None:
         pass
     entries = listed.get("data") if isinstance(listed, dict) else None
     for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, dict) and entry.get("id") == model:
+        if isinstance(entry, dict) and entry.get("id") == client.spec.id:
             lengths = [entry[key] for key in _CONTEXT_KEYS if isinstance(entry.get(key), int) and entry[key] > 0]
             return min(lengths, default=None)
     return None

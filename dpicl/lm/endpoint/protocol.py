@@ -88,7 +88,6 @@ class Reply:
     logprobs: tuple[float | None, ...]
     top: tuple[tuple[str, float], ...]
     prompt_tokens: int
-    completion_tokens: int
     model: str
     fingerprint: str
 
@@ -109,8 +108,8 @@ def read_reply(content: Any) -> Reply:
         message = choice.get("message") or {}
         usage = content.get("usage") or {}
         tokens, logprobs, top = _logprobs(choice.get("logprobs") or {})
-        prompt_tokens, completion_tokens = (int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
-        if not (0 <= prompt_tokens <= MOST_TOKENS and 0 <= completion_tokens <= MOST_TOKENS):
+        counts = [int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens")]
+        if not all(0 <= count <= MOST_TOKENS for count in counts):
             raise ValueError
         return Reply(
             text=str(choice.get("text") or message.get("content") or ""),
@@ -119,8 +118,7 @@ def read_reply(content: Any) -> Reply:
             tokens=tokens,
             logprobs=logprobs,
             top=top,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
+            prompt_tokens=counts[0],
             model=str(content.get("model") or ""),
             fingerprint=str(content.get("system_fingerprint") or ""),
         )

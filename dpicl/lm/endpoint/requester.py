@@ -32,7 +32,6 @@ class Requester(Generic[R]):
     """
 
     client: Client
-    model: str
     mode: RequestMode
     public: R
     context: int | None = field(default=None, kw_only=True)
@@ -95,7 +94,7 @@ class Requester(Generic[R]):
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(self.client.server.max_connections, len(requests))):
+                for _ in range(min(self.client.spec.max_connections, len(requests))):
                     group.create_task(in_turn())
         except ExceptionGroup as problems:
             raise problems.exceptions[0] from None
@@ -137,7 +136,7 @@ class Requester(Generic[R]):
         except Unanswered as problem:
             status = problem.status
         raise ModelError(
-            f"model {self.client.server.name!r}: the server rejects a public question too (status {status}); "
+            f"model {self.client.spec.name!r}: the server rejects a public question too (status {status}); "
             f"expected a server that still answers {self.mode.label}"
         )
 
@@ -150,8 +149,8 @@ class Requester(Generic[R]):
                 raise Unanswered("refused" if reply.refused else "filtered", 200)
             if self.context is not None and reply.prompt_tokens >= self.context:
                 raise TooLongError(
-                    f"model {self.client.server.name!r}: a prompt fills its context of {self.context} tokens and may have been cut"
+                    f"model {self.client.spec.name!r}: a prompt fills its context of {self.context} tokens and may have been cut"
                 )
             return read(reply)
 
-        return await self.client.post(PATHS[self.mode.api], {"model": self.model, **body}, read_whole, attempts=self.attempts)
+        return await self.client.post(PATHS[self.mode.api], {"model": self.client.spec.id, **body}, read_whole, attempts=self.attempts)

@@ -20,9 +20,10 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from pydantic import SecretStr
 
 from dpicl.errors import ModelError
-from dpicl.lm.endpoint.client import Client, Server, Usage
+from dpicl.lm.endpoint.client import Client, Usage
 from dpicl.lm.endpoint.labels import LabelRequest, LabelRequester
 from dpicl.lm.endpoint.probe import Capabilities, probe
 from dpicl.lm.endpoint.protocol import Answer, Outcome
@@ -54,8 +55,7 @@ class EndpointScorer:
             raise ModelError(
                 f"model {spec.name!r}: the variable {spec.key_env} holds no key; expected the server's key, in printable ASCII"
             )
-        self._spec, self._model = spec, str(spec.id)
-        self._server = Server(spec.name, str(spec.url).rstrip("/"), key, spec.max_connections, spec.deadline_seconds)
+        self._spec, self._key = spec, SecretStr(key)
         self._turn, self._start, self._usage = Lock(), float(START), Usage()
         self._answers: dict[tuple[Any, ...], Answer] = {}
         self._failed: dict[tuple[Any, ...], ModelError] = {}
@@ -88,7 +88,7 @@ class EndpointScorer:
         public, requests = LabelRequest.public(labels), [LabelRequest(prompt, labels) for prompt in prompts]
 
         def requester(client: Client, can: Capabilities) -> LabelRequester:
-            return LabelRequester(client, self._model, can.mode, public, context=can.context)
+            return LabelRequester(client, can.mode, public, context=can.context)
 
         with self._turn:
             answers = self._answer("scores", requests, requester, progress)
@@ -111,7 +111,7 @@ class EndpointScorer:
         ]
 
         def requester(client: Client, can: Capabilities) -> TextRequester:
-            return TextRequester(client, self._model, can.mode, PUBLIC_TEXT_REQUEST, context=can.context)
+            return TextRequester(client, can.mode, PUBLIC_TEXT_REQUEST, context=can.context)
 
         with self._turn:
             answers = self._answer("text", requests, requester)
@@ -167,15 +167,14 @@ class EndpointScorer:
     def _can(self, wanted: Wanted) -> Capabilities:
         """What the server can do, probed when it is first wanted."""
         if wanted not in self._capabilities:
-            fallback = self._spec.allow_fallback
-            self._capabilities[wanted] = self._run(lambda client: probe(client, self._model, wanted, self._spec.api, fallback=fallback))
+            self._capabilities[wanted] = self._run(lambda client: probe(client, wanted))
         return self._capabilities[wanted]
 
     def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Work with connections that are closed after it, also where the caller's thread has an event loop of its own."""
 
         async def connected() -> T:
-            async with aclosing(Client(self._server, self._usage, self._start)) as client:
+            async with aclosing(Client(self._spec, self._key, self._usage, self._start)) as client:
                 try:
                     return await work(client)
                 finally:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpicl.errors import TooLongError
-from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, Api, GarbledError, Outcome, Reply, Request, RequestMode, public_prompt
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, Api, GarbledError, Outcome, Reply, Request, public_prompt
 from dpicl.lm.endpoint.requester import Requester
 from dpicl.lm.requests import CONTINUATIONS, before_stop
 
@@ -44,31 +44,29 @@ class TextRequester(Requester[TextRequest]):
 
     async def attempt(self, request: TextRequest) -> Answer:
         """See `Requester.attempt`."""
+        body: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.new_tokens}
+        if self.mode.api == "completions":
+            body["prompt"] = request.prompt
+        else:  # a chat gets the prompt alone
+            body["messages"] = [{"role": "user", "content": request.prompt}]
+        if self.mode.kind != "bare-text":
+            # a stop string of blanks would end a chat's answer at the blanks before it, which do not count
+            stop = [mark for mark in request.stop if self.mode.api == "completions" or mark.strip()][:MOST_STOPS]
+            body |= {**({"stop": stop} if stop else {}), **({} if request.seed is None else {"seed": request.seed})}
 
         def read(reply: Reply) -> Answer:
             if self.context is not None and reply.prompt_tokens + request.new_tokens > self.context:
                 raise TooLongError(
-                    f"model {self.client.server.name!r}: a prompt and {request.new_tokens} new tokens do not fit its context "
+                    f"model {self.client.spec.name!r}: a prompt and {request.new_tokens} new tokens do not fit its context "
                     f"of {self.context} tokens together"
                 )
             return read_text(reply, self.mode.api, request.stop)
 
-        return await self.send(text_body(self.mode, request), read)
+        return await self.send(body, read)
 
     def fixed(self, request: TextRequest, outcome: Outcome) -> Answer:
         """See `Requester.fixed`: an empty text."""
         return Answer(outcome)
-
-
-def text_body(mode: RequestMode, request: TextRequest) -> dict[str, Any]:
-    """The JSON of one request; a chat gets the prompt alone."""
-    body: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.new_tokens}
-    body |= {"prompt": request.prompt} if mode.api == "completions" else {"messages": [{"role": "user", "content": request.prompt}]}
-    if mode.kind == "bare-text":
-        return body
-    # a stop string of blanks would end a chat's answer at the blanks before it, which do not count
-    stop = [mark for mark in request.stop if mode.api == "completions" or mark.strip()][:MOST_STOPS]
-    return {**body, **({"stop": stop} if stop else {}), **({} if request.seed is None else {"seed": request.seed})}
 
 
 def read_text(reply: Reply, api: Api, stop: Sequence[str]) -> Answer:

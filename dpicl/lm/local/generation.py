@@ -15,7 +15,7 @@ import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from dpicl.lm.local.batching import pad_left, plan_batches
-from dpicl.lm.local.oom_retry import run_with_oom_retry
+from dpicl.lm.local.padded_reader import run_with_oom_retry
 from dpicl.lm.requests import Tokens, before_stop
 from dpicl.randomness import stream
 

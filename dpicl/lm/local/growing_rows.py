@@ -13,23 +13,61 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import Cache
+from transformers import Cache, DynamicLayer
 
 from dpicl.lm.local.batching import pad_left, plan_batches
-from dpicl.lm.local.oom_retry import run_with_oom_retry
-from dpicl.lm.local.padded_reader import read_padded
-from dpicl.lm.local.preallocated_cache import ROOM, PreallocatedCacheLayer
+from dpicl.lm.local.padded_reader import read_padded, run_with_oom_retry
 from dpicl.lm.local.vote_reader import Key, Reader, Rows, count_votes, read_fresh
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
 
 BUDGETS = 4
 """Token budgets in a chunk: a step reads one token of each row, and few rows leave a machine idle."""
+ROOM = 32
+"""Columns that a cache grows by at once: everything is copied every so many tokens, not at each."""
 CPU_BYTES = 4 << 30
 """Most that caches may take of a CPU's memory, whose end a process does not live to see; a GPU reports it."""
 _PROBE = ((1, 2, 3, 4, 5, 6, 7), (3, 4, 5, 2, 1))
 _PROBED = (5, 3)
 """What is read of these rows at first; every vocabulary has these tokens."""
+
+
+class PreallocatedCacheLayer(DynamicLayer):
+    """Grows into columns that it has allocated, so that a step copies only what is new: one layer of a transformers cache: keys and values of shape (rows, heads, columns, width)."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._stores: list[torch.Tensor] = []
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append columns to all rows."""
+        new = (key_states, value_states)
+        if not self.is_initialized:
+            self.lazy_initialization(*new)
+            self._stores = [states[:, :, :0] for states in new]
+        start = self.get_seq_length()
+        stop = start + key_states.shape[2]
+        if stop > self._stores[0].shape[2]:
+            for index, store in enumerate(self._stores):
+                wider = store.new_empty((*store.shape[:2], stop + ROOM, store.shape[3]))
+                wider[:, :, :start] = store[:, :, :start]
+                self._stores[index] = wider
+        for store, states in zip(self._stores, new, strict=True):
+            store[:, :, start:stop] = states
+        self.keys, self.values = (store[:, :, :stop] for store in self._stores)
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Keep these rows."""
+        if self._stores:
+            stop = self.get_seq_length()
+            self._stores = [store[indices] for store in self._stores]
+            self.keys, self.values = (store[:, :, :stop] for store in self._stores)
+
+    @property
+    def column_bytes(self) -> int:
+        """Of one column of one row."""
+        return sum(store[:1, :, :1].nbytes for store in self._stores)
 
 
 @dataclass

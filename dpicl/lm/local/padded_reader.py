@@ -1,16 +1,19 @@
-"""Reading many token sequences in padded batches: for models that cannot share beginnings."""
+"""Reading many token sequences in padded batches, for models that cannot share beginnings, and in pieces that fit the memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 
+from dpicl.errors import ModelError
 from dpicl.lm.local.batching import pad_left, plan_batches
-from dpicl.lm.local.oom_retry import run_with_oom_retry
 from dpicl.lm.requests import Tokens
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 Places = list[tuple[int, int]]
 """Row and position of every logit vector."""
 
@@ -44,3 +47,29 @@ def read_padded(
 
     for batch in plan_batches([len(row) for row in rows], token_budget):
         yield from run_with_oom_retry(batch, read)
+
+
+def run_with_oom_retry(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Result]) -> Iterator[Result]:
+    """The results of all pieces, in order: one that does not fit the memory is halved, the others are left alone.
+
+    Raises:
+        ModelError: a single item does not fit.
+    """
+    waiting = [items]
+    while waiting:
+        piece = waiting.pop()
+        try:
+            result = attempt(piece)
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in _OUT_OF_MEMORY):
+                raise
+        else:
+            yield result
+            continue
+        # not in the handler: the error would keep the failed attempt's tensors alive
+        if len(piece) == 1:
+            raise ModelError("memory does not suffice for one prompt; expected a smaller model, dtype bfloat16 or shorter prompts")
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        middle = len(piece) // 2
+        waiting += [piece[middle:], piece[:middle]]

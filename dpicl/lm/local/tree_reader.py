@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from dpicl.lm.local.oom_retry import run_with_oom_retry
-from dpicl.lm.local.padded_reader import Places
+from dpicl.lm.local.padded_reader import Places, run_with_oom_retry
 from dpicl.lm.local.prefix_tree import PrefixTree, grow_tree, plan_batches
 from dpicl.lm.local.tree_attention import Block, Pair, Reading, reading
 from dpicl.lm.requests import Tokens
@@ -60,28 +59,9 @@ class _Reader:
     @torch.inference_mode()
     def read(self, batch: Sequence[int], wanted_of: Mapping[int, Mapping[int, Places]]) -> tuple[list[Places], torch.Tensor]:
         """The next segments of the tree; what is remembered changes only when all went well."""
-        segments = [self._tree.segments[index] for index in batch]
-        starts = dict(zip(batch, accumulate((len(segment.tokens) for segment in segments), initial=0), strict=False))  # in the packed row
-        following = batch[-1] + 1
-        path = self._tree.path(following)[:-1] if following < len(self._tree.segments) else ()
-        plan = self._plan(batch, starts, path)
-        wanted = [
-            (starts[index] + position - segment.start, owners)
-            for index, segment in zip(batch, segments, strict=True)
-            for position, owners in wanted_of.get(index, {}).items()
-        ]
-        with reading(plan):
-            logits = self._model(
-                input_ids=self._row([token for segment in segments for token in segment.tokens]),
-                position_ids=self._row([position for segment in segments for position in range(segment.start, segment.end)]),
-                logits_to_keep=self._row([place for place, _ in wanted])[0],
-                use_cache=False,
-            ).logits[0]
-        self._path, self._memory = path, plan.remembered
-        return [owners for _, owners in wanted], logits
-
-    def _plan(self, batch: Sequence[int], starts: Mapping[int, int], path: tuple[int, ...]) -> Reading:
         segments = self._tree.segments
+        ends = accumulate(len(segments[index].tokens) for index in batch)  # in the packed row
+        starts = {index: end - len(segments[index].tokens) for index, end in zip(batch, ends, strict=True)}
         remembered = segments[self._path[-1]].end if self._path else 0
         places = {index: (segments[index].start, segments[index].end) for index in self._path}
         places |= {index: (remembered + start, remembered + start + len(segments[index].tokens)) for index, start in starts.items()}
@@ -92,7 +72,22 @@ class _Reader:
         for index, start in starts.items():
             ancestors = [places[ancestor] for ancestor in self._tree.path(index)[:-1] if segments[ancestor].start >= trunk]
             blocks.append(Block(start, start + len(segments[index].tokens), _joined(ancestors)))
-        return Reading(blocks, self._longest, trunk, self._memory, _joined([places[index] for index in path]))
+        path = self._tree.path(batch[-1] + 1)[:-1] if batch[-1] + 1 < len(segments) else ()
+        plan = Reading(blocks, self._longest, trunk, self._memory, _joined([places[index] for index in path]))
+        wanted = [
+            (starts[index] + position - segments[index].start, owners)
+            for index in batch
+            for position, owners in wanted_of.get(index, {}).items()
+        ]
+        with reading(plan):
+            logits = self._model(
+                input_ids=self._row([token for index in batch for token in segments[index].tokens]),
+                position_ids=self._row([position for index in batch for position in range(segments[index].start, segments[index].end)]),
+                logits_to_keep=self._row([place for place, _ in wanted])[0],
+                use_cache=False,
+            ).logits[0]
+        self._path, self._memory = path, plan.remembered
+        return [owners for _, owners in wanted], logits
 
     def _row(self, numbers: Sequence[int]) -> torch.Tensor:
         return torch.tensor([numbers], dtype=torch.long, device=self._device)

@@ -43,7 +43,7 @@ def test_an_echo_gives_exactly_the_sum_over_the_label_s_tokens(habits: Habits) -
 )
 def test_of_labels_that_begin_alike_the_longest_was_said(text: str, said: str | None) -> None:
     labels = (" 1", " 1.5", " -5", " 5", " new", " new york")
-    answer = parsed_answer(Reply(text, "stop", False, (), (), (), 0, 0, "", ""), labels)
+    answer = parsed_answer(Reply(text, "stop", False, (), (), (), 0, "", ""), labels)
     assert answer.outcome == ("unparsed" if said is None else "parsed")
     assert said is None or labels[int(np.argmax(answer.scores))] == f" {said}"
 

@@ -12,7 +12,7 @@ import torch
 from transformers import FalconConfig, GPT2Config, Lfm2Config
 
 from dpicl.lm.local import growing_rows
-from dpicl.lm.local.preallocated_cache import ROOM
+from dpicl.lm.local.growing_rows import ROOM
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import VoteRequest, Votes, VotingSession
