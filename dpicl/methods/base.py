@@ -87,11 +87,7 @@ class Method(ABC):
 
     @abstractmethod
     def releases(self, contract: Any, unit: Unit) -> dict[Cell, Cost]:
-        """What a unit spends, release by release; known before any row is read.
-
-        Raises:
-            PrivacyError: something has no price.
-        """
+        """What a unit spends, release by release; known before any row is read. Raises PrivacyError: something has no price."""
 
     @abstractmethod
     def costs(self, contract: Any, unit: Unit) -> dict[Cell, Cost]:
@@ -118,11 +114,7 @@ class Method(ABC):
         """
 
     def refuse_run(self, contract: Any) -> None:  # noqa: B027 - most refuse nothing of their own
-        """What a run refuses beyond a query session, before any private row is read.
-
-        Raises:
-            DpiclError: names the contract and the rule.
-        """
+        """What a run refuses beyond a query session, before any private row is read. Raises DpiclError: names the contract and the rule."""
 
     def default_options(self, contract: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
         """Its best choices for a release that is no pipeline's, beside those that are stated: those of `options` are a pipeline's."""
@@ -170,11 +162,7 @@ class Method(ABC):
         return meant and contract.evaluation == "public" and self.without_baselines(contract) is None
 
     def check_free(self, contract: Declared, unit: Unit) -> None:
-        """Refuse what would have to be charged.
-
-        Raises:
-            PrivacyError: the method refuses the contract, or it is not a benchmark's.
-        """
+        """Refuse what would have to be charged. Raises PrivacyError: the method refuses the contract, or it is not a benchmark's."""
         self.check(contract, unit)
         if not contract.privacy.budget.benchmark:
             raise PrivacyError(

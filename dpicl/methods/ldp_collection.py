@@ -108,11 +108,7 @@ def collect_codes(truth: PrivateCodes, encoding: LocalEncoding, chosen: LdpVaria
 
 
 def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, epsilon: float) -> Collected:
-    """A collection from what was released of it.
-
-    Raises:
-        DataError: it is of another design.
-    """
+    """A collection from what was released of it. Raises DataError: it is of another design."""
     encoding = encoding_of(contract, chosen)
     if chosen.design == "all-columns":
         return Reported(LocalReports(stored), laws_for(encoding, epsilon))

@@ -83,11 +83,7 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         return handed_out(unit.chosen(MstOptions).shot_selection, unit)
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-        """One per epsilon.
-
-        Raises:
-            ParameterError: there is more to count than fits into memory.
-        """
+        """One per epsilon. Raises ParameterError: there is more to count than fits into memory."""
         check_counts(row_encoding(contract).sizes, contract.name)
         return {
             cell: Cost(for_unit(guarantee(epsilon_of(cell)), contract)) for cell in (Cell("counts", epsilon) for epsilon in unit.epsilons)

@@ -100,11 +100,7 @@ class Shape:
         return self.gaussian or self.aggregation == "keywords-ptr"
 
     def sampling_rate(self, row_bound: int) -> Fraction:
-        """q, for at least so many rows.
-
-        Raises:
-            PrivacyError: there may be fewer than are drawn.
-        """
+        """q, for at least so many rows. Raises PrivacyError: there may be fewer than are drawn."""
         drawn = self.subsets * self.rows
         if drawn > row_bound:
             raise PrivacyError(
@@ -147,11 +143,7 @@ class Terms:
 
 
 def sizes_of(contract: TextContract) -> Ensemble:
-    """The contract's sizes for this method.
-
-    Raises:
-        PrivacyError: it has none.
-    """
+    """The contract's sizes for this method. Raises PrivacyError: it has none."""
     if contract.ensemble is None:
         raise PrivacyError(f"{contract.name}: its contract has no sizes for dp_icl; expected a key `ensemble`")
     return contract.ensemble

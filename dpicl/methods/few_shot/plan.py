@@ -143,11 +143,7 @@ class CellPlan:
 
 
 def sizes_of(contract: TextContract) -> Generation:
-    """The contract's sizes for this method.
-
-    Raises:
-        PrivacyError: it has none.
-    """
+    """The contract's sizes for this method. Raises PrivacyError: it has none."""
     if contract.generation is None:
         raise PrivacyError(f"{contract.name}: its contract has no sizes for few_shot_generation; expected a key `generation`")
     return contract.generation

@@ -28,11 +28,7 @@ _MOST = 256
 
 
 def row_encoding(contract: Contract) -> LocalEncoding:
-    """Names and numbers of bins of all features, label last.
-
-    Raises:
-        ParameterError: a column has more than 256.
-    """
+    """Names and numbers of bins of all features, label last. Raises ParameterError: a column has more than 256."""
     counts = [len(bin_values(contract, name)) for name in contract.features]
     for name, count in zip(contract.features, counts, strict=True):
         if count > _MOST:

@@ -139,11 +139,7 @@ class ExactCounts:
 
 
 def check_counts(sizes: Sequence[int], where: str) -> None:
-    """Refuse more counts than memory is for.
-
-    Raises:
-        ParameterError: there are more than 2^24.
-    """
+    """Refuse more counts than memory is for. Raises ParameterError: there are more than 2^24."""
     features, label = sizes[:-1], sizes[-1]
     cells = label * (sum(features) + (sum(features) ** 2 - sum(size**2 for size in features)) // 2)
     if cells > _MOST_COUNTS:

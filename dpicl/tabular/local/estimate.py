@@ -55,11 +55,7 @@ def usual_estimator(sizes: Sequence[int]) -> Estimator:
 
 
 def check_fits(estimator: Estimator, sizes: Sequence[int], where: str) -> None:
-    """Refuse more cells than the estimator takes.
-
-    Raises:
-        ParameterError: there are more.
-    """
+    """Refuse more cells than the estimator takes. Raises ParameterError: there are more."""
     if not fits(estimator, sizes):
         cells = f"about 10^{sum(map(log10, _together(estimator, sizes))):.0f} cells, at most {MOST_CELLS[estimator]}"
         other = "tree" if fits("tree", sizes) else "fewer categories"

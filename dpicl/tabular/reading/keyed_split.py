@@ -79,11 +79,7 @@ def _below(words: np.ndarray, fraction: float) -> np.ndarray:
 
 
 def _derived(key: bytes, purpose: bytes) -> bytes:
-    """One key for each purpose.
-
-    Raises:
-        ParameterError: the key has not 32 bytes.
-    """
+    """One key for each purpose. Raises ParameterError: the key has not 32 bytes."""
     if len(key) != KEY_BYTES:
         raise ParameterError("key", f"{len(key)} bytes", f"{KEY_BYTES} bytes")
     return hashlib.blake2b(key=key, person=purpose, digest_size=KEY_BYTES).digest()

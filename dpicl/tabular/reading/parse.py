@@ -47,11 +47,7 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
 
 
 def check_distinct(names: Sequence[str], where: str) -> None:
-    """No column name stands twice.
-
-    Raises:
-        DataError: one does.
-    """
+    """No column name stands twice. Raises DataError: one does."""
     counts = Counter(names)
     twice = [place for place, name in enumerate(names, 1) if counts.pop(name, 1) > 1]
     if twice:

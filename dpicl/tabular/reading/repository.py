@@ -22,11 +22,7 @@ _DESCRIPTION_BYTES = 1 << 20
 
 
 def openml_table(number: int, visit: Visit) -> pa.Table:
-    """An OpenML data set as text, shape (rows, columns); a missing value is empty.
-
-    Raises:
-        SourceError: names the host and what happened.
-    """
+    """An OpenML data set as text, shape (rows, columns); a missing value is empty. Raises SourceError: names the host and what happened."""
     description = _description(f"{visit.base}/api/v1/json/data/{number}", "data_set_description", visit)
     if str(description.get("format", "")).lower() != "arff":
         raise SourceError(f"{visit.host}: data set {number} is not stated to be dense ARFF")
@@ -52,11 +48,7 @@ def _as_csv(value: str | float | None) -> str:
 
 
 def uci_table(number: int, visit: Visit) -> pa.Table:
-    """A UCI data set as text, shape (rows, columns); a missing value is empty.
-
-    Raises:
-        SourceError: names the host and what happened.
-    """
+    """A UCI data set as text, shape (rows, columns); a missing value is empty. Raises SourceError: names the host and what happened."""
     path = _file(_description(f"{visit.base}/api/dataset?id={number}", "data", visit), "data_url", visit)
     try:
         return read_text_table(path)

@@ -118,11 +118,7 @@ def _address(contract: Contract) -> str | None:
 
 
 def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
-    """The local file, else the cached download, else nothing.
-
-    Raises:
-        SourceError: the file's path leads out of the data folder.
-    """
+    """The local file, else the cached download, else nothing. Raises SourceError: the file's path leads out of the data folder."""
     paths = [cached_file(contract, cache_folder)]
     if contract.source.file is not None and data_folder is not None and _address(contract) is None:
         paths.insert(0, below(data_folder, contract.source.file, contract.name))

@@ -60,11 +60,7 @@ def public_queries(table: pa.Table, contract: Contract, queries: pa.Table | None
 
 
 def held_out_queries(held_out: pa.Table, contract: Contract, *, key: bytes | None, most: int | None) -> np.ndarray:
-    """Positions of the held-out private rows that become queries, at most so many, ascending.
-
-    Raises:
-        PrivacyError: there is no key.
-    """
+    """Positions of the held-out private rows that become queries, at most so many, ascending. Raises PrivacyError: there is no key."""
     fraction = contract.split.query_fraction if contract.split else 0.0
     return chosen_queries(held_out, contract, fraction, most, key=_key_of(contract, key))
 
@@ -88,11 +84,7 @@ def _key_of(contract: Contract, key: bytes | None) -> bytes:
 
 
 def check_sizes(contract: Contract, train_rows: int, query_rows: int) -> None:
-    """Something is left to protect; on a benchmark, whose counts are public, something to ask too.
-
-    Raises:
-        DataError: there is nothing.
-    """
+    """Something is left to protect; on a benchmark, whose counts are public, something to ask too. Raises DataError: there is nothing."""
     seeded = contract.privacy.budget.benchmark
     if not train_rows and not seeded:
         raise DataError(contract.name, "the split leaves no row to protect; expected more rows, or another split")

@@ -51,11 +51,7 @@ class Survey:
         return self._read(number * BATCH_ROWS, min((number + 1) * BATCH_ROWS, self.rows), contract)
 
     def whole(self, contract: Contract) -> pa.Table:
-        """All rows in memory.
-
-        Raises:
-            DataError: a file breaks a rule, or there are no rows.
-        """
+        """All rows in memory. Raises DataError: a file breaks a rule, or there are no rows."""
         table = self._read(0, self.rows, contract)
         refuse_no_rows(table, contract.source.folder or contract.name)
         return table.combine_chunks()
