@@ -46,7 +46,7 @@ from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plans, pool_of, statement
 from dpicl.methods.few_shot.voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
-from dpicl.methods.memory import MemoryJournal
+from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import Releases, TextMethod
 from dpicl.pipeline import Cell, Unit
@@ -158,7 +158,7 @@ def _select(contract: TextContract, text: Text, token: int, private_tokens: int,
 def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> Demonstrations:
     """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no row and costs nothing."""
     prompts, draws = Prompts(contract, model, Shape.of(contract, unit)), draws_for(contract, unit.seed)
-    job = Job({}, MemoryJournal(draws))
+    job = Job({}, Memory(draws))
     drafts = [Draft(job, Cell("icl", 0.0, shots), labels_of(contract, unit, shots), prompts) for shots in unit.shots]
 
     def sample(text: Text, token: int, _private_tokens: int, votes: Votes) -> tuple[int, bool]:
@@ -254,7 +254,7 @@ class FewShotGeneration(TextMethod):
     ) -> tuple[Demonstrations, Demonstrations]:
         """Steps 0 to 5."""
         self.check_free(contract, unit)
-        journal = MemoryJournal(draws_for(contract, unit.seed))
+        journal = Memory(draws_for(contract, unit.seed))
         (released,) = write(train, contract, model, [job_of(contract, unit, journal)])
         return released, write_public(contract, unit, model)
 
