@@ -23,7 +23,6 @@ from dpicl.contract.sources import Query, Remote
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, check_store
-from dpicl.tabular.reading.convert import to_our_form
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
@@ -171,6 +170,8 @@ def fetch(
 
 def _publish(theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract, final: Path) -> Path:
     """Write a downloaded table in our form, check it, and only then let it appear."""
+    from dpicl.tabular.reading.repository import to_our_form
+
     draft = visit.scratch / final.name
     try:
         pa_csv.write_csv(to_our_form(theirs, remote, contract.source.missing, visit.host), draft)

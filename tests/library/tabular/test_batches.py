@@ -21,10 +21,9 @@ from dpicl.methods.ldp_collection import merged
 from dpicl.methods.options import LdpOptions
 from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.central.compact import compact
 from dpicl.tabular.central.sums import GroupSums
 from dpicl.tabular.local.tally import Tally
-from dpicl.tabular.reading.batches import Facts, check_batchable, held_out, merged_violations, prepare
+from dpicl.tabular.reading.batches import Facts, check_batchable, compact, held_out, merged_violations, prepare
 from dpicl.tabular.reading.checks import rules_of, violations
 from dpicl.tabular.reading.multiset import row_hashes
 from dpicl.types import PrivateTable
