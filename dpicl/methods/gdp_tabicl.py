@@ -149,13 +149,13 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             return aggregate.exact_sums(batch, rows, members, groups, contract, options=options_of(unit))
 
         starts = range(0, max(batch.row_count, 1), _ROWS_PER_BLOCK)
-        return {cell: GroupSums.added(of_block(start, cell) for start in starts).arrays() for cell in cells}
+        return {cell: reduce(add, (of_block(start, cell) for start in starts)).arrays for cell in cells}
 
     def merge(
         self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
     ) -> dict[Cell, ReleasedGroups]:
         """Step 3 from all batches' sums."""
-        sums = {cell: reduce(add, (GroupSums.read(batch[cell]) for batch in batches)) for cell in cells}
+        sums = {cell: reduce(add, (GroupSums(batch[cell]) for batch in batches)) for cell in cells}
         return _noised(sums, contract, unit, draws)
 
     def encode(self, drawn: ReleasedGroups) -> bytes:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeVar
 
@@ -141,10 +141,12 @@ def noised(
         ]
         rows = np.zeros(len(parts), dtype=np.int64)
         for (_, share), places in _alike(averages_numbers, parts).items():
-            rows[places] = noisy_count.noisy_counts([int(sums.rows[i]) for i in places], epsilon=share, stream=stream)
-        sums = replace(sums, rows=rows, known={})
+            rows[places] = noisy_count.noisy_counts([int(sums.arrays["rows"][i]) for i in places], epsilon=share, stream=stream)
+        sums = GroupSums({name: one for name, one in sums.arrays.items() if not name.startswith("known ")} | {"rows": rows})
     columns = {name: _column(sums, name, parts, contract, options, stream) for name in contract.features}
-    labels = _modes(sums.labels, [tuple(range(contract.target.count)) if group.label is None else None for group in groups], parts, stream)
+    labels = _modes(
+        sums.arrays["labels"], [tuple(range(contract.target.count)) if group.label is None else None for group in groups], parts, stream
+    )
     return ReleasedGroups(
         tuple(
             ReleasedGroup(
@@ -186,7 +188,7 @@ def _column(
         tuple(map(categories.index, _open_categories(name, part.group, contract))) if value is None else None
         for value, part in zip(known, parts, strict=True)
     ]
-    modes = _modes(sums.histograms[name], open_codes, parts, stream)
+    modes = _modes(sums.arrays[f"count {name}"], open_codes, parts, stream)
     return [categories[modes[i]] if value is None else value for i, value in enumerate(known)]
 
 

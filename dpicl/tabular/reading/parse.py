@@ -188,17 +188,16 @@ def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
                 _refuse_long(dictionary, name, where)
             taken = [dictionary.take(chunk.indices) for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)]
             column = pa.chunked_array(taken, kind)
-        text = pc.fill_null(_doubles(column.cast(pa.float64())) if pa.types.is_floating(column.type) else column.cast(pa.string()), "")
+        if pa.types.is_floating(column.type):  # a whole one without an exponent, which Arrow writes from 1e+15 on
+            column = column.cast(pa.float64())
+            whole = pc.fill_null(pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)), False)
+            without = pc.if_else(whole, column, 0.0).cast(pa.int64()).cast(pa.string())
+            column = pc.if_else(whole, without, column.cast(pa.string()))
+        text = pc.fill_null(column.cast(pa.string()), "")
     except pa.ArrowException:
         raise DataError(where, "holds neither numbers nor text", column=name) from None
     _refuse_long(text, name, where)
     return text
-
-
-def _doubles(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Every double as a text by itself: a whole one without an exponent, which Arrow writes from 1e+15 on."""
-    whole = pc.fill_null(pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)), False)
-    return pc.if_else(whole, pc.if_else(whole, column, 0.0).cast(pa.int64()).cast(pa.string()), column.cast(pa.string()))
 
 
 def _refuse_long(values: pa.Array, name: str, where: str) -> None:

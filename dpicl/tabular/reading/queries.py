@@ -26,9 +26,11 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
         SourceError: the file is not at hand (the message says what to type), or not that of `sha256`.
         DataError: the file breaks the contract.
     """
-    path = find_queries(contract, data_folder=data_folder)
-    if path is None or contract.queries is None:
+    if contract.queries is None:
         return None
+    path = None if data_folder is None else below(data_folder, contract.queries.file, contract.name)
+    if path is None or not path.exists():
+        raise SourceError(f"{contract.name}: no queries at hand; set DPICL_DATA to the folder that holds {contract.queries.file}")
     expected = contract.queries.sha256
     if expected is not None:
         with path.open("rb") as opened:
@@ -41,20 +43,6 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
         source = contract.source.model_copy(update={"ignore": (*contract.source.ignore, person.id_column)})
         contract = contract.model_copy(update={"privacy": privacy, "source": source})
     return read_table(path, contract)
-
-
-def find_queries(contract: Contract, *, data_folder: Path | None) -> Path | None:
-    """The file of the contract's `queries`, unread; None where the contract has none.
-
-    Raises:
-        SourceError: it is not at hand; the message says what to type.
-    """
-    if contract.queries is None:
-        return None
-    path = None if data_folder is None else below(data_folder, contract.queries.file, contract.name)
-    if path is None or not path.exists():
-        raise SourceError(f"{contract.name}: no queries at hand; set DPICL_DATA to the folder that holds {contract.queries.file}")
-    return path
 
 
 def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:

@@ -21,7 +21,6 @@ from dpicl.methods.ldp_collection import merged
 from dpicl.methods.options import LdpOptions
 from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.central.sums import GroupSums
 from dpicl.tabular.local.tally import Tally
 from dpicl.tabular.reading.batches import Facts, check_batchable, compact, held_out, merged_violations, prepare
 from dpicl.tabular.reading.checks import rules_of, violations
@@ -114,7 +113,7 @@ def test_a_subsample_is_drawn_by_the_batch_s_own_stream_and_grouped_as_ever() ->
     first, again, other = (GDP.count(rows, CONTRACT, wanted, DRAWS.of_batch(number), cells) for number in (4, 4, 5))
     for cell in cells:
         assert all((first[cell][name] == values).all() for name, values in again[cell].items())
-        counts, others = (GroupSums.read(one[cell]).rows for one in (first, other))
+        counts, others = (one[cell]["rows"] for one in (first, other))
         assert (counts != others).any()
         members = GDP.prepare(rows, CONTRACT, wanted, DRAWS.of_batch(4), [cell])[cell]
         assert counts.tolist() == [np.count_nonzero(members == group) for group in range(8)]
@@ -127,14 +126,6 @@ def test_blocks_of_a_batch_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(gdp_tabicl, "_ROWS_PER_BLOCK", 7)
     blocks = GDP.count(rows, CONTRACT, wanted, DRAWS, cells)
     assert GDP.merge([blocks], CONTRACT, wanted, DRAWS, cells) == GDP.merge([whole], CONTRACT, wanted, DRAWS, cells)
-
-
-def test_sums_survive_a_file() -> None:
-    wanted = unit("gdp_tabicl")
-    for arrays in GDP.count(PrivateTable(table()), CONTRACT, wanted, DRAWS, list(wanted.cells("icl"))).values():
-        again = GroupSums.read(arrays).arrays()
-        assert again.keys() == arrays.keys()
-        assert all((again[name] == values).all() for name, values in arrays.items())
 
 
 @pytest.mark.parametrize("design", ["all-columns", "one-column", "pairs", "subset"])
