@@ -16,7 +16,7 @@ Not covered collecting twice from one client: a collection of another design is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -163,9 +163,3 @@ def _deviation(law: Response | Unary, share: float) -> float:
     if isinstance(law, Response):
         return 0.0 if not lie else math.sqrt(share * (1 - share)) / (law.truth_probability - lie)
     return math.sqrt(share * law.categories * lie * (1 - lie)) / (0.5 - lie)
-
-
-def released_by(system: str, epsilon: float, collected: Mapping[Cell, Collected] | Mapping[Cell, Cost]) -> Cell:
-    """The collection that a system's rows come from."""
-    named = Cell(system.replace("icl-", "reports-", 1), epsilon)
-    return named if system.startswith("icl-") and named in collected else Cell("reports", epsilon)
