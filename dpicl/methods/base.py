@@ -108,9 +108,7 @@ class Method(ABC):
 
     def refuse(self, contract: Any, unit: Unit) -> None:  # noqa: B027 - most refuse nothing of their own
         """What this method refuses beyond what all do, before any private row is read.
-
-        Raises:
-            DpiclError: names the contract and the rule.
+        Raises DpiclError: names the contract and the rule.
         """
 
     def refuse_run(self, contract: Any) -> None:  # noqa: B027 - most refuse nothing of their own
@@ -131,9 +129,7 @@ class Method(ABC):
 
     def check(self, contract: Declared, unit: Unit) -> None:
         """Refuse what cannot be guaranteed, before any private row is read.
-
-        Raises:
-            PrivacyError: the contract is a draft; no noise on a table that is not a benchmark; or what the method itself refuses.
+        Raises PrivacyError: the contract is a draft; no noise on a table that is not a benchmark; or what the method itself refuses.
         """
         if contract.draft:
             raise PrivacyError(
@@ -173,9 +169,7 @@ class Method(ABC):
 
 def check_stated(method: type[Method]) -> None:
     """Whether a class states what privacy hangs on.
-
-    Raises:
-        PrivacyError: it does not; the message names what it lacks and what is expected.
+    Raises PrivacyError: it does not; the message names what it lacks and what is expected.
     """
     where = f"method {getattr(method, 'name', method.__name__)!r}"
     for name, allowed, expected in (*_FACTS, *method.stated):

@@ -106,9 +106,7 @@ def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, pro
     """Steps 1 and 2 for all cells: clean votes on every query; what is stored already is not asked again.
 
     Cells that see the same prompts and are asked alike share their votes.
-
-    Raises:
-        ModelError: the model fails, for another reason than what stands in a prompt.
+    Raises ModelError: the model fails, for another reason than what stands in a prompt.
     """
     voters, by_name, by_cell = Voters(job.contract, model), dict[str, list[Votes]](), {}
     for cell in job.plans:

@@ -119,12 +119,10 @@ def write(
     train: PrivateTable, contract: TextContract, model: GeneratorModel, jobs: Sequence[Job], progress: Progress | None = None
 ) -> list[Demonstrations]:
     """Steps 0 to 5 for all cells of all jobs, side by side where they are written in one way.
+    Raises ModelError: the model's context is too small.
 
     Args:
         progress: called after every token with how many are drawn, and how many there may be.
-
-    Raises:
-        ModelError: the model's context is too small.
     """
     drafts: list[Draft] = []
     for shape in dict.fromkeys(plan.shape for job in jobs for plan in job.plans.values()):

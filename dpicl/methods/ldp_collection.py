@@ -117,9 +117,7 @@ def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, e
 
 def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     """What this unit costs a client, who reports once per collection, whatever the shots: on every row all answers, or one question.
-
-    Raises:
-        ParameterError: an estimator takes fewer cells than the contract's attributes make.
+    Raises ParameterError: an estimator takes fewer cells than the contract's attributes make.
     """
     costs, person = {}, contract.privacy.person
     for cell, chosen in release_cells(unit).items():

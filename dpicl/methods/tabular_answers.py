@@ -29,9 +29,7 @@ Prompts = Mapping[Cell, list[str]]
 
 def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
     """Summed log-probabilities of every answer after every prompt: shape (prompts, answers).
-
-    Raises:
-        PrivacyError: the prompts hold private rows and the model is not local.
+    Raises PrivacyError: the prompts hold private rows and the model is not local.
     """
     return score_prompts(model, prompts_of(texts, contract, cell), continuations_of(contract), progress=progress)
 

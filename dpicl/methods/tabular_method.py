@@ -170,13 +170,10 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         unit: Unit,
         draws: Draws,
     ) -> dict[Cell, Metrics]:
-        """Baselines, where they are fitted: the only way in which rows reach them.
+        """Baselines, where they are fitted: the only way in which rows reach them. Raises PrivacyError: they are not fitted here.
 
         Args:
             rows: reads the rows; called only for baselines that need them, and never of a table that has a budget or protects persons.
-
-        Raises:
-            PrivacyError: they are not fitted here.
         """
         if not self.fits_baselines(contract, unit):
             raise PrivacyError(self.without_baselines(contract) or f"{contract.name}: there are no baselines of {self.title} to fit")
@@ -189,9 +186,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
 
     def in_memory(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws) -> Released[Drawn]:
         """All releases of a unit, and the rows derived from them; nothing is charged.
-
-        Raises:
-            PrivacyError: the method refuses the contract, or it is not a benchmark's.
+        Raises PrivacyError: the method refuses the contract, or it is not a benchmark's.
         """
         self.check_free(contract, unit)
         cells = list(self.releases(contract, unit))

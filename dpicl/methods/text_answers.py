@@ -40,10 +40,8 @@ def prompts_for(demonstrations: Sequence[Demonstration], queries: QueryTable, co
 
 def ask_cell(model: Scorer, texts: Sequence[str], contract: TextContract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
     """The model's answer to every prompt: scores of shape (prompts, labels), or texts of shape (prompts,).
-
-    Raises:
-        PrivacyError: the prompts hold private rows and the model is not local.
-        ModelError: the answers are texts, and the model only scores.
+    Raises PrivacyError: the prompts hold private rows and the model is not local; ModelError: the answers are texts, and the model only
+    scores.
     """
     prompts = prompts_of(texts, contract, cell)
     if isinstance(contract.task, Classification):

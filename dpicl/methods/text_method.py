@@ -62,9 +62,7 @@ class TextMethod(Method, abstract=True):
         self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Any, embedder: Embedder | None
     ) -> tuple[Releases, Releases]:
         """All releases, and the same written without private rows; nothing is charged, and nothing outlives this process.
-
-        Raises:
-            PrivacyError: the method refuses the contract, or it is not a benchmark's.
+        Raises PrivacyError: the method refuses the contract, or it is not a benchmark's.
         """
 
     @abstractmethod

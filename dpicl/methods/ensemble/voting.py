@@ -113,9 +113,7 @@ class Voters:
 
     def votes(self, placement: Placement, queries: Sequence[tuple[int, str]]) -> list[Votes]:
         """Clean votes on some numbered queries, whose prompts are all asked together.
-
-        Raises:
-            DpiclError: the model fails on a public question too (`check`).
+        Raises DpiclError: the model fails on a public question too (`check`).
         """
         prompts = [self.prompts(placement, number, query) for number, query in queries]
         together = [prompt for of_query in prompts for prompt in of_query]
@@ -130,9 +128,7 @@ class Voters:
 
     def check(self) -> None:
         """Ask public questions in the way private ones are asked: one alone, and two together.
-
-        Raises:
-            DpiclError: the model does not answer, so that the failure is no row's.
+        Raises DpiclError: the model does not answer, so that the failure is no row's.
         """
         for size in (1, 2):
             public_answer(self.model.description.name, lambda size=size: self._answered(size))  # type: ignore[misc]

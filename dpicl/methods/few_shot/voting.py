@@ -126,9 +126,7 @@ class Prompts:
     @cached_property
     def example_tokens(self) -> int:
         """Most tokens of one example: public, from the model's context and the contract.
-
-        Raises:
-            ModelError: the context is too small for the examples of a subset.
+        Raises ModelError: the context is too small for the examples of a subset.
         """
         longest = max(len(self.public(label)) for label in self.contract.demonstrated)
         most = self.contract.max_characters

@@ -105,9 +105,7 @@ def paper_accuracy(
 
     `system` is a result's: `icl` with its number of shots, or a baseline without. The paper has one
     row for each baseline, so `lr` and `lr-naive` find the same number. Llama-2 13B or 7B.
-
-    Raises:
-        ParameterError: `model` is not one of the paper's.
+    Raises ParameterError: `model` is not one of the paper's.
     """
     if model not in ("13b", "7b"):
         raise ParameterError("model", model, "'13b' or '7b'")
@@ -139,9 +137,7 @@ def few_shot_accuracy(
     `random-rows` with private rows as they are (inf), and `zero-shot`, whatever the shots and epsilon.
     Table 1 prints the better of the two at inf, and it is given for `icl`: sigma = 0 on agnews,
     dbpedia, trec and mit_genre, but random rows on mit_director.
-
-    Raises:
-        ParameterError: the mechanism is not one of the paper's.
+    Raises ParameterError: the mechanism is not one of the paper's.
     """
     if mechanism not in _MECHANISMS:
         raise ParameterError("mechanism", mechanism, f"one of {', '.join(_MECHANISMS)}")

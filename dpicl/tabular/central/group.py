@@ -42,10 +42,7 @@ class Group:
 def partition(contract: Contract, shots: int) -> tuple[Group, ...]:
     """The public groups for this number of demonstrations; one open group for 1.
 
-    Where a contract has no label, all rows have its only code.
-
-    Raises:
-        ParameterError: the contract has no groups for `shots`.
+    Where a contract has no label, all rows have its only code. Raises ParameterError: the contract has no groups for `shots`.
     """
     if shots == 1:
         return (_group(contract, (), ()),)

@@ -64,13 +64,10 @@ def check_fits(estimator: Estimator, sizes: Sequence[int], where: str) -> None:
 
 def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: Stream, count: int | None = None) -> ReleasedRows:
     """Rows of shape (rows, columns), uint8.
+    Raises DataError: there are no reports; ParameterError: there are too many cells for this estimator.
 
     Args:
         count: of the rows, in place of the usual number.
-
-    Raises:
-        DataError: there are no reports.
-        ParameterError: there are too many cells for this estimator.
     """
     if not collected.clients:
         raise DataError("reconstruction", "no reports to reconstruct from", count=0)

@@ -82,14 +82,11 @@ class Questionnaire:
 
 @lru_cache(maxsize=256)
 def questionnaire(sizes: tuple[int, ...], design: Design, epsilon: float, *, columns: int | None = None) -> Questionnaire:
-    """The questions of a design on columns of these sizes, the label's last.
+    """The questions of a design on columns of these sizes, the label's last. Raises ParameterError: a question has too many cells.
 
     Args:
         sizes: of the label 1 where there is none.
         columns: of `subset`, how many are reported together; None is equation (1) or (2).
-
-    Raises:
-        ParameterError: a question has too many cells.
     """
     label, features, has_label = len(sizes) - 1, range(len(sizes) - 1), sizes[-1] > 1
     if design == "one-column":

@@ -42,9 +42,7 @@ def report_counts(reports: LocalReports, sizes: Sequence[int]) -> np.ndarray:
 
 def inverse_matrix(law: Response) -> np.ndarray:
     """Equation (1): shape (categories, categories).
-
-    Raises:
-        PrivacyError: a lie is as likely as the truth, so that nothing can be recovered.
+    Raises PrivacyError: a lie is as likely as the truth, so that nothing can be recovered.
     """
     p, q, k = law.truth_probability, law.lie_probability, law.categories
     if p <= q:
@@ -113,13 +111,10 @@ def exact_row_counts(shares: np.ndarray, row_count: int) -> np.ndarray:
 
 def reconstruct(reports: LocalReports, laws: Sequence[Response], *, estimator: Estimator) -> ReleasedRows:
     """As many rows as reports, distributed as the population is estimated to be.
+    Raises DataError: there are no reports; ParameterError: unknown estimator.
 
     Returns:
         Rows ordered by cell; `none` returns the reports themselves.
-
-    Raises:
-        DataError: there are no reports.
-        ParameterError: unknown estimator.
     """
     if estimator == "none":
         return ReleasedRows(reports.codes)

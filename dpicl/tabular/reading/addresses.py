@@ -68,10 +68,7 @@ class _Guard(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         """Connect to the first checked address that answers.
-
-        Raises:
-            SourceError: an address is not public.
-            httpcore.ConnectError: the name is unknown, or no address answers.
+        Raises SourceError: an address is not public. httpcore.ConnectError: the name is unknown, or no address answers.
         """
         try:
             places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

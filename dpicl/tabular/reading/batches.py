@@ -80,9 +80,7 @@ class Batch:
 
 def check_batchable(contract: Contract) -> None:
     """Refuse what can only be known of a whole table.
-
-    Raises:
-        DataError: the contract checks for repeated rows or values, states a digest of sorted rows, or protects persons.
+    Raises DataError: the contract checks for repeated rows or values, states a digest of sorted rows, or protects persons.
     """
     if contract.privacy.person:
         raise DataError(contract.name, "protects persons, whose rows must be seen together; expected a table that is read whole")
@@ -93,14 +91,11 @@ def check_batchable(contract: Contract) -> None:
 
 
 def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) -> Batch:
-    """Check and split one batch.
+    """Check and split one batch. Raises PrivacyError: there is no key, and the table is no benchmark.
 
     Args:
         table: typed as `parse.typed_rows` returns it, shape (rows, columns).
         key: as of `split_table`.
-
-    Raises:
-        PrivacyError: there is no key, and the table is no benchmark.
     """
     hashes = row_hashes(table, contract)
     split = contract.split
@@ -165,11 +160,9 @@ def held_out(
     most: int | None = None,
     queries: pa.Table | None = None,
 ) -> tuple[pa.Table, np.ndarray]:
-    """The rows that may become queries, and the positions of those that do: held-out rows of all batches, or public ones; as of `split_table`.
-
-    Raises:
-        DataError: nothing is left to protect, or of a benchmark to ask.
-        PrivacyError: there is no key, and the table is no benchmark.
+    """The rows that may become queries, and the positions of those that do: held-out rows of all batches, or public ones; as of
+    `split_table`.
+    Raises DataError: nothing is left to protect, or of a benchmark to ask; PrivacyError: there is no key, and the table is no benchmark.
     """
     test = pa.concat_tables(parts).select(list(contract.columns)).combine_chunks()
     if contract.privacy.budget.benchmark:

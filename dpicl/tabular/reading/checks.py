@@ -23,10 +23,7 @@ def rules_of(contract: Contract) -> tuple[Rule, ...]:
 
     A check without a column stands for every column that its rule suits; `unique` without
     one is about whole rows.
-
-    Raises:
-        DeclarationError: a check names a column that its rule does not suit, or gives
-            `at_least` to a rule that counts nothing.
+    Raises DeclarationError: a check names a column that its rule does not suit, or gives `at_least` to a rule that counts nothing.
     """
     defaults = [
         *(Check(rule="no_missing", column=name) for name, column in contract.columns.items() if not column.nullable),

@@ -129,10 +129,7 @@ _ENGINES: dict[str, Callable[[Any, _Deadline], AbstractContextManager[Connection
 
 def check_address(query: Query, dataset: str) -> None:
     """The address is set and of an engine that is let in, and so is the time that it may take; connects to nothing.
-
-    Raises:
-        SourceError: it is not.
-        ParameterError: the time is none.
+    Raises SourceError: it is not; ParameterError: the time is none.
     """
     _address(query, dataset)
     _deadline()
@@ -140,11 +137,8 @@ def check_address(query: Query, dataset: str) -> None:
 
 def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator[pa.Table]:
     """The rows of the query, typed by the contract, in batches of `batch_rows`; the last may be smaller.
-
-    Raises:
-        SourceError: no database answers, or it refuses the query, or takes longer than DPICL_QUERY_SECONDS.
-        DataError: the rows break the contract.
-        ParameterError: DPICL_QUERY_SECONDS is no number of seconds.
+    Raises SourceError: no database answers, or it refuses the query, or takes longer than DPICL_QUERY_SECONDS; DataError: the rows break
+    the contract; ParameterError: DPICL_QUERY_SECONDS is no number of seconds.
     """
     address, deadline, dataset = _address(query, contract.name), _deadline(), contract.name
     from sqlalchemy.exc import SQLAlchemyError

@@ -31,9 +31,7 @@ _LONGEST_TEXT = 1 << 16
 
 def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
     """All columns of the contract once, and no others but those it ignores; any order.
-
-    Raises:
-        DataError: a column is missing, stands twice, or is unknown.
+    Raises DataError: a column is missing, stands twice, or is unknown.
     """
     missing = [name for name in contract.read_columns if name not in names]
     if missing:
@@ -68,9 +66,7 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
 
     `columns` is of shape (rows, columns), of any types; those outside the contract are
     unread. `where` is the file's name, for messages.
-
-    Raises:
-        DataError: the first broken rule, in the contract's order of columns.
+    Raises DataError: the first broken rule, in the contract's order of columns.
     """
     typed = typed_rows(columns, contract, where)
     refuse_no_rows(typed, where)
@@ -85,9 +81,7 @@ def refuse_no_rows(table: pa.Table, where: str) -> None:
 
 def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     """As `typed_table`, of a part of a source, which may have no rows.
-
-    Raises:
-        DataError: the first broken rule, in the contract's order of columns.
+    Raises DataError: the first broken rule, in the contract's order of columns.
     """
     if (missing := contract.source.missing) is not None:
         columns = pa.table({name: as_text(columns.column(name), name, where) for name in contract.read_columns})
@@ -111,9 +105,7 @@ def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
 
 def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """One column by its rule; without a way by text where the values have types that say the same.
-
-    Raises:
-        DataError: a value breaks the rule.
+    Raises DataError: a value breaks the rule.
     """
     quick = quick_column(values, column, _LONGEST_TEXT)
     if quick is None:
@@ -176,9 +168,7 @@ def any_value(column: Column) -> str:
 
 def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     """A column of any plain type as text, as CSV would hold it; nothing where there is no value.
-
-    Raises:
-        DataError: it holds neither numbers nor text, or a text of more than is read.
+    Raises DataError: it holds neither numbers nor text, or a text of more than is read.
     """
     try:
         if pa.types.is_dictionary(column.type):

@@ -21,10 +21,8 @@ from dpicl.types import QueryTable
 
 def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | None:
     """The rows of the contract's `queries`, typed as the source's are, without anybody's id; None where it has none.
-
-    Raises:
-        SourceError: the file is not at hand (the message says what to type), or not that of `sha256`.
-        DataError: the file breaks the contract.
+    Raises SourceError: the file is not at hand (the message says what to type), or not that of `sha256`; DataError: the file breaks the
+    contract.
     """
     if contract.queries is None:
         return None
@@ -47,12 +45,10 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
 
 def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
     """A user's rows: CSV with a header, or JSON objects one a line; columns that are no features are ignored.
+    Raises DataError: a feature is missing, a value breaks the contract, or there is no row.
 
     Args:
         where: the file's name, for messages; one that ends in `.jsonl` holds JSON.
-
-    Raises:
-        DataError: a feature is missing, a value breaks the contract, or there is no row.
     """
 
     def check(names: list[str]) -> None:

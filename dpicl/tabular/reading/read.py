@@ -26,11 +26,8 @@ def read_table(path: Path | Stored, contract: Contract) -> pa.Table:
     """The rows of a file or object, typed by the contract; see `parse.typed_table`.
 
     CSV is UTF-8 with a comma, a header line and, where needed, double quotes.
-
-    Raises:
-        DataError: the file cannot be read or breaks a rule; names file, column, rule and
-            count, never a value.
-        SourceError: the store does not give the object.
+    Raises DataError: the file cannot be read or breaks a rule; names file, column, rule and count, never a value; SourceError: the store
+    does not give the object.
     """
     if not path.name.endswith(SUFFIXES):
         raise DataError(path.name, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
@@ -49,9 +46,7 @@ def read_table(path: Path | Stored, contract: Contract) -> pa.Table:
 
 def read_text_table(path: Path) -> pa.Table:
     """All columns of any CSV file as text: shape (rows, columns).
-
-    Raises:
-        DataError: as for `read_table`, without the rules of a contract.
+    Raises DataError: as for `read_table`, without the rules of a contract.
     """
     return read_csv(read_bytes(path), lambda names: check_distinct(names, path.name), path.name)
 

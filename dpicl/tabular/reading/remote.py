@@ -44,9 +44,7 @@ def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) ->
 
     Every request, redirected ones too, goes to https at a public address, or, when
     `visit.base` is http on this machine, to the host and port of `visit.base`. `md5` is the digest that the content must have.
-
-    Raises:
-        SourceError: names the host and what happened; `target` may then hold a part.
+    Raises SourceError: names the host and what happened; `target` may then hold a part.
     """
     limits = visit.limits
     exponential = tenacity.wait_random_exponential(multiplier=limits.backoff_seconds, max=limits.backoff_cap_seconds)

@@ -81,9 +81,7 @@ def to_our_form(theirs: pa.Table, remote: Remote, missing: str | None, where: st
     Repositories leave missing values empty; they become the contract's `missing` marker.
     All parts of `remote` but `rename` go by our names of columns. Tables are text, of shape
     (rows, columns); `where` is the repository, for messages.
-
-    Raises:
-        DataError: `remote` names a column that is not there, or scales what is no number.
+    Raises DataError: `remote` names a column that is not there, or scales what is no number.
     """
     ours = theirs.rename_columns([remote.rename.get(name, name) for name in theirs.column_names])
     for key, named, table in (("rename", remote.rename, theirs), ("values", remote.values, ours), ("scale", remote.scale, ours)):

@@ -35,11 +35,8 @@ _BUNDLED_COLUMN_COUNT = 10
 
 def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> pa.Table:
     """The rows of a contract, typed; goes to the network only for what the contract itself says is elsewhere: a query, an address `s3://…`.
-
-    Raises:
-        SourceError: no rows are at hand (the message says what to type), or they are not
-            those of `content_sha256`.
-        DataError: the rows break the contract.
+    Raises SourceError: no rows are at hand (the message says what to type), or they are not those of `content_sha256`; DataError: the rows
+    break the contract.
     """
     path, source, where = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder), contract.source, contract.name
     if source.query is not None:
@@ -64,10 +61,7 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
 
 def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
     """The rows of a query as `load_source` gives them; where they are too many to be read whole, batch by batch.
-
-    Raises:
-        SourceError: as `query_batches`.
-        DataError: as `query_batches`.
+    Raises SourceError: as `query_batches`; DataError: as `query_batches`.
     """
     batches, read = query_batches(contract, query, BATCH_ROWS), []
     for batch in batches:
@@ -86,10 +80,7 @@ def _in_one(batches: Sequence[pa.Table]) -> pa.Table:
 
 def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
     """The file that holds the rows, unread; None where they come otherwise, and look as if they could.
-
-    Raises:
-        SourceError: no rows are at hand; the message says what to type.
-        DataError: a folder holds something else than Parquet files.
+    Raises SourceError: no rows are at hand; the message says what to type; DataError: a folder holds something else than Parquet files.
     """
     if contract.source.bundled is not None or contract.source.frame:
         return None
@@ -142,9 +133,7 @@ def fetch(
     """Download the rows from OpenML, or else from UCI, into the cache, in our form.
 
     The file appears only when it is complete, fits the contract and has its digest.
-
-    Raises:
-        SourceError: names every repository that was tried and what happened there.
+    Raises SourceError: names every repository that was tried and what happened there.
     """
     try:  # late, because reading local files needs no HTTP client
         from dpicl.tabular.reading.repository import openml_table, uci_table

@@ -45,16 +45,15 @@ _KEY_BYTES = 32
 def split_table(
     table: pa.Table, contract: Contract, *, key: bytes | None = None, most: int | None = None, queries: pa.Table | None = None
 ) -> SplitTable:
-    """Split the rows as the contract says; of a table with something at stake, held-out rows are kept only where measuring on them is charged.
+    """Split the rows as the contract says; of a table with something at stake, held-out rows are kept only where measuring on them is
+    charged.
+    Raises DataError: nothing would be left to protect; of a benchmark also if nothing is left to ask; PrivacyError: there is no key, and
+    the table is no benchmark.
 
     Args:
         key: 32 secret bytes, the same for every run; without use on a benchmark.
         most: at most so many rows become queries.
         queries: the public rows of the contract's `queries`, of shape (queries, columns).
-
-    Raises:
-        DataError: nothing would be left to protect; of a benchmark also if nothing is left to ask.
-        PrivacyError: there is no key, and the table is no benchmark.
     """
     rng = stream(_SPLIT_SEED, "split", contract.name, "").generator()
     train, test = _sides(table, contract, key, rng)
@@ -92,9 +91,7 @@ def held_out_queries(held_out: pa.Table, contract: Contract, *, key: bytes | Non
 
 def holds_out(table: pa.Table, contract: Contract, *, key: bytes | None) -> np.ndarray:
     """Equation (3): whether each private row is held out at random, bool of shape (rows,); none where the contract has no such split.
-
-    Raises:
-        PrivacyError: it has one, and there is no key.
+    Raises PrivacyError: it has one, and there is no key.
     """
     fraction, person = contract.split.test_fraction if contract.split else None, contract.privacy.person
     if fraction is None:
@@ -157,9 +154,7 @@ def fewer(positions: np.ndarray, most: int | None, dataset: str) -> np.ndarray:
 
 def _sides(table: pa.Table, contract: Contract, key: bytes | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the rows to protect and of the held-out ones, ascending.
-
-    Raises:
-        DataError: somebody has rows on both sides of a split by column.
+    Raises DataError: somebody has rows on both sides of a split by column.
     """
     split, person = contract.split, contract.privacy.person
     ids = table.column(person.id_column).to_numpy() if person else None

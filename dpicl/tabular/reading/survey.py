@@ -44,9 +44,7 @@ class Survey:
 
     def batch(self, number: int, contract: Contract) -> pa.Table:
         """The rows of one batch, typed by the contract as `parse.typed_table` types them; perhaps none.
-
-        Raises:
-            DataError: a file breaks a rule, or was changed since the survey.
+        Raises DataError: a file breaks a rule, or was changed since the survey.
         """
         return self._read(number * BATCH_ROWS, min((number + 1) * BATCH_ROWS, self.rows), contract)
 
@@ -82,10 +80,8 @@ class Survey:
 
 def survey(contract: Contract, data_folder: Path | None) -> Survey | None:
     """What the contract's folder of Parquet files holds, by the footers; None where the rows come otherwise: a file is read whole.
-
-    Raises:
-        SourceError: the folder is not there, or holds no Parquet file.
-        DataError: a file is no Parquet file, or has other columns than the contract.
+    Raises SourceError: the folder is not there, or holds no Parquet file; DataError: a file is no Parquet file, or has other columns than
+    the contract.
     """
     named = contract.source.folder
     if named is None or (data_folder is None and not named.startswith(SCHEME)):
@@ -105,10 +101,7 @@ def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
     """The files of the contract's folder, below the data folder or by their addresses, in the order of their names; opens none.
 
     Names that begin with a dot or an underscore are of those who write such folders, and are left alone.
-
-    Raises:
-        SourceError: the folder is not at hand, empty, or cannot be read.
-        DataError: something in it is not called as a Parquet file is.
+    Raises SourceError: the folder is not at hand, empty, or cannot be read; DataError: something in it is not called as a Parquet file is.
     """
     named = str(contract.source.folder).rstrip("/")
     if named.startswith(SCHEME):
