@@ -133,10 +133,9 @@ def few_shot_accuracy(
 ) -> tuple[float, float] | None:
     """Mean and deviation that Tables 1, 2 and 4 print for a cell, or None where they print none.
 
-    Systems: `icl` with generated demonstrations (epsilon 0: from the instruction alone; inf: sigma = 0),
-    `random-rows` with private rows as they are (inf), and `zero-shot`, whatever the shots and epsilon.
-    Table 1 prints the better of the two at inf, and it is given for `icl`: sigma = 0 on agnews,
-    dbpedia, trec and mit_genre, but random rows on mit_director.
+    Systems: `icl` with generated demonstrations (epsilon 0: from the instruction alone; inf: sigma = 0), `random-rows` with private rows as
+    they are (inf), and `zero-shot`, whatever the shots and epsilon. Table 1 prints the better of the two at inf, and it is given for `icl`:
+    sigma = 0 on agnews, dbpedia, trec and mit_genre, but random rows on mit_director.
     Raises ParameterError: the mechanism is not one of the paper's.
     """
     if mechanism not in _MECHANISMS:

@@ -21,8 +21,7 @@ from dpicl.types import Table
 def rules_of(contract: Contract) -> tuple[Rule, ...]:
     """The rules that every table needs, overridden and extended by the contract's `checks`.
 
-    A check without a column stands for every column that its rule suits; `unique` without
-    one is about whole rows.
+    A check without a column stands for every column that its rule suits; `unique` without one is about whole rows.
     Raises DeclarationError: a check names a column that its rule does not suit, or gives `at_least` to a rule that counts nothing.
     """
     defaults = [

@@ -66,9 +66,8 @@ def label_numbers(table: Table, contract: Contract) -> LabelNumbers | None:
 class LocalEncoding:
     """The answers that a client reports, label last: one code, always 0, where a contract has none.
 
-    `k-ary` reports every attribute once. `one-hot` is the paper's: an attribute with more
-    than two bins becomes one bit per bin, each randomised on its own, so that a report
-    may name no bin or several. The label stays one answer: a row has one label.
+    `k-ary` reports every attribute once. `one-hot` is the paper's: an attribute with more than two bins becomes one bit per bin, each
+    randomised on its own, so that a report may name no bin or several. The label stays one answer: a row has one label.
     """
 
     kind: Encoding

@@ -60,12 +60,10 @@ def _more(named: Sequence[object]) -> str:
 def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash.
 
-    Rows that hold the contract's `missing` marker in a column that is not nullable are dropped first. A missing number is null. Values are taken as
-    they stand, blanks included. Numbers outside their bounds are let through: a check
-    counts them and the mechanisms clip them.
+    Rows that hold the contract's `missing` marker in a column that is not nullable are dropped first. A missing number is null. Values are
+    taken as they stand, blanks included. Numbers outside their bounds are let through: a check counts them and the mechanisms clip them.
 
-    `columns` is of shape (rows, columns), of any types; those outside the contract are
-    unread. `where` is the file's name, for messages.
+    `columns` is of shape (rows, columns), of any types; those outside the contract are unread. `where` is the file's name, for messages.
     Raises DataError: the first broken rule, in the contract's order of columns.
     """
     typed = typed_rows(columns, contract, where)

@@ -78,9 +78,8 @@ def _file(description: dict[str, Any], key: str, visit: Visit, md5: str | None =
 def to_our_form(theirs: pa.Table, remote: Remote, missing: str | None, where: str) -> pa.Table:
     """Rename columns, then replace values, scale numbers and add the published split.
 
-    Repositories leave missing values empty; they become the contract's `missing` marker.
-    All parts of `remote` but `rename` go by our names of columns. Tables are text, of shape
-    (rows, columns); `where` is the repository, for messages.
+    Repositories leave missing values empty; they become the contract's `missing` marker. All parts of `remote` but `rename` go by our names
+    of columns. Tables are text, of shape (rows, columns); `where` is the repository, for messages.
     Raises DataError: `remote` names a column that is not there, or scales what is no number.
     """
     ours = theirs.rename_columns([remote.rename.get(name, name) for name in theirs.column_names])
