@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,24 +102,17 @@ def _constant(truth: np.ndarray, label: int, classes: int, numbers: LabelNumbers
     return measure(truth, np.full_like(truth, label), no_confidence(len(truth), classes), numbers=numbers)
 
 
-def _counted(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct rows in rising order, and how often each occurs; by the number of their cell where cells can be numbered."""
-    if math.prod(sizes) > _MOST_CELLS:
-        return np.unique(codes, axis=0, return_counts=True)
-    cells = np.zeros(len(codes), dtype=np.int64)
-    for column, size in zip(codes.T, sizes, strict=True):
-        cells = cells * size + column
-    counts = np.bincount(cells)
-    distinct = np.flatnonzero(counts)
-    return np.stack(np.unravel_index(distinct, sizes), axis=1), counts[distinct]
-
-
 def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] | int:
     """LR* and GNB* of released rows; where these are of one class, that label.
 
     Fitted on distinct rows with their counts, which gives the same coefficients faster.
     """
-    distinct, weights = _counted(rows.codes, encoding.sizes)
+    if math.prod(encoding.sizes) > _MOST_CELLS:
+        distinct, weights = np.unique(rows.codes, axis=0, return_counts=True)
+    else:  # by the number of their cell, in the same order
+        counts = np.bincount(np.ravel_multi_index(tuple(rows.codes.T.astype(np.int64)), encoding.sizes))
+        cells = np.flatnonzero(counts)
+        distinct, weights = np.stack(np.unravel_index(cells, encoding.sizes), axis=1), counts[cells]
     bins = encoding.decode(distinct)
     features, labels = local_design(bins, encoding), bins[:, -1]
     if len(np.unique(labels)) < 2:

@@ -31,7 +31,7 @@ import numpy as np
 
 from dpicl.accounting.amplification import amplify, epsilon_before
 from dpicl.baselines import central_baselines
-from dpicl.contract.columns import Column, DateColumn
+from dpicl.contract.columns import DateColumn
 from dpicl.contract.derive import as_text
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
@@ -194,22 +194,19 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return measured
 
     def shown(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
-        """One row per group."""
+        """One row per group, dates as people write them."""
+        dates = {name: column for name in contract.features if isinstance(column := contract.columns[name], DateColumn)}
         return [
             {
                 "cell": cell.key,
                 "group": " & ".join(group.key),
                 **({"label": contract.target.answers[group.label]} if contract.label else {}),
-                **{name: _shown(value, contract.columns[name]) for name, value in group.values.items()},
+                **group.values,
+                **{name: as_text(group.values[name], column) for name, column in dates.items()},
             }
             for cell, groups in released.draws.items()
             for group in groups.groups
         ]
-
-
-def _shown(value: float | str, column: Column) -> float | str:
-    """A date as people write it."""
-    return as_text(value, column) if isinstance(column, DateColumn) else value
 
 
 def _subsample(row_count: int, contract: Contract, cell: Cell, stream: Stream) -> np.ndarray:

@@ -6,7 +6,6 @@ import codecs
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -82,12 +81,11 @@ def _objects(data: bytes, contract: Contract, where: str) -> pa.Table:
     for name, count in zip(contract.features, absent, strict=True):
         if count and not contract.columns[name].nullable:
             raise DataError(where, "is missing from some rows; expected every feature in each", column=name, count=count)
-    texts = {name: [_written(row.get(name)) for row in rows] for name in contract.features}
+    values = {name: [row.get(name, "") for row in rows] for name in contract.features}
+    texts = {
+        name: [one if isinstance(one, str) else "" if one is None else json.dumps(one) for one in some] for name, some in values.items()
+    }
     for name, column in texts.items():
         if any("\ud800" <= letter <= "\udfff" for text in column if not text.isascii() for letter in text):
             raise DataError(where, "holds half a letter; expected text in UTF-8", column=name)
     return pa.table({name: pa.array(column) for name, column in texts.items()})
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
