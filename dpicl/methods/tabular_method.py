@@ -162,13 +162,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         raise NotImplementedError
 
     def fitted(
-        self,
-        released: Released[Drawn],
-        rows: Callable[[], PrivateTable],
-        test: QueryTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
+        self, released: Released[Drawn], rows: Callable[[], PrivateTable], test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
         """Baselines, where they are fitted: the only way in which rows reach them. Raises PrivacyError: they are not fitted here.
 
