@@ -8,10 +8,9 @@ Central    diffprivlib's models at the same epsilon, two ways:
                                     rows; here they are public, the one change that privacy needs
 At epsilon = infinity all are scikit-learn's own.
 
-Of several classes, scikit-learn's logistic regression is multinomial, diffprivlib's one against the rest with an equal
-share of epsilon each. A number is predicted as the class of its bin, and centrally not at all: diffprivlib's price of
-many classes leaves nothing. A missing number reads as the middle of its bounds centrally, and as a category of its own
-locally. Without a label there is nothing to fit.
+Of several classes, scikit-learn's logistic regression is multinomial, diffprivlib's one against the rest with an equal share of epsilon
+each. A number is predicted as the class of its bin, and centrally not at all: diffprivlib's price of many classes leaves nothing. A missing
+number reads as the middle of its bounds centrally, and as a category of its own locally. Without a label there is nothing to fit.
 
 Unit        one row.
 Neighbours  as diffprivlib states them: replace-one of fixed-size tables.

@@ -3,10 +3,10 @@
 Trust       Central: a curator and a model that may see the rows; only aggregated answers leave.
 Unit        One row, or one person: all rows of a person fall into one prompt, no more than the contract says.
 Neighbours  ADD_OR_REMOVE_ONE; votes and embeddings with gaussian noise under REPLACE_ONE too.
-Guarantee   (epsilon, delta)-DP for the answers to all queries of a release together, from the
-            accountant. There is no answer beyond those queries.
-Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble.plan` and the
-            mechanisms say about its accounting. Soft votes: Private PoEtry (arXiv 2602.05012).
+Guarantee   (epsilon, delta)-DP for the answers to all queries of a release together, from the accountant. There is no answer beyond those
+            queries.
+Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble.plan` and the mechanisms say about its accounting.
+            Soft votes: Private PoEtry (arXiv 2602.05012).
 
     for every query x of Q:
     1  D_1 ... D_M <- every row takes part with probability q, in the prompt that its keyed hash names
@@ -18,12 +18,10 @@ Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `en
        keywords, joint  words <- a sequence of words of x, likelier the more a_i hold them
     4  with keywords: the model is asked once more, without rows, for an answer that uses them
 
-Candidates and c, their mean, are written without private rows. Everything for Q queries is charged
-before the first.
+Candidates and c, their mean, are written without private rows. Everything for Q queries is charged before the first.
 
 Symbols     M prompts, q public sampling rate, E a public sentence embedding, k keywords.
-Not covered queries, which are sent as they are; per-record budgets (arXiv 2511.04332): every row pays
-            for every query; running time.
+Not covered queries, which are sent as they are; per-record budgets (arXiv 2511.04332): every row pays for every query; running time.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 Trust       Central: a curator and a local model read the rows; only finished texts leave.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE; under REPLACE_ONE a row may change its label, which is charged too.
-Guarantee   (epsilon, delta)-DP for a whole set of demonstrations, from the accountant; delta = 0 with
-            exponential noise and clipped logits. They answer any number of queries.
-Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al. (arXiv 2407.12108)
-            for fixed batches.
+Guarantee   (epsilon, delta)-DP for a whole set of demonstrations, from the accountant; delta = 0 with exponential noise and clipped logits.
+            They answer any number of queries.
+Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al. (arXiv 2407.12108) for fixed batches.
 
     0  y_1 ... y_k <- labels of the public list
     1  for every text z of label y, for t = 1 ... T:
@@ -19,12 +18,11 @@ Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al.
     5    z <- z, w;  stop where w ends the text
     6  E <- the texts with their labels;  ask the model with (E, query)
 
-An empty subset votes as the model does without private rows; with fixed batches that is one more voter.
-Everything for T tokens, or for r private ones, is charged before the first, whenever the text ends.
+An empty subset votes as the model does without private rows; with fixed batches that is one more voter. Everything for T tokens, or for r
+private ones, is charged before the first, whenever the text ends.
 
 Symbols     k shots, M subsets, T most tokens, r most private ones, K candidates, q public sampling rate.
-Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own;
-            running time.
+Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own; running time.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 Trust       Central: a curator holds the rows; only noisy averages leave.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice.
-            A person costs m rows: group privacy of the amplified release.
-Guarantee   epsilon-DP before and ln(1 + q (e^epsilon - 1))-DP after amplification; delta = 0.
-            The demonstrations answer any number of queries.
+Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows: group privacy of the amplified release.
+Guarantee   epsilon-DP before and ln(1 + q (e^epsilon - 1))-DP after amplification; delta = 0. The demonstrations answer any number of
+            queries.
 Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 2.
 
     0  D <- at most m rows of every person (where persons are protected)

@@ -1,8 +1,7 @@
 """Step 1 of LDP-TabICL: what every client reports, by design, and what it costs the client.
 
 Trust       Local: only the client sees a true answer.
-Unit        One client, who reports once; where the contract protects persons, a client is a person
-            and reports m rows of their own.
+Unit        One client, who reports once; where the contract protects persons, a client is a person and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   epsilon-LDP per client and collection; delta = 0.
 

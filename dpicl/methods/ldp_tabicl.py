@@ -1,11 +1,10 @@
 """LDP-TabICL: randomised at the client, reconstructed, sampled afresh for every query.
 
 Trust       Local: only the client sees a true answer.
-Unit        One client, who reports every attribute and the label, if any, once; where the contract
-            protects persons, a client is a person and reports m rows of their own.
+Unit        One client, who reports every attribute and the label, if any, once; where the contract protects persons, a client is a person
+            and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
-Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling
-            and prompting are post-processing.
+Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling and prompting are post-processing.
 Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 1.
 
     1  D^ <- every client reports attribute i under epsilon_i = epsilon / d, or by another design

@@ -3,10 +3,9 @@
 Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from these.
 Unit        One row; or one person, of whom at most m rows enter.
 Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
-Guarantee   epsilon-DP, delta = 0. The model, rows drawn from it, and which of them demonstrate
-            are post-processing: any number of shots and queries for the price of one release.
-Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, Bhaila, Edemacu and
-            Wu 2024 (arXiv 2403.05681).
+Guarantee   epsilon-DP, delta = 0. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
+            queries for the price of one release.
+Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681).
 
     0  D  <- at most m rows of every person (where persons are protected)
     1  c  <- noisy counts of columns with the label, and of chosen pairs with it     `spanning_tree`

@@ -1,10 +1,9 @@
 """DP-ICL's voters: from private rows to prompts, and from prompts to clean votes.
 
 Trust       Central; everything here is private until an answer is released.
-Guarantee   none spent. One row changes one prompt of a query, or is one, whatever the order of the
-            rows: its place follows from its own content under a secret key. A prompt that the model fails
-            on, for whatever reason, or scores with numbers that are not finite or all the same, casts no
-            vote, and nor does an answer that is no text: no other prompt is touched, and nothing stops.
+Guarantee   none spent. One row changes one prompt of a query, or is one, whatever the order of the rows: its place follows from its own
+            content under a secret key. A prompt that the model fails on, for whatever reason, or scores with numbers that are not finite or
+            all the same, casts no vote, and nor does an answer that is no text: no other prompt is touched, and nothing stops.
 """
 
 from __future__ import annotations

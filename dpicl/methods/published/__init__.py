@@ -2,20 +2,19 @@
 
 Every CSV is one table of a paper, one row per cell. Accuracies are fractions, deviations are over five runs.
 
-DP-TabICL (arXiv 2403.05681). A value that the paper got wrong is corrected in its column, and what was printed stands
-beside it in a `printed` column, which is empty elsewhere. `errata.csv` says why.
+DP-TabICL (arXiv 2403.05681). A value that the paper got wrong is corrected in its column, and what was printed stands beside it in a
+`printed` column, which is empty elsewhere. `errata.csv` says why.
 
-DP few-shot generation (arXiv 2309.11765): accuracies of GPT-3 Babbage, and its noise. The cells that tables 1, 2 and 4
-share agree. Table 9 holds the parameters of Table 1. Two of its columns are not printed: `compositions`, because the
-authors' program composes the four shots of the sets without labels, and `prv_epsilon`, the estimate of prv_accountant
-for the printed parameters.
+DP few-shot generation (arXiv 2309.11765): accuracies of GPT-3 Babbage, and its noise. The cells that tables 1, 2 and 4 share agree. Table 9
+holds the parameters of Table 1. Two of its columns are not printed: `compositions`, because the authors' program composes the four shots of
+the sets without labels, and `prv_epsilon`, the estimate of prv_accountant for the printed parameters.
 
-DP-ICL (arXiv 2305.01639): accuracies of GPT-3 under noisy votes (RNM-Gaussian), ROUGE, BLEU and Levenshtein similarity
-of answers on DocVQA, and ROUGE of summaries of SAMSum; of 4-shot prompts, at the epsilon that the paper states for all
-queries together. For sums of embeddings the paper counts one changed exemplar as sensitivity 1; it is up to 2, and with
-the printed noise SAMSum costs epsilon 5.3, 19.8 and 51.4 where 1, 3 and 8 stand. Aggregations: `votes`, `embedding`,
-`keywords` (DocVQA; its way to choose them is not printed beside the numbers), and `few-shot` for real rows in one prompt.
-The ROUGE of propose-test-release on SAMSum stands without an epsilon, and is left out.
+DP-ICL (arXiv 2305.01639): accuracies of GPT-3 under noisy votes (RNM-Gaussian), ROUGE, BLEU and Levenshtein similarity of answers on
+DocVQA, and ROUGE of summaries of SAMSum; of 4-shot prompts, at the epsilon that the paper states for all queries together. For sums of
+embeddings the paper counts one changed exemplar as sensitivity 1; it is up to 2, and with the printed noise SAMSum costs epsilon 5.3, 19.8
+and 51.4 where 1, 3 and 8 stand. Aggregations: `votes`, `embedding`, `keywords` (DocVQA; its way to choose them is not printed beside the
+numbers), and `few-shot` for real rows in one prompt. The ROUGE of propose-test-release on SAMSum stands without an epsilon, and is left
+out.
 """
 
 from __future__ import annotations

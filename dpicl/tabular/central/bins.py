@@ -4,8 +4,7 @@
     number      the contract's `bins`; else every whole number where there are at most 16; else the
                 edges that the contract's attributes and sentences make; else eight equal parts of the bounds
 
-A bin of a number reads as its middle. One that ends at a bound may be very wide: it reads as if it
-were no wider than the one beside it.
+A bin of a number reads as its middle. One that ends at a bound may be very wide: it reads as if it were no wider than the one beside it.
 
 Guarantee   none spent: bins come from the contract, never from rows.
 """

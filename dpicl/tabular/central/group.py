@@ -1,7 +1,6 @@
 """GROUP BY with public keys: a partition of all possible rows, known before any is read.
 
-Guarantee   none spent: the predicates come from the contract; every group is emitted,
-            empty or not, in the same order.
+Guarantee   none spent: the predicates come from the contract; every group is emitted, empty or not, in the same order.
 Paper       DP-TabICL section V-E and table VII.
 """
 

@@ -5,9 +5,8 @@ Guarantee   none spent: post-processing of epsilon-LDP reports.
     simplex, clip, none    the inverse of the distortion, and the paper's way: `reconstruct`
     log-linear, em, tree   a model of the population, from which rows are drawn
 
-Rows of a model are drawn by a public stream, as many as there are clients, no fewer than
-16,384, where a small sample of the model would add an error that no privacy asks for, and no
-more than a million, of which a larger one would take away next to nothing.
+Rows of a model are drawn by a public stream, as many as there are clients, no fewer than 16,384, where a small sample of the model would
+add an error that no privacy asks for, and no more than a million, of which a larger one would take away next to nothing.
 """
 
 from __future__ import annotations

@@ -2,16 +2,15 @@
 
 Guarantee   none spent: algebra on released or made-up numbers.
 
-A column of k categories has k functions: the constant 1, and k - 1 contrasts of mean 0 and
-mean square 1 under equal shares (for two categories: -1 and +1, its parity). A moment is the
-expectation of a product of one function for every column.
+A column of k categories has k functions: the constant 1, and k - 1 contrasts of mean 0 and mean square 1 under equal shares (for two
+categories: -1 and +1, its parity). A moment is the expectation of a product of one function for every column.
 
     (1)  m = (B_1 (x) ... (x) B_d)^T pi           analyse     pi shares of cells
     (2)  pi = (B_1 (x) ... (x) B_d) m / cells     synthesise
     (3)  the marginal over some columns has the moments of the others' constants
 
-Randomised response keeps every moment but for a factor, and (3) makes a marginal a choice of
-entries: that is why estimation happens here. For binary columns (1) is a Walsh transform.
+Randomised response keeps every moment but for a factor, and (3) makes a marginal a choice of entries: that is why estimation happens here.
+For binary columns (1) is a Walsh transform.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 Guarantee   none spent: private rows stay private, what is merged are counts and hashes.
 
-The random part that is held out is chosen by the hash of a row, so that a row's place depends on no
-other row, on no order and on no cut; equal rows stand in one part. Of a benchmark the hash is public,
-of any other table it is keyed (`split`).
+The random part that is held out is chosen by the hash of a row, so that a row's place depends on no other row, on no order and on no cut;
+equal rows stand in one part. Of a benchmark the hash is public, of any other table it is keyed (`split`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a table must fulfil before it is used: rules from the contract, and counts of what breaks them.
 
-The same list of rules can be turned into the suite of a validation framework. Results are
-counts, never values.
+The same list of rules can be turned into the suite of a validation framework. Results are counts, never values.
 """
 
 from __future__ import annotations

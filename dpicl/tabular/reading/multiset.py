@@ -1,9 +1,8 @@
 """A digest of rows that adds up: the same for any order of the rows and however they are cut into parts.
 
-A row's hash is a parallel MAC of its values under a public key; hashes are added up in two lanes of
-64 bits. Equal multisets of rows have equal sums, others differ but by an accident of 2^-128. The key is
-public, so the digest is private as the rows are, and whoever chooses the rows can find two tables
-that have the same.
+A row's hash is a parallel MAC of its values under a public key; hashes are added up in two lanes of 64 bits. Equal multisets of rows have
+equal sums, others differ but by an accident of 2^-128. The key is public, so the digest is private as the rows are, and whoever chooses the
+rows can find two tables that have the same.
 
     (1)  h(row) = E(E(1, x_1) xor ... xor E(d, x_d)),    E is AES-256 on (column number, value)
     (2)  digest = sum h(row) mod 2^64, in both lanes

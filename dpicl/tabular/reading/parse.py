@@ -1,9 +1,8 @@
 """From columns of text to the types of a contract, or one sentence on what is wrong.
 
-Every source is turned into text first, so that CSV, Parquet and downloads obey one set of
-rules; values that have their type already are taken a quicker way to the same. Messages name
-columns of the contract and counts. A name that only the file has is named by its position: where a
-line break is lost, the header ends in a row of values.
+Every source is turned into text first, so that CSV, Parquet and downloads obey one set of rules; values that have their type already are
+taken a quicker way to the same. Messages name columns of the contract and counts. A name that only the file has is named by its position:
+where a line break is lost, the header ends in a row of values.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Splitting a table into demonstrations (private) and queries, once for every run.
 
 Trust       the curator holds the key; who stands where stays secret.
-Guarantee   none spent, and none lost: stability 1 (`dpicl.tabular.reading.stability`), as far as AES under a
-            secret key cannot be told from a random function.
+Guarantee   none spent, and none lost: stability 1 (`dpicl.tabular.reading.stability`), as far as AES under a secret key cannot be told from
+            a random function.
 
-On a benchmark the random split is seeded by a constant, not by the run: every cell of a table of
-results answers the same queries, and Table VI of the paper follows from the fractions, rounded
-down. A permutation moves other rows where one is added, so on any other table rows go by a keyed
-hash of the row, or of the person, so that nobody's place depends on anybody else:
+On a benchmark the random split is seeded by a constant, not by the run: every cell of a table of results answers the same queries, and
+Table VI of the paper follows from the fractions, rounded down. A permutation moves other rows where one is added, so on any other table
+rows go by a keyed hash of the row, or of the person, so that nobody's place depends on anybody else:
 
     (1)  (w, v) = h_key(content, ordinal among equal contents)       h of `multiset`
          (w, v) = h_key(content)           in folders and queries: ordinals would need all rows at once,
@@ -15,8 +14,8 @@ hash of the row, or of the person, so that nobody's place depends on anybody els
     (2)  w = first word of h_key(id)       where persons are protected: a person stands on one side with all their rows
     (3)  held out where w < f 2^64;   a query where v < a 2^64, of those the N lowest
 
-Which of both lines of (1) holds is a public fact of the source, never of the number of rows: a table
-that grows into batches is split as before.
+Which of both lines of (1) holds is a public fact of the source, never of the number of rows: a table that grows into batches is split as
+before.
 
 Symbols     f the contract's `test_fraction`, a its `query_fraction`, N the most queries of a run.
 Not covered a key that is known, or that others' rows are split by.

@@ -1,8 +1,7 @@
 """Tables that are read in batches: Parquet files, one after another in the order of their names.
 
-A batch is a range of so many rows of all files together, so that it is the same however the
-rows are cut into files and row groups. Up to `WHOLE_ROWS` rows are one table instead, as any
-other source gives it, and so are all rows of a contract that protects persons: whose rows
+A batch is a range of so many rows of all files together, so that it is the same however the rows are cut into files and row groups. Up to
+`WHOLE_ROWS` rows are one table instead, as any other source gives it, and so are all rows of a contract that protects persons: whose rows
 belong together is known only of all of them.
 """
 
