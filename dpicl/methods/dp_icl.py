@@ -45,15 +45,14 @@ from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.ensemble.answers import Answer, Public, decide, write_candidates
 from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, plans, statement
 from dpicl.methods.ensemble.voting import Placement, Voters, Votes
-from dpicl.methods.memory import Memory
+from dpicl.methods.memory import Memory, Secrets
 from dpicl.methods.options import EnsembleOptions
 from dpicl.methods.text_method import Releases, TextMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream
+from dpicl.randomness import Draws
 from dpicl.text.prompts import asking_demonstration, asking_prompt, keywords_query
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 
-CITATIONS = ("wu2024privacy", "poetry2026")
 PROMPTS_AT_ONCE = 256
 EXAMPLES = 3
 """Answers that are shown."""
@@ -61,14 +60,6 @@ Released = dict[Cell, list[Answer]]
 Numbered = Sequence[tuple[int, str]]
 """Queries with their index in a release: an index and its query belong together."""
 Progress = Callable[[int, int], None]
-
-
-class Secrets(Protocol):
-    """Secret randomness of a release, the same whenever it is taken up again."""
-
-    def stream(self, cell: Cell, name: str) -> Stream:
-        """For one purpose of one cell."""
-        ...
 
 
 class StoredVotes(Protocol):

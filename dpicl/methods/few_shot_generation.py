@@ -51,7 +51,6 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.text.parse import plain_text
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 
-CITATIONS = ("tang2024fewshot", "amin2024private")
 ENDED = -1
 """In place of a token, for a text that has ended before."""
 VOTERS_AT_ONCE = 2_000

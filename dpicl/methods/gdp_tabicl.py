@@ -52,7 +52,6 @@ from dpicl.tabular.prompts.serialize import central_demonstrations, central_quer
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 
-CITATIONS = ("carey2024dptabicl",)
 _FEW_SHOTS = 16
 LEFT_OUT = -1
 """Group number of a row that is not in the subsample."""

@@ -5,7 +5,7 @@ Unit        One row; or one person, of whom at most m held-out rows are asked.
 Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice, a person m times.
 Guarantee   epsilon-DP, delta = 0, for all cells of a unit together: what the contract's `split.evaluation_epsilon` says, shared equally by
             all counts.
-Paper       [GRS09] the geometric mechanism, by `mechanisms.noisy_count`.
+Paper       Ghosh, Roughgarden and Sundararajan 2009, the geometric mechanism, by `mechanisms.noisy_count`.
 
     (1)  r_c = sum over the rows asked of [answer of cell c is right],   n the rows asked
     (2)  released = (r_1 + Z_1 ... r_C + Z_C, n + Z_0),   Z discrete Laplace of scale (C + 1) t / epsilon
@@ -38,7 +38,6 @@ from dpicl.methods.tabular_answers import answered
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Stream
 
-CITATIONS = ("ghosh2009universally",)
 MECHANISM, VERSION = "evaluation", 1
 """What the ledger calls it; raised when the same parameters would give another release."""
 

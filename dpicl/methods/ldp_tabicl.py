@@ -53,7 +53,6 @@ from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
 from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
-CITATIONS = ("carey2024dptabicl",)
 _FEW_CELLS = 1 << 14
 """Of so many a model of all cells is fitted in a moment."""
 

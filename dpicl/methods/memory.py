@@ -5,10 +5,18 @@ Guarantee   none spent: keeps what the methods draw.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream, system_stream
+
+
+class Secrets(Protocol):
+    """Secret randomness of a release."""
+
+    def stream(self, cell: Cell, name: str) -> Stream:
+        """For one purpose of one cell: the same whenever it is taken up again, so that nothing is drawn twice."""
+        ...
 
 
 class Memory:

@@ -46,9 +46,6 @@ from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.tabular.values import RowForm, central_form
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
-CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
-
-
 Counts = list[NoisyMarginal]
 """One release: noisy counts over columns and pairs of these, with the label."""
 

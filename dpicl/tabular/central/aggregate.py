@@ -40,7 +40,6 @@ from dpicl.tabular.central.group import Group
 from dpicl.tabular.central.sums import GroupSums, group_sums
 from dpicl.types import PrivateTable, ReleasedGroup, ReleasedGroups
 
-CITATIONS = ("carey2024dptabicl",)
 Allocation = Literal["paid-columns", "all-columns", "shared-count"]
 Way = TypeVar("Way")
 

@@ -30,7 +30,6 @@ import numpy as np
 from dpicl.tabular.central.spanning_tree import NoisyMarginal, added
 from dpicl.tabular.local.tree import Tree, forest
 
-CITATIONS = ("mckenna2019graphical", "tseng2008accelerated")
 STEPS = 400
 """At most, of equation (2)."""
 _LEAST_DEVIATION = 0.5

@@ -22,7 +22,6 @@ import numpy as np
 from dpicl.tabular.local.moments import analyse, synthesise
 from dpicl.tabular.local.observed import Observed
 
-CITATIONS = ("varadhan2008simple",)
 STEPS = 20
 """Squared steps, each of which counts three of (1)."""
 

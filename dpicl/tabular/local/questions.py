@@ -39,7 +39,6 @@ from dpicl.mechanisms.unary_encoding import Unary, unary
 from dpicl.randomness import Stream, stream
 
 Design = Literal["all-columns", "one-column", "pairs", "subset"]
-CITATIONS = ("wang2017locally",)
 MOST_QUESTIONS, QUESTIONS_PER_PAIR = 4096, 16
 """Of more subsets of columns some become questions, drawn once and for all by a public stream: so many, or as few as have
 every two columns together in so many subsets on average."""

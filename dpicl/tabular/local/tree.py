@@ -24,7 +24,6 @@ import numpy as np
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.observed import Observed, Reported
 
-CITATIONS = ("friedman1997bayesian",)
 MOST_CELLS = 1 << 12
 """Of two columns and the label: of more, whose estimate is long in the making, local reports say next to nothing."""
 _EDGE = 1.0

@@ -21,7 +21,6 @@ from dpicl.errors import DataError
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
 
-CITATIONS = ("liu2022what", "gonzalez1985clustering")
 SHARED_SETS, POOL = 50, 2048
 MOST_SHOTS = 64
 SAME_FOR_ALL = ("icl-prototype", "icl-diverse")

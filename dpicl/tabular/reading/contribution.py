@@ -23,8 +23,6 @@ from dpicl.contract.models import Contract
 from dpicl.randomness import Draws
 from dpicl.types import PrivateTable
 
-CITATIONS = ("amin2019bounding",)
-
 
 def contributing_rows(train: PrivateTable, contract: Contract, draws: Draws) -> np.ndarray:
     """Positions of the rows that may enter a central release, ascending, int64; equation (1).
