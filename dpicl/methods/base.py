@@ -62,6 +62,8 @@ class Method(ABC):
     """Raised when something else is derived from the same draw: stands in the manifest, and costs nothing."""
     artefact: ClassVar[str]
     """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is one array."""
+    answers: ClassVar[Any]
+    """The module that asks a model and measures its answers."""
     is_default: ClassVar[bool] = False
     """Whether it releases what it reads where a user names no method: one of each trust, on tables and on texts."""
     stated: ClassVar[tuple[tuple[str, type, str], ...]] = ()
@@ -100,11 +102,6 @@ class Method(ABC):
     @abstractmethod
     def statement(self, contract: Any, unit: Unit, cell: Cell, cost: Cost) -> str:
         """The guarantee of one cell as a sentence."""
-
-    @property
-    @abstractmethod
-    def answers(self) -> Any:
-        """The module that asks a model and measures its answers."""
 
     def refuse(self, contract: Any, unit: Unit) -> None:  # noqa: B027 - most refuse nothing of their own
         """What this method refuses beyond what all do, before any private row is read.

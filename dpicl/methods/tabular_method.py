@@ -38,6 +38,8 @@ class Released(Generic[Drawn]):
 class TabularMethod(Method, Generic[Drawn], abstract=True):
     """A method on the rows of a table: no model sees them."""
 
+    answers: ClassVar[Any] = tabular_answers
+    """One of the contract's answers, by score."""
     data: ClassVar[Data] = "table"
     model_reads_rows: ClassVar[bool] = False
     answers_queries: ClassVar[bool] = False
@@ -187,8 +189,3 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         prepared = self.prepare(train, contract, unit, draws, cells) if self.prepare_stage else {}
         drawn = self.draw(train, contract, unit, draws, cells, prepared)
         return Released(drawn, self.derive(drawn, contract, unit, draws) if self.derive_stage else {})
-
-    @property
-    def answers(self) -> Any:
-        """One of the contract's answers, by score."""
-        return tabular_answers

@@ -25,6 +25,8 @@ Releases = Mapping[Cell, Any]
 class TextMethod(Method, abstract=True):
     """A method on private texts, which a language model reads."""
 
+    answers: ClassVar[Any] = text_answers
+    """Labels by score, or texts."""
     data: ClassVar[Data] = "texts"
     model_reads_rows: ClassVar[bool] = True
     votes_on_tokens: ClassVar[bool]
@@ -78,8 +80,3 @@ class TextMethod(Method, abstract=True):
     @abstractmethod
     def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
         """What was released, as a table for people; its keys are columns."""
-
-    @property
-    def answers(self) -> Any:
-        """Labels by score, or texts."""
-        return text_answers

@@ -5,9 +5,7 @@ Every CSV is one table of a paper, one row per cell. Accuracies are fractions, d
 DP-TabICL (arXiv 2403.05681). A value that the paper got wrong is corrected in its column, and what was printed stands beside it in a
 `printed` column, which is empty elsewhere. `errata.csv` says why.
 
-DP few-shot generation (arXiv 2309.11765): accuracies of GPT-3 Babbage, and its noise. The cells that tables 1, 2 and 4 share agree. Table 9
-holds the parameters of Table 1. Two of its columns are not printed: `compositions`, because the authors' program composes the four shots of
-the sets without labels, and `prv_epsilon`, the estimate of prv_accountant for the printed parameters.
+DP few-shot generation (arXiv 2309.11765): accuracies of GPT-3 Babbage, and its noise. The cells that tables 1, 2 and 4 share agree.
 
 DP-ICL (arXiv 2305.01639): accuracies of GPT-3 under noisy votes (RNM-Gaussian), ROUGE, BLEU and Levenshtein similarity of answers on
 DocVQA, and ROUGE of summaries of SAMSum; of 4-shot prompts, at the epsilon that the paper states for all queries together. For sums of
@@ -22,7 +20,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 from importlib import resources
 from typing import Literal
@@ -60,36 +57,6 @@ class Erratum:
     printed: str
     corrected: str
     why: str
-
-
-@dataclass(frozen=True)
-class NoiseCell:
-    """One cell of Table 9: the noise that a data set needs for a target epsilon.
-
-    `sigma` is a noise multiplier, the standard deviation of the noise over what one added or removed
-    row moves: noise of sqrt(2) sigma / M on a mean of M distributions. `prv_epsilon` has four decimals.
-    """
-
-    dataset: str
-    epsilon: float
-    class_row_count: int
-    subset_count: int
-    rows_per_subset: int
-    reduced_vocabulary: bool
-    max_tokens: int
-    compositions: int
-    sigma: float
-    prv_epsilon: float
-
-    @property
-    def sampling_rate(self) -> Fraction:
-        """M N over the rows of the smallest class."""
-        return Fraction(self.subset_count * self.rows_per_subset, self.class_row_count)
-
-    @property
-    def delta(self) -> float:
-        """One over the rows of the smallest class."""
-        return 1 / self.class_row_count
 
 
 def read_table(name: str) -> Iterator[dict[str, str]]:
@@ -154,13 +121,6 @@ def _accuracies(tables: tuple[str, ...], columns: tuple[str, ...]) -> dict[tuple
         shots, epsilon = (float(row[name]) if row[name] else None for name in ("shots", "epsilon"))
         cells[*(row[name] for name in columns), shots, epsilon] = (float(row["mean"]), float(row["std"]))
     return cells
-
-
-@cache
-def table_nine() -> tuple[NoiseCell, ...]:
-    """Table 9 by data set and target epsilon, twenty cells."""
-    cell = TypeAdapter(NoiseCell)
-    return tuple(cell.validate_python(row) for row in read_table("few-shot-table-9"))
 
 
 def ensemble_number(dataset: str, metric: str, aggregation: str, epsilon: float, model: str = "babbage") -> float | None:

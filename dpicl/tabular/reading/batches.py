@@ -93,7 +93,7 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     """Check and split one batch. Raises PrivacyError: there is no key, and the table is no benchmark.
 
     Args:
-        table: typed as `parse.typed_rows` returns it, shape (rows, columns).
+        table: typed as `parse.typed_table` returns it, shape (rows, columns).
         key: as of `split_table`.
     """
     hashes = row_hashes(table, contract)

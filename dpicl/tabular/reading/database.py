@@ -31,7 +31,7 @@ import pyarrow as pa
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query
 from dpicl.errors import DataError, ParameterError, SourceError
-from dpicl.tabular.reading.parse import check_columns, typed_rows
+from dpicl.tabular.reading.parse import check_columns, typed_table
 
 WHERE = "query"
 _SECONDS_VARIABLE = "DPICL_QUERY_SECONDS"
@@ -176,7 +176,7 @@ def _typed(names: Sequence[str], rows: Sequence[Any], contract: Contract) -> pa.
                 columns[name] = pa.array(values, from_pandas=False)
             except (pa.ArrowException, OverflowError, TypeError, ValueError):
                 raise DataError(WHERE, "holds neither numbers nor text", column=name) from None
-    return typed_rows(pa.table(columns), contract, WHERE)
+    return typed_table(pa.table(columns), contract, WHERE, part=True)
 
 
 def _address(query: Query, dataset: str) -> Any:

@@ -56,29 +56,14 @@ def _more(named: Sequence[object]) -> str:
     return f" (and {len(named) - 1} more)" if len(named) > 1 else ""
 
 
-def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
+def typed_table(columns: pa.Table, contract: Contract, where: str, *, part: bool = False) -> pa.Table:
     """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash.
 
     Rows that hold the contract's `missing` marker in a column that is not nullable are dropped first. A missing number is null. Values are
     taken as they stand, blanks included. Numbers outside their bounds are let through: a check counts them and the mechanisms clip them.
 
     `columns` is of shape (rows, columns), of any types; those outside the contract are unread. `where` is the file's name, for messages.
-    Raises DataError: the first broken rule, in the contract's order of columns.
-    """
-    typed = typed_rows(columns, contract, where)
-    refuse_no_rows(typed, where)
-    return typed
-
-
-def refuse_no_rows(table: pa.Table, where: str) -> None:
-    """Raises a DataError if there are none."""
-    if not table.num_rows:
-        raise DataError(where, "has no rows; expected at least one without a missing value")
-
-
-def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
-    """As `typed_table`, of a part of a source, which may have no rows.
-    Raises DataError: the first broken rule, in the contract's order of columns.
+    A `part` of a source may have no rows. Raises DataError: the first broken rule, in the contract's order of columns.
     """
     if (missing := contract.source.missing) is not None:
         columns = pa.table({name: as_text(columns.column(name), name, where) for name in contract.read_columns})
@@ -97,7 +82,16 @@ def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
         coded = text.combine_chunks().dictionary_encode()
         hashes = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in coded.dictionary.to_pylist()]
         typed[name] = pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])
-    return pa.table(typed)
+    table = pa.table(typed)
+    if not part:
+        refuse_no_rows(table, where)
+    return table
+
+
+def refuse_no_rows(table: pa.Table, where: str) -> None:
+    """Raises a DataError if there are none."""
+    if not table.num_rows:
+        raise DataError(where, "has no rows; expected at least one without a missing value")
 
 
 def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:

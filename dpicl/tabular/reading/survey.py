@@ -19,7 +19,7 @@ from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, names_below
 from dpicl.files.row_groups import Footer, read_footer, read_rows
-from dpicl.tabular.reading.parse import check_columns, refuse_no_rows, typed_rows
+from dpicl.tabular.reading.parse import check_columns, refuse_no_rows, typed_table
 
 BATCH_ROWS, WHOLE_ROWS = 1 << 17, 1 << 19
 _SUFFIX = ".parquet"
@@ -60,7 +60,7 @@ class Survey:
             first, last = max(start - at, 0), min(stop - at, footer.rows)
             if first < last or (start == stop == at == 0):
                 place, columns = _place(self.folder, name, contract), list(contract.read_columns)
-                tables.append(typed_rows(read_rows(place, footer, columns, first, max(first, last), name), contract, name))
+                tables.append(typed_table(read_rows(place, footer, columns, first, max(first, last), name), contract, name, part=True))
             at += footer.rows
         return pa.concat_tables(tables)
 
