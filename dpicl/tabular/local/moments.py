@@ -16,7 +16,7 @@ For binary columns (1) is a Walsh transform.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 
 import numpy as np
@@ -53,16 +53,10 @@ def _along(matrix: np.ndarray, values: np.ndarray, axis: int) -> np.ndarray:
 
 def orders(sizes: Sequence[int]) -> np.ndarray:
     """How many columns a moment speaks of, shape `sizes`."""
-    total = np.zeros(tuple(sizes), dtype=np.int64)
-    for axis, size in enumerate(sizes):
-        total += (np.arange(size) > 0).reshape([-1 if other == axis else 1 for other in range(len(sizes))])
-    return total
+    return np.asarray(reduce(np.add.outer, [np.minimum(np.arange(size), 1) for size in sizes]))
 
 
 def places(columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
     """Where the moments of these columns alone stand among all, flat: shape (cells of the columns,)."""
-    strides = [prod(sizes[column + 1 :]) for column in range(len(sizes))]
-    positions = np.zeros((), dtype=np.int64)
-    for column in columns:
-        positions = positions[..., np.newaxis] + np.arange(sizes[column]) * strides[column]
-    return positions.reshape(-1)
+    steps = [np.arange(sizes[column]) * prod(sizes[column + 1 :]) for column in columns]
+    return np.asarray(reduce(np.add.outer, steps)).reshape(-1)
