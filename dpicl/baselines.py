@@ -60,10 +60,7 @@ def local_design(bins: np.ndarray, encoding: LocalEncoding) -> np.ndarray:
 
 
 def central_design(table: Table, contract: Contract, *, one_hot: bool) -> Design:
-    """Features of a typed table with the contract's bounds.
-
-    `one_hot` gives categories indicator columns, else their codes in contract order.
-    """
+    """Features of a typed table with the contract's bounds: categories as indicators (`one_hot`), else as codes in contract order."""
     columns, low, high = [], [], []
     for name in contract.features:
         declared = contract.columns[name]
@@ -102,10 +99,7 @@ def _constant(truth: np.ndarray, label: int, classes: int, numbers: LabelNumbers
 
 
 def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] | int:
-    """LR* and GNB* of released rows; where these are of one class, that label.
-
-    Fitted on distinct rows with their counts, which gives the same coefficients faster.
-    """
+    """LR* and GNB* of released rows, fitted on distinct ones with their counts, which is faster; of one class only, that label."""
     if math.prod(encoding.sizes) > _MOST_CELLS:
         distinct, weights = np.unique(rows.codes, axis=0, return_counts=True)
     else:  # by the number of their cell, in the same order
@@ -126,11 +120,7 @@ def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] 
 def local_baselines(
     rows: ReleasedRows, encoding: LocalEncoding, test: EncodedQueries, numbers: LabelNumbers | None = None
 ) -> dict[str, Metrics]:
-    """LR* and GNB* of tables II and XII, on every row of the test part; none without a label.
-
-    Args:
-        numbers: of the test part, where the label is a number.
-    """
+    """LR* and GNB* of tables II and XII, on every row of the test part, whose `numbers` a label may be; none without a label."""
     classes = encoding.bin_counts[-1]
     if classes == 1:
         return {}

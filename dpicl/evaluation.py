@@ -61,13 +61,8 @@ class Result(Metrics, _Asked):
 
 
 def answers(scores: np.ndarray) -> np.ndarray:
-    """The likeliest answer; of equally likely ones the last, so that ties of No and Yes are Yes.
-
-    Args:
-        scores: summed log-probabilities of every answer, shape (queries, answers).
-
-    Returns:
-        Shape (queries,), int64.
+    """The likeliest answer by summed log-probabilities of shape (queries, answers), of equal ones the last: ties of No and Yes are Yes.
+    Shape (queries,), int64.
     """
     return (scores.shape[1] - 1 - scores[:, ::-1].argmax(axis=1)).astype(np.int64)
 
@@ -106,10 +101,7 @@ def measure(
 
 def rank_auc(scores: np.ndarray, truth: np.ndarray) -> float:
     """The mean over answers of the AUC of each against all others, by ranks; 0.5 where there is one answer only.
-
-    Args:
-        scores: of every answer, shape (rows, answers).
-        truth: codes, shape (rows,).
+    `scores` are of shape (rows, answers), `truth` codes of shape (rows,).
     """
     from scipy.stats import rankdata  # a third of a second to import: only where something is measured
 

@@ -104,9 +104,7 @@ class Method(ABC):
         """The guarantee of one cell as a sentence."""
 
     def refuse(self, contract: Any, unit: Unit) -> None:  # noqa: B027 - most refuse nothing of their own
-        """What this method refuses beyond what all do, before any private row is read.
-        Raises DpiclError: names the contract and the rule.
-        """
+        """What this method refuses beyond what all do, before any row is read. Raises DpiclError: names the contract and the rule."""
 
     def refuse_run(self, contract: Any) -> None:  # noqa: B027 - most refuse nothing of their own
         """What a run refuses beyond a query session, before any private row is read. Raises DpiclError: names the contract and the rule."""

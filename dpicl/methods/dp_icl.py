@@ -92,10 +92,8 @@ class Job:
 
 
 def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, progress: Progress | None = None) -> dict[Cell, list[Votes]]:
-    """Steps 1 and 2 for all cells: clean votes on every query; what is stored already is not asked again.
-
-    Cells that see the same prompts and are asked alike share their votes.
-    Raises ModelError: the model fails, for another reason than what stands in a prompt.
+    """Steps 1 and 2 for all cells: clean votes on every query; cells that see the same prompts and are asked alike share them, and what is
+    stored already is not asked again. Raises ModelError: the model fails, for another reason than what stands in a prompt.
     """
     voters, by_name, by_cell = Voters(job.contract, model), dict[str, list[Votes]](), {}
     for cell in job.plans:

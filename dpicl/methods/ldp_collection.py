@@ -132,7 +132,6 @@ def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
 
 def expected_errors(contract: Contract, chosen: LdpVariant, epsilon: float, clients: int) -> dict[str, float]:
     """Of every attribute, the expected total variation between its estimated shares and those of so many clients; at most 1.
-
     Of the answers that name it; a model of the population does somewhat better where it is sure of other columns.
     """
     encoding, errors = encoding_of(contract, chosen), {}

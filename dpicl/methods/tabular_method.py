@@ -58,13 +58,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def draw(
         self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
     ) -> dict[Cell, Drawn]:
-        """These releases: the only step that sees rows, charged before.
-
-        Args:
-            train: the rows, in memory.
-            draws: randomness by purpose and cell.
-            prepared: what `prepare` gave.
-        """
+        """These releases: the only step that sees rows, in memory and charged before; `prepared` is what `prepare` gave."""
 
     def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
         """What `merge` needs of one batch of a table; private."""
@@ -101,7 +95,6 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """What noise alone does to each column of a release from so many rows, about: a share, of all rows or of a column's bounds.
-
         From public facts, in no time; nothing where it is not known beforehand.
         """
         return {}
@@ -135,12 +128,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         return {}
 
     def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Drawn:
-        """A release of this cell of made-up rows.
-
-        Args:
-            truth: codes of made-up rows, shape (rows, answers).
-            row_count: how many rows these stand for.
-        """
+        """A release of this cell of made-up rows with codes of shape (rows, answers), that stand for `row_count` rows."""
         raise NotImplementedError
 
     def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
@@ -166,10 +154,8 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def fitted(
         self, released: Released[Drawn], rows: Callable[[], PrivateTable], test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
-        """Baselines, where they are fitted: the only way in which rows reach them. Raises PrivacyError: they are not fitted here.
-
-        Args:
-            rows: reads the rows; called only for baselines that need them, and never of a table that has a budget or protects persons.
+        """Baselines, where they are fitted: the only way in which rows reach them. `rows` reads these, and is called only for baselines
+        that need them, never of a table that has a budget or protects persons. Raises PrivacyError: they are not fitted here.
         """
         if not self.fits_baselines(contract, unit):
             raise PrivacyError(self.without_baselines(contract) or f"{contract.name}: there are no baselines of {self.title} to fit")

@@ -95,7 +95,6 @@ def answers_of(outputs: np.ndarray, contract: TextContract) -> np.ndarray:
 
 def metrics_of(outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract: TextContract) -> dict[Cell, Metrics]:
     """Accuracy of every cell, exact match for open answers, and of always giving the most frequent answer.
-
     Answers that are texts of their own are measured by how near they come; no answer is frequent among them.
     """
     truth, answered = truth_of(queries, contract), {cell: answers_of(one, contract) for cell, one in outputs.items()}

@@ -53,11 +53,7 @@ class TextMethod(Method, abstract=True):
 
     @abstractmethod
     def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
-        """What people see of a release, by cell.
-
-        Args:
-            public: the same, written without private rows.
-        """
+        """What people see of a release, by cell; `public` is the same, written without private rows."""
 
     @abstractmethod
     def in_memory(

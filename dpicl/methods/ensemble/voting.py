@@ -165,9 +165,7 @@ class Voters:
 
 def hard_votes(scores: np.ndarray, _clip: float) -> list[int]:
     """One whole vote per prompt, for the likeliest label: one prompt more adds `UNITS` to one label or nothing.
-
-    Args:
-        scores: of any numbers, shape (prompts, labels).
+    `scores` are any numbers, of shape (prompts, labels).
     """
     counted = scores[_informative(scores)]
     return [int(count) * UNITS for count in np.bincount(counted.argmax(axis=1), minlength=scores.shape[1])]
@@ -175,10 +173,7 @@ def hard_votes(scores: np.ndarray, _clip: float) -> list[int]:
 
 def soft_votes(scores: np.ndarray, clip: float) -> list[int]:
     """Sums of clipped log-probabilities over the labels, each prompt's made whole on its own: one more adds 0..`UNITS` to every label.
-
-    Args:
-        scores: as of `hard_votes`.
-        clip: a label so many nats below the likeliest gets nothing.
+    A label `clip` nats below the likeliest gets nothing; `scores` are as of `hard_votes`.
     """
     likely = scores[_informative(scores)]
     with np.errstate(over="ignore"):  # a gap may be larger than any number; it is clipped

@@ -74,9 +74,7 @@ def expected_errors(
     groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions, rows: float
 ) -> dict[str, float]:
     """Of every column, about how far noise moves an average: in widths of its bounds, or of a histogram in rows of the group; at most 1.
-
-    Args:
-        rows: of the subsample, taken to be as many in every group.
+    `rows` are of the subsample, taken to be as many in every group.
     """
     total, shared, errors = noisy_count.exact_epsilon(epsilon), options.allocation == "shared-count", {}
     for name in contract.features:
@@ -98,14 +96,7 @@ def aggregate(
     options: AggregateOptions,
     stream: Stream,
 ) -> ReleasedGroups:
-    """Average every group; equations (1) to (3).
-
-    Args:
-        members: position in `groups` of each row, shape (rows,); rows of no group are -1.
-
-    Returns:
-        One released group per public key, empty groups included.
-    """
+    """Equations (1) to (3): one released group per public key, empty ones included; `members` is each row's position in `groups`, or -1."""
     rows = np.flatnonzero(members >= 0)
     sums = exact_sums(table, rows, members[rows], groups, contract, options=options)
     return noised(sums, groups, contract, epsilon=epsilon, options=options, stream=stream)

@@ -53,12 +53,7 @@ Grids = Mapping[str, Sequence[Grid | None]]
 
 
 def group_sums(table: PrivateTable, rows: np.ndarray, groups: np.ndarray, count: int, contract: Contract, grids: Grids) -> GroupSums:
-    """Sum the rows of every group; reads each column once, and copies only what it sums.
-
-    Args:
-        rows: positions of rows of the table, in any order.
-        groups: the group of each of them, 0..count-1, of the same shape.
-    """
+    """Sum the rows at these positions, in any order, in the groups 0..count-1 beside them; copies of a column only what it sums."""
     short = groups.astype(np.int16)  # which numpy sorts by its digits
     order = np.argsort(short, kind="stable")
     bounds = np.searchsorted(short[order], np.arange(count + 1)).tolist()

@@ -73,11 +73,8 @@ def check_fits(estimator: Estimator, sizes: Sequence[int], where: str) -> None:
 
 
 def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: Stream, count: int | None = None) -> ReleasedRows:
-    """Rows of shape (rows, columns), uint8.
+    """Rows of shape (rows, columns), uint8: so many, or the usual number.
     Raises DataError: there are no reports; ParameterError: there are too many cells for this estimator.
-
-    Args:
-        count: of the rows, in place of the usual number.
     """
     if not collected.clients:
         raise DataError("reconstruction", "no reports to reconstruct from", count=0)

@@ -82,7 +82,6 @@ class Observed:
 
     def on(self, columns: Sequence[int]) -> Observed:
         """The reports restricted to some columns, which get the numbers 0, 1, 2, ...; reports on none of them are left out.
-
         Counts of the same columns under the same law add up.
         """
         numbers = np.full(len(self.sizes), -1)

@@ -117,11 +117,7 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
 
 def compact(table: pa.Table, contract: Contract) -> pa.Table:
     """Whole numbers in as few bytes as their bounds need, codes in one where the list allows; equal values, same columns.
-
     A column with numbers that leave the type of their bounds stays as it is; real numbers stay doubles.
-
-    Args:
-        table: typed as `parse.typed_table` returns it, shape (rows, columns).
     """
     columns = {}
     for name in table.column_names:

@@ -43,10 +43,7 @@ def rules_of(contract: Contract) -> tuple[Rule, ...]:
 
 
 def violations(table: pa.Table, contract: Contract) -> tuple[Violation, ...]:
-    """The broken rules of a table, in the order of `rules_of`.
-
-    The table holds the contract's columns, typed as `read_table` returns them: shape (rows, columns).
-    """
+    """The broken rules of a table of shape (rows, columns), typed as `read_table` returns it, in the order of `rules_of`."""
     counted = [Violation(rule, _count(table, rule, contract)) for rule in rules_of(contract)]
     return tuple(violation for violation in counted if violation.count)
 

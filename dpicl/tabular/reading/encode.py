@@ -101,10 +101,7 @@ class LocalEncoding:
         return np.hstack(parts).astype(np.uint8)
 
     def decode(self, answers: np.ndarray) -> np.ndarray:
-        """Reported answers back to bins (rows, attributes), int64.
-
-        Of several set bits the first counts; none gives `UNKNOWN`.
-        """
+        """Reported answers back to bins (rows, attributes), int64: of several set bits the first counts; none gives `UNKNOWN`."""
         if self.kind == "k-ary":
             return answers.astype(np.int64)
         columns, start = [], 0

@@ -28,20 +28,12 @@ _ROWS_PER_BLOCK = 1 << 12
 
 
 def row_hashes(table: pa.Table, contract: Contract) -> np.ndarray:
-    """Equation (1): shape (rows, 2), uint64.
-
-    Args:
-        table: typed by the contract as `parse.typed_table` types it, shape (rows, columns).
-    """
+    """Equation (1): shape (rows, 2), uint64, of a table as `parse.typed_table` types it."""
     return column_hashes([words_of(table.column(name)) for name in contract.columns], key=_KEY)
 
 
 def column_hashes(columns: Sequence[np.ndarray], *, key: bytes) -> np.ndarray:
-    """Equation (1) of rows whose values are these words, under a key of 32 bytes: shape (rows, 2), uint64.
-
-    Args:
-        columns: at least one, each of shape (rows,), uint64.
-    """
+    """Equation (1) of rows whose values are these words, one column of uint64 or more, under a key of 32 bytes: shape (rows, 2)."""
     encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - of numbered blocks, as equation (1) has it
     rows = len(columns[0])
     hashes = np.empty((rows, 2), dtype=np.uint64)

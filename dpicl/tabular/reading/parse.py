@@ -95,9 +95,7 @@ def refuse_no_rows(table: pa.Table, where: str) -> None:
 
 
 def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
-    """One column by its rule; without a way by text where the values have types that say the same.
-    Raises DataError: a value breaks the rule.
-    """
+    """One column by its rule; without a way by text where values have such types already. Raises DataError: a value breaks the rule."""
     quick = quick_column(values, column, _LONGEST_TEXT)
     if quick is None:
         quick = _from_text(values, column, name, where)

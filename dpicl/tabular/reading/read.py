@@ -52,22 +52,14 @@ def read_text_table(path: Path) -> pa.Table:
 
 
 def canonical_order(table: pa.Table) -> pa.Table:
-    """The rows sorted by all columns, the first counting most; categories by their code.
-
-    Args:
-        table: typed as `read_table` returns it, shape (rows, columns).
-    """
+    """The rows of a table as `read_table` types it, sorted by all columns, the first counting most; categories by their code."""
     keys = [_numbers(column) for column in reversed(table.columns)]
     return table.take(np.lexsort(keys))
 
 
 def rows_digest(table: pa.Table) -> str:
-    """SHA-256 of the rows as a multiset, in hexadecimal.
-
+    """SHA-256 of the rows as a multiset, in hexadecimal, of a table as `read_table` types it.
     The same for any order of rows, columns and categories, and for any source format.
-
-    Args:
-        table: typed as `read_table` returns it, shape (rows, columns).
     """
     columns, header = [], []
     for name in sorted(table.column_names):

@@ -60,9 +60,7 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
 
 
 def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
-    """The rows of a query as `load_source` gives them; where they are too many to be read whole, batch by batch.
-    Raises SourceError: as `query_batches`; DataError: as `query_batches`.
-    """
+    """The rows of a query as `load_source` gives them, or batch by batch where they are too many; raises what `query_batches` does."""
     batches, read = query_batches(contract, query, BATCH_ROWS), []
     for batch in batches:
         read.append(batch)
