@@ -182,10 +182,6 @@ class DpIcl(TextMethod):
         """See `Method`."""
         return {cell: Cost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
 
-    def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
-        """Every cell is a release."""
-        return self.releases(contract, unit)
-
     def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
         return unit.chosen(EnsembleOptions).variant(cell.system).model_dump(mode="json")

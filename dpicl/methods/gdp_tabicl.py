@@ -44,7 +44,7 @@ from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream
+from dpicl.randomness import Draws
 from dpicl.tabular.central import aggregate
 from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.central.sums import GroupSums
@@ -122,7 +122,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         bounded = contributing_rows(train, contract, draws)
         members = {}
         for cell in cells:
-            rows = bounded[_subsample(len(bounded), contract, cell, draws.secret("subsample", cell.key))]
+            stream = draws.secret("subsample", cell.key)
+            rows = bounded[poisson_subsample(len(bounded), sampling_rate=rate_of(contract, cell), stream=stream)]
             members[cell] = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
             members[cell][rows] = assign(train, contract, shots_of(cell), rows)
         return members
@@ -142,7 +143,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         streams = {cell: draws.secret("subsample", cell.key) for cell in cells}
 
         def of_block(start: int, cell: Cell) -> GroupSums:
-            rows = start + _subsample(min(_ROWS_PER_BLOCK, batch.row_count - start), contract, cell, streams[cell])
+            count = min(_ROWS_PER_BLOCK, batch.row_count - start)
+            rows = start + poisson_subsample(count, sampling_rate=rate_of(contract, cell), stream=streams[cell])
             members, groups = assign(batch, contract, shots_of(cell), rows), partition(contract, shots_of(cell))
             return aggregate.exact_sums(batch, rows, members, groups, contract, options=options_of(unit))
 
@@ -205,11 +207,6 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             for cell, groups in released.draws.items()
             for group in groups.groups
         ]
-
-
-def _subsample(row_count: int, contract: Contract, cell: Cell, stream: Stream) -> np.ndarray:
-    """Step 1: positions of the rows that are in, ascending."""
-    return poisson_subsample(row_count, sampling_rate=rate_of(contract, cell), stream=stream)
 
 
 def _noised(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedGroups]:

@@ -15,6 +15,7 @@ from dpicl.contract.text import TextContract
 from dpicl.lm.local.embedding import Embedder
 from dpicl.methods import text_answers
 from dpicl.methods.base import Data, Method
+from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivateTable, QueryTable
 
@@ -34,6 +35,10 @@ class TextMethod(Method, abstract=True):
 
     stated = (("votes_on_tokens", bool, "True or False"),)
     kind = "TextMethod"
+
+    def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+        """Every cell is a release."""
+        return self.releases(contract, unit)
 
     @abstractmethod
     def sizes(self, contract: TextContract) -> object | None:

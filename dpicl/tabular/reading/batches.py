@@ -8,6 +8,7 @@ equal rows stand in one part. Of a benchmark the hash is public, of any other ta
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,13 +48,14 @@ class Facts:
     @staticmethod
     def added(parts: Iterable[Facts]) -> Facts:
         """Of all parts."""
-        total = Facts(0, 0, (), {}, (0, 0), (0, 0))
-        for part in parts:
-            broken = {place: total.broken.get(place, 0) + part.broken.get(place, 0) for place in {*total.broken, *part.broken}}
-            labels = tuple(map(sum, zip_longest(total.labels, part.labels, fillvalue=0)))
-            hashes, whole = _lanes(total.hashes, part.hashes), _lanes(total.all_hashes, part.all_hashes)
-            total = Facts(total.rows + part.rows, total.train_rows + part.train_rows, labels, broken, hashes, whole)
-        return total
+        every, broken = list(parts), Counter[int]()
+        for one in every:
+            broken.update(one.broken)
+        labels = map(sum, zip_longest(*(one.labels for one in every), fillvalue=0))
+        lanes = zip((0, 0, 0, 0), *((*one.hashes, *one.all_hashes) for one in every), strict=True)
+        first, second, all_first, all_second = (sum(lane) % 2**64 for lane in lanes)
+        rows, train_rows = sum(one.rows for one in every), sum(one.train_rows for one in every)
+        return Facts(rows, train_rows, tuple(labels), dict(broken), (first, second), (all_first, all_second))
 
     def digest(self, contract: Contract) -> str:
         """Of the rows to protect, as a multiset: 64 hexadecimal digits."""
@@ -62,10 +64,6 @@ class Facts:
     def whole_digest(self, contract: Contract) -> str:
         """Of all rows, whichever way they were split: as `multiset.table_digest` of the table."""
         return multiset_digest(np.array(self.all_hashes, dtype=np.uint64), self.rows, contract)
-
-
-def _lanes(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    return (one[0] + other[0]) % 2**64, (one[1] + other[1]) % 2**64
 
 
 @dataclass(frozen=True)
