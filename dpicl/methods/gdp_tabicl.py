@@ -211,17 +211,15 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
 def _noised(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedGroups]:
     """Step 3 from exact sums of the whole subsample: the only draw of noise."""
-    return {
-        cell: aggregate.noised(
-            of_cell,
+    released = {}
+    for cell, of_cell in sums.items():
+        groups, epsilon, stream = (
             partition(contract, shots_of(cell)),
-            contract,
-            epsilon=nominal_epsilon(contract, unit, cell),
-            options=options_of(unit),
-            stream=draws.secret("aggregate", cell.key),
+            nominal_epsilon(contract, unit, cell),
+            draws.secret("aggregate", cell.key),
         )
-        for cell, of_cell in sums.items()
-    }
+        released[cell] = aggregate.noised(of_cell, groups, contract, epsilon=epsilon, options=options_of(unit), stream=stream)
+    return released
 
 
 def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:

@@ -145,13 +145,7 @@ def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]
 
 
 def held_out(
-    parts: Sequence[pa.Table],
-    train_rows: int,
-    contract: Contract,
-    *,
-    key: bytes | None = None,
-    most: int | None = None,
-    queries: pa.Table | None = None,
+    parts: Sequence[pa.Table], train_rows: int, contract: Contract, *, key: bytes | None, most: int | None, queries: pa.Table | None
 ) -> tuple[pa.Table, np.ndarray]:
     """The rows that may become queries, and the positions of those that do: held-out rows of all batches, or public ones; as of
     `split_table`.

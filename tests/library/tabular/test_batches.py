@@ -176,11 +176,11 @@ def test_what_needs_all_rows_at_once_is_refused() -> None:
 
 def test_a_split_that_leaves_nothing_is_refused() -> None:
     made = prepare(table(), CONTRACT)
-    test, asked = held_out([made.test, made.test], 5, CONTRACT)
+    test, asked = held_out([made.test, made.test], 5, CONTRACT, key=None, most=None, queries=None)
     assert test.num_rows == 2 * made.test.num_rows == len(asked)
     for train_rows, held in ((0, made.test), (5, made.test.slice(0, 0))):
         with pytest.raises(DataError, match="shop: the split leaves"):
-            held_out([held], train_rows, CONTRACT)
+            held_out([held], train_rows, CONTRACT, key=None, most=None, queries=None)
 
 
 def test_every_rule_is_merged() -> None:
