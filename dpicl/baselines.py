@@ -8,10 +8,9 @@ Central    diffprivlib's models at the same epsilon, two ways:
                                     rows; here they are public, the one change that privacy needs
 At epsilon = infinity all are scikit-learn's own.
 
-Of several classes, scikit-learn's logistic regression is multinomial, diffprivlib's one against the rest with an equal
-share of epsilon each. A number is predicted as the class of its bin, and centrally not at all: diffprivlib's price of
-many classes leaves nothing. A missing number reads as the middle of its bounds centrally, and as a category of its own
-locally. Without a label there is nothing to fit.
+Of several classes, scikit-learn's logistic regression is multinomial, diffprivlib's one against the rest with an equal share of epsilon
+each. A number is predicted as the class of its bin, and centrally not at all: diffprivlib's price of many classes leaves nothing. A missing
+number reads as the middle of its bounds centrally, and as a category of its own locally. Without a label there is nothing to fit.
 
 Unit        one row.
 Neighbours  as diffprivlib states them: replace-one of fixed-size tables.
@@ -21,7 +20,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +60,7 @@ def local_design(bins: np.ndarray, encoding: LocalEncoding) -> np.ndarray:
 
 
 def central_design(table: Table, contract: Contract, *, one_hot: bool) -> Design:
-    """Features of a typed table with the contract's bounds.
-
-    `one_hot` gives categories indicator columns, else their codes in contract order.
-    """
+    """Features of a typed table with the contract's bounds: categories as indicators (`one_hot`), else as codes in contract order."""
     columns, low, high = [], [], []
     for name in contract.features:
         declared = contract.columns[name]
@@ -103,24 +98,14 @@ def _constant(truth: np.ndarray, label: int, classes: int, numbers: LabelNumbers
     return measure(truth, np.full_like(truth, label), no_confidence(len(truth), classes), numbers=numbers)
 
 
-def _counted(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct rows in rising order, and how often each occurs; by the number of their cell where cells can be numbered."""
-    if math.prod(sizes) > _MOST_CELLS:
-        return np.unique(codes, axis=0, return_counts=True)
-    cells = np.zeros(len(codes), dtype=np.int64)
-    for column, size in zip(codes.T, sizes, strict=True):
-        cells = cells * size + column
-    counts = np.bincount(cells)
-    distinct = np.flatnonzero(counts)
-    return np.stack(np.unravel_index(distinct, sizes), axis=1), counts[distinct]
-
-
 def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] | int:
-    """LR* and GNB* of released rows; where these are of one class, that label.
-
-    Fitted on distinct rows with their counts, which gives the same coefficients faster.
-    """
-    distinct, weights = _counted(rows.codes, encoding.sizes)
+    """LR* and GNB* of released rows, fitted on distinct ones with their counts, which is faster; of one class only, that label."""
+    if math.prod(encoding.sizes) > _MOST_CELLS:
+        distinct, weights = np.unique(rows.codes, axis=0, return_counts=True)
+    else:  # by the number of their cell, in the same order
+        counts = np.bincount(np.ravel_multi_index(tuple(rows.codes.T.astype(np.int64)), encoding.sizes))
+        cells = np.flatnonzero(counts)
+        distinct, weights = np.stack(np.unravel_index(cells, encoding.sizes), axis=1), counts[cells]
     bins = encoding.decode(distinct)
     features, labels = local_design(bins, encoding), bins[:, -1]
     if len(np.unique(labels)) < 2:
@@ -135,11 +120,7 @@ def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] 
 def local_baselines(
     rows: ReleasedRows, encoding: LocalEncoding, test: EncodedQueries, numbers: LabelNumbers | None = None
 ) -> dict[str, Metrics]:
-    """LR* and GNB* of tables II and XII, on every row of the test part; none without a label.
-
-    Args:
-        numbers: of the test part, where the label is a number.
-    """
+    """LR* and GNB* of tables II and XII, on every row of the test part, whose `numbers` a label may be; none without a label."""
     classes = encoding.bin_counts[-1]
     if classes == 1:
         return {}

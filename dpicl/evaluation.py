@@ -18,34 +18,6 @@ from dpicl.types import LabelNumbers
 
 
 @dataclass(frozen=True)
-class Result:
-    """One cell of a table: what one system answered on one set of queries."""
-
-    method: str
-    system: str
-    dataset: str
-    seed: int
-    epsilon: float | None
-    shots: int | None
-    sampling_rate: float | None
-    amplified_epsilon: float | None
-    query_count: int
-    accuracy: float
-    balanced_accuracy: float | None
-    auc: float | None
-    rouge1: float | None = None
-    rouge2: float | None = None
-    rougeL: float | None = None
-    bleu: float | None = None
-    levenshtein: float | None = None
-    absolute_error: float | None = None
-
-    def as_row(self) -> dict[str, Any]:
-        """A plain dictionary, one entry per column of results.csv."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
 class Metrics:
     """Quality of answers.
 
@@ -65,14 +37,32 @@ class Metrics:
     absolute_error: float | None = None
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """Who answered, and on what: the first columns of results.csv."""
+
+    method: str
+    system: str
+    dataset: str
+    seed: int
+    epsilon: float | None
+    shots: int | None
+    sampling_rate: float | None
+    amplified_epsilon: float | None
+
+
+@dataclass(frozen=True)
+class Result(Metrics, _Asked):
+    """One cell of a table: what one system answered on one set of queries, `_Asked` before `Metrics`."""
+
+    def as_row(self) -> dict[str, Any]:
+        """A plain dictionary, one entry per column of results.csv."""
+        return asdict(self)
+
+
 def answers(scores: np.ndarray) -> np.ndarray:
-    """The likeliest answer; of equally likely ones the last, so that ties of No and Yes are Yes.
-
-    Args:
-        scores: summed log-probabilities of every answer, shape (queries, answers).
-
-    Returns:
-        Shape (queries,), int64.
+    """The likeliest answer by summed log-probabilities of shape (queries, answers), of equal ones the last: ties of No and Yes are Yes.
+    Shape (queries,), int64.
     """
     return (scores.shape[1] - 1 - scores[:, ::-1].argmax(axis=1)).astype(np.int64)
 
@@ -94,30 +84,24 @@ def measure(
         balanced: whether accuracy is balanced over classes too; open answers have none.
         numbers: of a label that is a number, whose classes are bins.
     """
-    classes = np.unique(truth)
-    several = balanced and numbers is None and len(classes) > 1
-    from sklearn.metrics import recall_score  # a second to import: only where something is measured
+    classes, mean_recall, auc, error = np.unique(truth), None, None, None
+    if balanced and numbers is None and len(classes) > 1:
+        from sklearn.metrics import recall_score, roc_auc_score  # a second to import: only where something is measured
 
-    mean_recall = float(recall_score(truth, answered, labels=classes, average="macro", zero_division=0.0)) if several else None
-    auc = _auc(truth, classes, confidence) if several and confidence is not None else None
-    error = _absolute_error(answered, numbers) if numbers else None
+        mean_recall = float(recall_score(truth, answered, labels=classes, average="macro", zero_division=0.0))
+        if confidence is not None and confidence.ndim == 2:
+            auc = float(np.mean([roc_auc_score(truth == one, confidence[:, one]) for one in classes]))
+        elif confidence is not None and len(classes) == 2:
+            auc = float(roc_auc_score(truth, confidence))
+    if numbers:  # of rows that have a number; None where none has
+        distances = np.abs(numbers.of_code[answered] - numbers.truth)
+        error = None if np.isnan(distances).all() else float(np.nanmean(distances))
     return Metrics(len(truth), float(np.mean(truth == answered)), mean_recall, auc, absolute_error=error)
-
-
-def _auc(truth: np.ndarray, classes: np.ndarray, confidence: np.ndarray) -> float | None:
-    from sklearn.metrics import roc_auc_score
-
-    if confidence.ndim == 2:
-        return float(np.mean([roc_auc_score(truth == one, confidence[:, one]) for one in classes]))
-    return float(roc_auc_score(truth, confidence)) if len(classes) == 2 else None
 
 
 def rank_auc(scores: np.ndarray, truth: np.ndarray) -> float:
     """The mean over answers of the AUC of each against all others, by ranks; 0.5 where there is one answer only.
-
-    Args:
-        scores: of every answer, shape (rows, answers).
-        truth: codes, shape (rows,).
+    `scores` are of shape (rows, answers), `truth` codes of shape (rows,).
     """
     from scipy.stats import rankdata  # a third of a second to import: only where something is measured
 
@@ -128,12 +112,6 @@ def rank_auc(scores: np.ndarray, truth: np.ndarray) -> float:
         if 0 < count < len(truth):
             aucs.append((rankdata(scores[:, code])[positive].sum() - count * (count + 1) / 2) / (count * (len(truth) - count)))
     return float(np.mean(aucs)) if aucs else 0.5
-
-
-def _absolute_error(answered: np.ndarray, numbers: LabelNumbers) -> float | None:
-    """Of rows that have a number; None where none has."""
-    distances = np.abs(numbers.of_code[answered] - numbers.truth)
-    return None if np.isnan(distances).all() else float(np.nanmean(distances))
 
 
 def majority(truth: np.ndarray, *, balanced: bool = True, classes: int = 2, numbers: LabelNumbers | None = None) -> Metrics:

@@ -17,7 +17,7 @@ from dpicl.contract import Contract, parse_contract
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
-from dpicl.tabular.central.compact import compact
+from dpicl.tabular.reading.batches import compact
 from dpicl.types import PrivateTable
 
 ROWS, RATE = 10_000_000, 0.1

@@ -19,7 +19,7 @@ from dpicl.mechanisms.noisy_count import noisy_counts, noisy_modes
 from dpicl.methods import Options, held_out_evaluation, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Stream
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, measure, measure_with
+from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, measure
 from dpicl.types import PrivateCodes
 
 Counting = Callable[[Sequence[int], Stream], list[int]]
@@ -136,7 +136,7 @@ def _marginals(measured: Callable[[ExactCounts, Stream], Sequence[NoisyMarginal]
 
 
 def _with(shares: Shares) -> Trial:
-    return _marginals(lambda exact, stream: measure_with(exact, shares, stream))
+    return _marginals(lambda exact, stream: measure(exact, epsilon=shares, stream=stream))
 
 
 _EVALUATION = held_out_evaluation.cost(_held_out(Fraction(1)), _UNIT)

@@ -20,7 +20,7 @@ from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.methods.few_shot.plan import CellPlan, Drawing, Noise, Pool, Shape
 from dpicl.methods.few_shot.voting import Job
 from dpicl.methods.few_shot_generation import write
-from dpicl.methods.memory import MemoryJournal
+from dpicl.methods.memory import Memory
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream
 from dpicl.types import PrivateTable
@@ -99,7 +99,7 @@ def _trial(plan: CellPlan) -> Trial:
         hits: list[bool] = []
         while len(hits) < count:
             draws = [Draws(stream.below(1 << 64), "audit", simulated=True) for _ in range(min(_RUNS_AT_ONCE, count - len(hits)))]
-            jobs = [Job({_CELL: plan}, MemoryJournal(one)) for one in draws]
+            jobs = [Job({_CELL: plan}, Memory(one)) for one in draws]
             hits += [texts[_CELL][0].text == OWN for texts in write(rows, contract, EchoingModel(), jobs)]
         return np.array(hits)
 

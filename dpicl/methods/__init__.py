@@ -35,11 +35,7 @@ class Registry(dict[str, Method]):
         raise PrivacyError(f"method {name[:60]!r}: is not registered; expected one of {', '.join(self)}")
 
     def add(self, method: Method) -> None:
-        """Register a method.
-
-        Raises:
-            PrivacyError: its name is taken, or it is no method.
-        """
+        """Register a method. Raises PrivacyError: its name is taken, or it is no method."""
         if not isinstance(method, (TabularMethod, TextMethod)):
             raise PrivacyError(f"method {str(method)[:60]!r}: is none; expected a TabularMethod or a TextMethod")
         if method.name in self:
@@ -72,20 +68,12 @@ else:
 
 
 def tabular(name: str) -> TabularMethod[Any]:
-    """A method on tables.
-
-    Raises:
-        PrivacyError: there is none of that name.
-    """
+    """A method on tables. Raises PrivacyError: there is none of that name."""
     return _of(name, TabularMethod)  # type: ignore[type-abstract]
 
 
 def on_texts(name: str) -> TextMethod:
-    """A method on texts.
-
-    Raises:
-        PrivacyError: there is none of that name.
-    """
+    """A method on texts. Raises PrivacyError: there is none of that name."""
     return _of(name, TextMethod)  # type: ignore[type-abstract]
 
 
@@ -106,10 +94,6 @@ def unit_of(
     baselines: bool,
     options: CommonOptions,
 ) -> Unit:
-    """A unit with all its cells.
-
-    Raises:
-        PrivacyError: no such method is registered.
-    """
+    """A unit with all its cells. Raises PrivacyError: no such method is registered."""
     bare = Unit(method, dataset, seed, tuple(epsilons), tuple(shots), tuple(sampling_rates), baselines, options, ())
     return replace(bare, evaluated_cells=tuple(METHODS[method].evaluated_cells(bare)))

@@ -62,6 +62,8 @@ class Method(ABC):
     """Raised when something else is derived from the same draw: stands in the manifest, and costs nothing."""
     artefact: ClassVar[str]
     """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is one array."""
+    answers: ClassVar[Any]
+    """The module that asks a model and measures its answers."""
     is_default: ClassVar[bool] = False
     """Whether it releases what it reads where a user names no method: one of each trust, on tables and on texts."""
     stated: ClassVar[tuple[tuple[str, type, str], ...]] = ()
@@ -87,11 +89,7 @@ class Method(ABC):
 
     @abstractmethod
     def releases(self, contract: Any, unit: Unit) -> dict[Cell, Cost]:
-        """What a unit spends, release by release; known before any row is read.
-
-        Raises:
-            PrivacyError: something has no price.
-        """
+        """What a unit spends, release by release; known before any row is read. Raises PrivacyError: something has no price."""
 
     @abstractmethod
     def costs(self, contract: Any, unit: Unit) -> dict[Cell, Cost]:
@@ -105,24 +103,11 @@ class Method(ABC):
     def statement(self, contract: Any, unit: Unit, cell: Cell, cost: Cost) -> str:
         """The guarantee of one cell as a sentence."""
 
-    @property
-    @abstractmethod
-    def answers(self) -> Any:
-        """The module that asks a model and measures its answers."""
-
     def refuse(self, contract: Any, unit: Unit) -> None:  # noqa: B027 - most refuse nothing of their own
-        """What this method refuses beyond what all do, before any private row is read.
-
-        Raises:
-            DpiclError: names the contract and the rule.
-        """
+        """What this method refuses beyond what all do, before any row is read. Raises DpiclError: names the contract and the rule."""
 
     def refuse_run(self, contract: Any) -> None:  # noqa: B027 - most refuse nothing of their own
-        """What a run refuses beyond a query session, before any private row is read.
-
-        Raises:
-            DpiclError: names the contract and the rule.
-        """
+        """What a run refuses beyond a query session, before any private row is read. Raises DpiclError: names the contract and the rule."""
 
     def default_options(self, contract: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
         """Its best choices for a release that is no pipeline's, beside those that are stated: those of `options` are a pipeline's."""
@@ -139,9 +124,7 @@ class Method(ABC):
 
     def check(self, contract: Declared, unit: Unit) -> None:
         """Refuse what cannot be guaranteed, before any private row is read.
-
-        Raises:
-            PrivacyError: the contract is a draft; no noise on a table that is not a benchmark; or what the method itself refuses.
+        Raises PrivacyError: the contract is a draft; no noise on a table that is not a benchmark; or what the method itself refuses.
         """
         if contract.draft:
             raise PrivacyError(
@@ -170,11 +153,7 @@ class Method(ABC):
         return meant and contract.evaluation == "public" and self.without_baselines(contract) is None
 
     def check_free(self, contract: Declared, unit: Unit) -> None:
-        """Refuse what would have to be charged.
-
-        Raises:
-            PrivacyError: the method refuses the contract, or it is not a benchmark's.
-        """
+        """Refuse what would have to be charged. Raises PrivacyError: the method refuses the contract, or it is not a benchmark's."""
         self.check(contract, unit)
         if not contract.privacy.budget.benchmark:
             raise PrivacyError(
@@ -185,9 +164,7 @@ class Method(ABC):
 
 def check_stated(method: type[Method]) -> None:
     """Whether a class states what privacy hangs on.
-
-    Raises:
-        PrivacyError: it does not; the message names what it lacks and what is expected.
+    Raises PrivacyError: it does not; the message names what it lacks and what is expected.
     """
     where = f"method {getattr(method, 'name', method.__name__)!r}"
     for name, allowed, expected in (*_FACTS, *method.stated):

@@ -62,17 +62,8 @@ def results(unit: Unit, measured: Mapping[Cell, Metrics], costs: Mapping[Cell, C
     rows = []
     for cell, metrics in measured.items():
         cost = costs.get(cell) or costs.get(replace(cell, system="icl"))
-        rows.append(
-            Result(
-                method=unit.method,
-                system=cell.system,
-                dataset=unit.dataset,
-                seed=unit.seed,
-                epsilon=cell.epsilon,
-                shots=cell.shots,
-                sampling_rate=None if cell.sampling_rate is None else float(cell.sampling_rate),
-                amplified_epsilon=cost.amplified.epsilon if cost and cost.amplified else None,
-                **asdict(metrics),
-            )
-        )
+        rate = None if cell.sampling_rate is None else float(cell.sampling_rate)
+        amplified = cost.amplified.epsilon if cost and cost.amplified else None
+        asked = (unit.method, cell.system, unit.dataset, unit.seed, cell.epsilon, cell.shots, rate, amplified)
+        rows.append(Result(*asked, **asdict(metrics)))
     return rows

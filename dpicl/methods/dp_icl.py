@@ -3,10 +3,10 @@
 Trust       Central: a curator and a model that may see the rows; only aggregated answers leave.
 Unit        One row, or one person: all rows of a person fall into one prompt, no more than the contract says.
 Neighbours  ADD_OR_REMOVE_ONE; votes and embeddings with gaussian noise under REPLACE_ONE too.
-Guarantee   (epsilon, delta)-DP for the answers to all queries of a release together, from the
-            accountant. There is no answer beyond those queries.
-Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble.plan` and the
-            mechanisms say about its accounting. Soft votes: Private PoEtry (arXiv 2602.05012).
+Guarantee   (epsilon, delta)-DP for the answers to all queries of a release together, from the accountant. There is no answer beyond those
+            queries.
+Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble.plan` and the mechanisms say about its accounting.
+            Soft votes: Private PoEtry (arXiv 2602.05012).
 
     for every query x of Q:
     1  D_1 ... D_M <- every row takes part with probability q, in the prompt that its keyed hash names
@@ -18,12 +18,10 @@ Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `en
        keywords, joint  words <- a sequence of words of x, likelier the more a_i hold them
     4  with keywords: the model is asked once more, without rows, for an answer that uses them
 
-Candidates and c, their mean, are written without private rows. Everything for Q queries is charged
-before the first.
+Candidates and c, their mean, are written without private rows. Everything for Q queries is charged before the first.
 
 Symbols     M prompts, q public sampling rate, E a public sentence embedding, k keywords.
-Not covered queries, which are sent as they are; per-record budgets (arXiv 2511.04332): every row pays
-            for every query; running time.
+Not covered queries, which are sent as they are; per-record budgets (arXiv 2511.04332): every row pays for every query; running time.
 """
 
 from __future__ import annotations
@@ -47,15 +45,14 @@ from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.ensemble.answers import Answer, Public, decide, write_candidates
 from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, plans, statement
 from dpicl.methods.ensemble.voting import Placement, Voters, Votes
-from dpicl.methods.memory import Memory
+from dpicl.methods.memory import Memory, Secrets
 from dpicl.methods.options import EnsembleOptions
 from dpicl.methods.text_method import Releases, TextMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream
+from dpicl.randomness import Draws
 from dpicl.text.prompts import asking_demonstration, asking_prompt, keywords_query
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 
-CITATIONS = ("wu2024privacy", "poetry2026")
 PROMPTS_AT_ONCE = 256
 EXAMPLES = 3
 """Answers that are shown."""
@@ -63,14 +60,6 @@ Released = dict[Cell, list[Answer]]
 Numbered = Sequence[tuple[int, str]]
 """Queries with their index in a release: an index and its query belong together."""
 Progress = Callable[[int, int], None]
-
-
-class Secrets(Protocol):
-    """Secret randomness of a release, the same whenever it is taken up again."""
-
-    def stream(self, cell: Cell, name: str) -> Stream:
-        """For one purpose of one cell."""
-        ...
 
 
 class StoredVotes(Protocol):
@@ -103,12 +92,8 @@ class Job:
 
 
 def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, progress: Progress | None = None) -> dict[Cell, list[Votes]]:
-    """Steps 1 and 2 for all cells: clean votes on every query; what is stored already is not asked again.
-
-    Cells that see the same prompts and are asked alike share their votes.
-
-    Raises:
-        ModelError: the model fails, for another reason than what stands in a prompt.
+    """Steps 1 and 2 for all cells: clean votes on every query; cells that see the same prompts and are asked alike share them, and what is
+    stored already is not asked again. Raises ModelError: the model fails, for another reason than what stands in a prompt.
     """
     voters, by_name, by_cell = Voters(job.contract, model), dict[str, list[Votes]](), {}
     for cell in job.plans:
@@ -196,10 +181,6 @@ class DpIcl(TextMethod):
     def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
         """See `Method`."""
         return {cell: Cost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
-
-    def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
-        """Every cell is a release."""
-        return self.releases(contract, unit)
 
     def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""

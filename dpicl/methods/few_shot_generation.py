@@ -3,10 +3,9 @@
 Trust       Central: a curator and a local model read the rows; only finished texts leave.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE; under REPLACE_ONE a row may change its label, which is charged too.
-Guarantee   (epsilon, delta)-DP for a whole set of demonstrations, from the accountant; delta = 0 with
-            exponential noise and clipped logits. They answer any number of queries.
-Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al. (arXiv 2407.12108)
-            for fixed batches.
+Guarantee   (epsilon, delta)-DP for a whole set of demonstrations, from the accountant; delta = 0 with exponential noise and clipped logits.
+            They answer any number of queries.
+Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al. (arXiv 2407.12108) for fixed batches.
 
     0  y_1 ... y_k <- labels of the public list
     1  for every text z of label y, for t = 1 ... T:
@@ -19,12 +18,11 @@ Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al.
     5    z <- z, w;  stop where w ends the text
     6  E <- the texts with their labels;  ask the model with (E, query)
 
-An empty subset votes as the model does without private rows; with fixed batches that is one more voter.
-Everything for T tokens, or for r private ones, is charged before the first, whenever the text ends.
+An empty subset votes as the model does without private rows; with fixed batches that is one more voter. Everything for T tokens, or for r
+private ones, is charged before the first, whenever the text ends.
 
 Symbols     k shots, M subsets, T most tokens, r most private ones, K candidates, q public sampling rate.
-Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own;
-            running time.
+Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own; running time.
 """
 
 from __future__ import annotations
@@ -46,14 +44,13 @@ from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plans, pool_of, statement
 from dpicl.methods.few_shot.voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
-from dpicl.methods.memory import MemoryJournal
+from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import Releases, TextMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.text.parse import plain_text
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 
-CITATIONS = ("tang2024fewshot", "amin2024private")
 ENDED = -1
 """In place of a token, for a text that has ended before."""
 VOTERS_AT_ONCE = 2_000
@@ -119,12 +116,10 @@ def write(
     train: PrivateTable, contract: TextContract, model: GeneratorModel, jobs: Sequence[Job], progress: Progress | None = None
 ) -> list[Demonstrations]:
     """Steps 0 to 5 for all cells of all jobs, side by side where they are written in one way.
+    Raises ModelError: the model's context is too small.
 
     Args:
         progress: called after every token with how many are drawn, and how many there may be.
-
-    Raises:
-        ModelError: the model's context is too small.
     """
     drafts: list[Draft] = []
     for shape in dict.fromkeys(plan.shape for job in jobs for plan in job.plans.values()):
@@ -158,7 +153,7 @@ def _select(contract: TextContract, text: Text, token: int, private_tokens: int,
 def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> Demonstrations:
     """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no row and costs nothing."""
     prompts, draws = Prompts(contract, model, Shape.of(contract, unit)), draws_for(contract, unit.seed)
-    job = Job({}, MemoryJournal(draws))
+    job = Job({}, Memory(draws))
     drafts = [Draft(job, Cell("icl", 0.0, shots), labels_of(contract, unit, shots), prompts) for shots in unit.shots]
 
     def sample(text: Text, token: int, _private_tokens: int, votes: Votes) -> tuple[int, bool]:
@@ -229,10 +224,6 @@ class FewShotGeneration(TextMethod):
         """See `Method`."""
         return {cell: Cost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
 
-    def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
-        """Every cell is a release."""
-        return self.releases(contract, unit)
-
     def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
         return unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json")
@@ -254,7 +245,7 @@ class FewShotGeneration(TextMethod):
     ) -> tuple[Demonstrations, Demonstrations]:
         """Steps 0 to 5."""
         self.check_free(contract, unit)
-        journal = MemoryJournal(draws_for(contract, unit.seed))
+        journal = Memory(draws_for(contract, unit.seed))
         (released,) = write(train, contract, model, [job_of(contract, unit, journal)])
         return released, write_public(contract, unit, model)
 

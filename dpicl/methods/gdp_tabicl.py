@@ -2,10 +2,9 @@
 
 Trust       Central: a curator holds the rows; only noisy averages leave.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice.
-            A person costs m rows: group privacy of the amplified release.
-Guarantee   epsilon-DP before and ln(1 + q (e^epsilon - 1))-DP after amplification; delta = 0.
-            The demonstrations answer any number of queries.
+Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows: group privacy of the amplified release.
+Guarantee   epsilon-DP before and ln(1 + q (e^epsilon - 1))-DP after amplification; delta = 0. The demonstrations answer any number of
+            queries.
 Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 2.
 
     0  D <- at most m rows of every person (where persons are protected)
@@ -31,7 +30,7 @@ import numpy as np
 
 from dpicl.accounting.amplification import amplify, epsilon_before
 from dpicl.baselines import central_baselines
-from dpicl.contract.columns import Column, DateColumn
+from dpicl.contract.columns import DateColumn
 from dpicl.contract.derive import as_text
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
@@ -45,7 +44,7 @@ from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream
+from dpicl.randomness import Draws
 from dpicl.tabular.central import aggregate
 from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.central.sums import GroupSums
@@ -53,7 +52,6 @@ from dpicl.tabular.prompts.serialize import central_demonstrations, central_quer
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 
-CITATIONS = ("carey2024dptabicl",)
 _FEW_SHOTS = 16
 LEFT_OUT = -1
 """Group number of a row that is not in the subsample."""
@@ -124,7 +122,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         bounded = contributing_rows(train, contract, draws)
         members = {}
         for cell in cells:
-            rows = bounded[_subsample(len(bounded), contract, cell, draws.secret("subsample", cell.key))]
+            stream = draws.secret("subsample", cell.key)
+            rows = bounded[poisson_subsample(len(bounded), sampling_rate=rate_of(contract, cell), stream=stream)]
             members[cell] = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
             members[cell][rows] = assign(train, contract, shots_of(cell), rows)
         return members
@@ -144,18 +143,19 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         streams = {cell: draws.secret("subsample", cell.key) for cell in cells}
 
         def of_block(start: int, cell: Cell) -> GroupSums:
-            rows = start + _subsample(min(_ROWS_PER_BLOCK, batch.row_count - start), contract, cell, streams[cell])
+            count = min(_ROWS_PER_BLOCK, batch.row_count - start)
+            rows = start + poisson_subsample(count, sampling_rate=rate_of(contract, cell), stream=streams[cell])
             members, groups = assign(batch, contract, shots_of(cell), rows), partition(contract, shots_of(cell))
             return aggregate.exact_sums(batch, rows, members, groups, contract, options=options_of(unit))
 
         starts = range(0, max(batch.row_count, 1), _ROWS_PER_BLOCK)
-        return {cell: GroupSums.added(of_block(start, cell) for start in starts).arrays() for cell in cells}
+        return {cell: reduce(add, (of_block(start, cell) for start in starts)).arrays for cell in cells}
 
     def merge(
         self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
     ) -> dict[Cell, ReleasedGroups]:
         """Step 3 from all batches' sums."""
-        sums = {cell: reduce(add, (GroupSums.read(batch[cell]) for batch in batches)) for cell in cells}
+        sums = {cell: reduce(add, (GroupSums(batch[cell]) for batch in batches)) for cell in cells}
         return _noised(sums, contract, unit, draws)
 
     def encode(self, drawn: ReleasedGroups) -> bytes:
@@ -194,42 +194,32 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return measured
 
     def shown(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
-        """One row per group."""
+        """One row per group, dates as people write them."""
+        dates = {name: column for name in contract.features if isinstance(column := contract.columns[name], DateColumn)}
         return [
             {
                 "cell": cell.key,
                 "group": " & ".join(group.key),
                 **({"label": contract.target.answers[group.label]} if contract.label else {}),
-                **{name: _shown(value, contract.columns[name]) for name, value in group.values.items()},
+                **group.values,
+                **{name: as_text(group.values[name], column) for name, column in dates.items()},
             }
             for cell, groups in released.draws.items()
             for group in groups.groups
         ]
 
 
-def _shown(value: float | str, column: Column) -> float | str:
-    """A date as people write it."""
-    return as_text(value, column) if isinstance(column, DateColumn) else value
-
-
-def _subsample(row_count: int, contract: Contract, cell: Cell, stream: Stream) -> np.ndarray:
-    """Step 1: positions of the rows that are in, ascending."""
-    return poisson_subsample(row_count, sampling_rate=rate_of(contract, cell), stream=stream)
-
-
 def _noised(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedGroups]:
     """Step 3 from exact sums of the whole subsample: the only draw of noise."""
-    return {
-        cell: aggregate.noised(
-            of_cell,
+    released = {}
+    for cell, of_cell in sums.items():
+        groups, epsilon, stream = (
             partition(contract, shots_of(cell)),
-            contract,
-            epsilon=nominal_epsilon(contract, unit, cell),
-            options=options_of(unit),
-            stream=draws.secret("aggregate", cell.key),
+            nominal_epsilon(contract, unit, cell),
+            draws.secret("aggregate", cell.key),
         )
-        for cell, of_cell in sums.items()
-    }
+        released[cell] = aggregate.noised(of_cell, groups, contract, epsilon=epsilon, options=options_of(unit), stream=stream)
+    return released
 
 
 def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:

@@ -1,8 +1,7 @@
 """Step 1 of LDP-TabICL: what every client reports, by design, and what it costs the client.
 
 Trust       Local: only the client sees a true answer.
-Unit        One client, who reports once; where the contract protects persons, a client is a person
-            and reports m rows of their own.
+Unit        One client, who reports once; where the contract protects persons, a client is a person and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   epsilon-LDP per client and collection; delta = 0.
 
@@ -16,7 +15,7 @@ Not covered collecting twice from one client: a collection of another design is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -108,11 +107,7 @@ def collect_codes(truth: PrivateCodes, encoding: LocalEncoding, chosen: LdpVaria
 
 
 def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, epsilon: float) -> Collected:
-    """A collection from what was released of it.
-
-    Raises:
-        DataError: it is of another design.
-    """
+    """A collection from what was released of it. Raises DataError: it is of another design."""
     encoding = encoding_of(contract, chosen)
     if chosen.design == "all-columns":
         return Reported(LocalReports(stored), laws_for(encoding, epsilon))
@@ -121,9 +116,7 @@ def read_collected(stored: np.ndarray, contract: Contract, chosen: LdpVariant, e
 
 def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     """What this unit costs a client, who reports once per collection, whatever the shots: on every row all answers, or one question.
-
-    Raises:
-        ParameterError: an estimator takes fewer cells than the contract's attributes make.
+    Raises ParameterError: an estimator takes fewer cells than the contract's attributes make.
     """
     costs, person = {}, contract.privacy.person
     for cell, chosen in release_cells(unit).items():
@@ -139,7 +132,6 @@ def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
 
 def expected_errors(contract: Contract, chosen: LdpVariant, epsilon: float, clients: int) -> dict[str, float]:
     """Of every attribute, the expected total variation between its estimated shares and those of so many clients; at most 1.
-
     Of the answers that name it; a model of the population does somewhat better where it is sure of other columns.
     """
     encoding, errors = encoding_of(contract, chosen), {}
@@ -167,9 +159,3 @@ def _deviation(law: Response | Unary, share: float) -> float:
     if isinstance(law, Response):
         return 0.0 if not lie else math.sqrt(share * (1 - share)) / (law.truth_probability - lie)
     return math.sqrt(share * law.categories * lie * (1 - lie)) / (0.5 - lie)
-
-
-def released_by(system: str, epsilon: float, collected: Mapping[Cell, Collected] | Mapping[Cell, Cost]) -> Cell:
-    """The collection that a system's rows come from."""
-    named = Cell(system.replace("icl-", "reports-", 1), epsilon)
-    return named if system.startswith("icl-") and named in collected else Cell("reports", epsilon)

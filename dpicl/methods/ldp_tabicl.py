@@ -1,11 +1,10 @@
 """LDP-TabICL: randomised at the client, reconstructed, sampled afresh for every query.
 
 Trust       Local: only the client sees a true answer.
-Unit        One client, who reports every attribute and the label, if any, once; where the contract
-            protects persons, a client is a person and reports m rows of their own.
+Unit        One client, who reports every attribute and the label, if any, once; where the contract protects persons, a client is a person
+            and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
-Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling
-            and prompting are post-processing.
+Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling and prompting are post-processing.
 Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 1.
 
     1  D^ <- every client reports attribute i under epsilon_i = epsilon / d, or by another design
@@ -20,17 +19,16 @@ Not covered queries, which are sent as they are; collecting twice from one clien
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, ClassVar, get_args
 
 import numpy as np
 
-from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
 from dpicl.errors import PrivacyError
-from dpicl.evaluation import Metrics
-from dpicl.methods.base import Reads, Trust
+from dpicl.methods.base import Trust
 from dpicl.methods.common import Cost, epsilon_of
 from dpicl.methods.ldp_collection import (
     Collected,
@@ -41,40 +39,37 @@ from dpicl.methods.ldp_collection import (
     merged,
     read_collected,
     release_cells,
-    released_by,
     releases,
 )
 from dpicl.methods.options import LdpOptions, LdpVariant
-from dpicl.methods.row_prompts import SHOWN, Pool, handed_out, row_examples, row_prompts, shares
-from dpicl.methods.tabular_answers import with_content_free
-from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
+from dpicl.methods.row_method import SHOWN, Pool, RowMethod
+from dpicl.methods.tabular_method import Arrays, Released
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.local.estimate import OF_ANY_DESIGN, Estimator, estimated_rows, usual_estimator
 from dpicl.tabular.local.questions import Design
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
-from dpicl.tabular.reading.encode import LocalEncoding, encode_queries, label_numbers
+from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
 from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
-CITATIONS = ("carey2024dptabicl",)
 _FEW_CELLS = 1 << 14
 """Of so many a model of all cells is fitted in a moment."""
 
 
-class LdpTabicl(TabularMethod[Collected]):
+class LdpTabicl(RowMethod[Collected]):
     """Steps 1 to 4: one release per collection, whatever the shots."""
 
     name = "ldp_tabicl"
     title = "LDP-TabICL"
     trust: ClassVar[Trust] = "local"
-    baselines_read: ClassVar[Reads] = "released"
     options = LdpOptions
     draw_version = 1
     post_version = 1
     artefact = "released_reports.npz"
     first_versions = (1,)
     is_default = True
+    source = "reports"
     draw_stage, derive_stage = "randomise", "reconstruct"
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
@@ -102,22 +97,9 @@ class LdpTabicl(TabularMethod[Collected]):
             return shown  # the paper's way, all columns at once
         return {"design": "subset", "estimator": usual_estimator(encoding_of(contract, LdpVariant()).sizes), **shown}
 
-    def handed_out(self, unit: Unit) -> str:
-        """See `Method`."""
-        return handed_out(unit.chosen(LdpOptions).shot_selection, unit)
-
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """See `ldp_collection`."""
         return releases(contract, unit)
-
-    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-        """To each client."""
-        paid = releases(contract, unit)
-        evaluated = {cell: paid[released_by(cell.system, cell.epsilon, paid)] for cell in unit.evaluated_cells if cell.epsilon is not None}
-        fitted = {
-            Cell(name + cell.system.removeprefix("reports"), cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")
-        }
-        return {**evaluated, **fitted}
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`; the sampling rate changes nothing of a collection, but releases of before are named so."""
@@ -196,46 +178,17 @@ class LdpTabicl(TabularMethod[Collected]):
         clients, chosen = PrivateCodes(np.resize(truth.codes, (row_count, truth.codes.shape[1]))), release_cells(unit)[cell]
         return collect_codes(clients, encoding_of(contract, chosen), chosen, epsilon_of(cell), draws)
 
-    def examples(self, released: Released[Collected], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
-        """Step 3 for one query, whatever it is."""
-        return row_examples(_pools(released, contract, unit), _demonstrations(contract), draws)
+    def pools(self, released: Released[Collected], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
+        """Reconstructed rows; at every finite epsilon also raw reports, which show what reconstruction is worth."""
+        pools = super().pools(released, contract, unit)
+        for cell in [cell for cell in pools if cell.system == "raw-rows"]:
+            pools[cell] = replace(pools[cell], codes=released.draws[Cell("reports", cell.epsilon)].stored)
+        return {cell: pool for cell, pool in pools.items() if cell.system != "raw-rows" or not np.isinf(epsilon_of(cell))}
 
-    def prompts(
-        self, released: Released[Collected], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, list[str]]:
-        """Steps 3 and 4; at every finite epsilon also of raw randomised rows, which show what reconstruction is worth."""
-        encoded, pools = encode_queries(queries, contract), _pools(released, contract, unit)
-        texts, alone = local_queries(encoded, contract), contract.evaluation == "charged"
-        return with_content_free(row_prompts(pools, encoded.codes, texts, _demonstrations(contract), draws, alone=alone), contract, unit)
+    def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:
+        """Step 3 as text."""
+        return local_demonstrations(ReleasedRows(pool.codes), pool.encoding.decode, contract)
 
-    def baselines(
-        self, released: Released[Collected], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, Metrics]:
-        """LR* and GNB* of every collection: fitted on the reconstructed rows, at no further cost."""
-        chosen, encoded, numbers = release_cells(unit), encode_queries(test, contract), label_numbers(test, contract)
-        return {
-            Cell(name + cell.system.removeprefix("reports"), cell.epsilon): metrics
-            for cell, rows in released.rows.items()
-            for name, metrics in local_baselines(rows, encoding_of(contract, chosen[cell]), encoded, numbers).items()
-        }
-
-    def shown(self, released: Released[Collected], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
-        """Share of every level among reconstructed rows."""
-        chosen = release_cells(unit)
-        return shares({cell: Pool(rows.codes, encoding_of(contract, chosen[cell])) for cell, rows in released.rows.items()})
-
-
-def _pools(released: Released[Collected], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
-    """What demonstrates in every cell: reconstructed rows, or the reports as they are."""
-    pools = {}
-    for cell in unit.evaluated_cells:
-        source = released_by(cell.system, epsilon_of(cell), released.draws)
-        raw = cell.system == "raw-rows"
-        if cell.system != "content-free" and not (raw and np.isinf(epsilon_of(cell))):
-            codes = released.draws[source].stored if raw else released.rows[source].codes
-            pools[cell] = Pool(codes, encoding_of(contract, unit.chosen(LdpOptions).variant(cell.system)))
-    return pools
-
-
-def _demonstrations(contract: Contract) -> Callable[[Pool], list[str]]:
-    return lambda pool: local_demonstrations(ReleasedRows(pool.codes), pool.encoding.decode, contract)
+    def query_texts(self, queries: QueryTable, contract: Contract) -> list[str]:
+        """See `RowMethod`."""
+        return local_queries(encode_queries(queries, contract), contract)

@@ -3,10 +3,9 @@
 Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from these.
 Unit        One row; or one person, of whom at most m rows enter.
 Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
-Guarantee   epsilon-DP, delta = 0. The model, rows drawn from it, and which of them demonstrate
-            are post-processing: any number of shots and queries for the price of one release.
-Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, Bhaila, Edemacu and
-            Wu 2024 (arXiv 2403.05681).
+Guarantee   epsilon-DP, delta = 0. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
+            queries for the price of one release.
+Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681).
 
     0  D  <- at most m rows of every person (where persons are protected)
     1  c  <- noisy counts of columns with the label, and of chosen pairs with it     `spanning_tree`
@@ -30,15 +29,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpicl.baselines import local_baselines
 from dpicl.contract.models import Contract
-from dpicl.evaluation import Metrics
-from dpicl.methods.base import Reads, Trust
+from dpicl.methods.base import Trust
 from dpicl.methods.common import Cost, epsilon_of, for_unit
 from dpicl.methods.options import MstOptions
-from dpicl.methods.row_prompts import SHOWN, Pool, handed_out, row_examples, row_prompts, shares
-from dpicl.methods.tabular_answers import with_content_free
-from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
+from dpicl.methods.row_method import SHOWN, Pool, RowMethod
+from dpicl.methods.tabular_method import Arrays
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
@@ -47,26 +43,26 @@ from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, chec
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.tabular.reading.encode import label_numbers
 from dpicl.tabular.values import RowForm, central_form
-from dpicl.types import EncodedQueries, PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
+from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
 
-CITATIONS = ("mckenna2021winning", "carey2024dptabicl")
+Counts = list[NoisyMarginal]
+"""One release: noisy counts over columns and pairs of these, with the label."""
 
 
-class MstTabicl(TabularMethod[list[NoisyMarginal]]):
+class MstTabicl(RowMethod[Counts]):
     """Steps 0 to 4 as a method: one release per epsilon, whatever the shots."""
 
     name = "mst_tabicl"
     title = "MST-TabICL"
     trust: ClassVar[Trust] = "central"
-    baselines_read: ClassVar[Reads] = "released"
     options = MstOptions
     draw_version = 2
     post_version = 2
     artefact = "released_counts.json"
     first_versions = (1,)
     is_default = True
+    source = "counts"
     draw_stage, derive_stage = "measure", "reconstruct"
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
@@ -78,26 +74,12 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         """Prototypes of each label in turn demonstrate."""
         return {"shot_selection": SHOWN}
 
-    def handed_out(self, unit: Unit) -> str:
-        """See `Method`."""
-        return handed_out(unit.chosen(MstOptions).shot_selection, unit)
-
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-        """One per epsilon.
-
-        Raises:
-            ParameterError: there is more to count than fits into memory.
-        """
+        """One per epsilon. Raises ParameterError: there is more to count than fits into memory."""
         check_counts(row_encoding(contract).sizes, contract.name)
         return {
             cell: Cost(for_unit(guarantee(epsilon_of(cell)), contract)) for cell in (Cell("counts", epsilon) for epsilon in unit.epsilons)
         }
-
-    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-        """See `Method`."""
-        paid = self.releases(contract, unit)
-        evaluated = {cell: paid[Cell("counts", cell.epsilon)] for cell in unit.evaluated_cells if cell.epsilon is not None}
-        return {**evaluated, **{Cell(name, cell.epsilon): cost for cell, cost in paid.items() for name in ("lr", "gnb")}}
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
@@ -116,14 +98,8 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         return dict(zip(contract.features, errors, strict=True))
 
     def draw(
-        self,
-        train: PrivateTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-        cells: Sequence[Cell],
-        prepared: Mapping[Cell, np.ndarray],
-    ) -> dict[Cell, list[NoisyMarginal]]:
+        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
+    ) -> dict[Cell, Counts]:
         """Steps 0 and 1."""
         return _measured(dict.fromkeys(cells, _exact_counts(train, contract, draws)), draws)
 
@@ -133,22 +109,20 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
 
     def merge(
         self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
-    ) -> dict[Cell, list[NoisyMarginal]]:
+    ) -> dict[Cell, Counts]:
         """Step 1 from all batches' counts."""
         return _measured({cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches)) for cell in cells}, draws)
 
-    def encode(self, drawn: list[NoisyMarginal]) -> bytes:
+    def encode(self, drawn: Counts) -> bytes:
         """See `TabularMethod`."""
         counts = [{"columns": list(one.columns), "counts": one.counts.tolist(), "scale": one.scale} for one in drawn]
         return json.dumps(counts, allow_nan=False).encode()
 
-    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> list[NoisyMarginal]:
+    def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Counts:
         """See `TabularMethod`."""
         return [NoisyMarginal(tuple(one["columns"]), np.array(one["counts"]), one["scale"]) for one in json.loads(content)]
 
-    def rows(
-        self, drawn: list[NoisyMarginal], contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None
-    ) -> ReleasedRows:
+    def rows(self, drawn: Counts, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
         """Step 2, and rows to draw from."""
         chance = draws.public("rows", cell.key).generator()
         codes = graphical_model(row_encoding(contract).sizes, drawn).rows(count or LEAST_ROWS, chance)
@@ -162,59 +136,26 @@ class MstTabicl(TabularMethod[list[NoisyMarginal]]):
         """See `TabularMethod`."""
         return row_bins(table, contract)
 
-    def row_count(self, drawn: list[NoisyMarginal]) -> float:
+    def row_count(self, drawn: Counts) -> float:
         """See `TabularMethod`."""
         return row_count(drawn)
 
-    def counted(self, drawn: list[NoisyMarginal], contract: Contract) -> Mapping[tuple[int, ...], np.ndarray]:
+    def counted(self, drawn: Counts, contract: Contract) -> Mapping[tuple[int, ...], np.ndarray]:
         """See `TabularMethod`."""
         return graphical_model(row_encoding(contract).sizes, drawn).counted
 
-    def replicate(
-        self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws
-    ) -> list[NoisyMarginal]:
+    def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Counts:
         """Step 1."""
         exact = ExactCounts.of(truth, row_encoding(contract).sizes).scaled(row_count / len(truth.codes))
         return measure(exact, epsilon=epsilon_of(cell), stream=draws.secret("counts", cell.key))
 
-    def examples(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
-        """Step 3 for one query, whatever it is."""
-        return row_examples(_pools(released.rows, contract, unit), lambda pool: row_demonstrations(pool.codes, contract), draws)
+    def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:
+        """See `RowMethod`."""
+        return row_demonstrations(pool.codes, contract)
 
-    def prompts(
-        self, released: Released[list[NoisyMarginal]], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
-    ) -> dict[Cell, list[str]]:
-        """Steps 3 and 4: one prompt per query and cell, and the zero-shot ones."""
-        prompts = row_prompts(
-            _pools(released.rows, contract, unit),
-            row_bins(queries, contract),
-            central_queries(queries, contract),
-            lambda pool: row_demonstrations(pool.codes, contract),
-            draws,
-            alone=contract.evaluation == "charged",
-        )
-        return with_content_free(prompts, contract, unit)
-
-    def baselines(
-        self,
-        released: Released[list[NoisyMarginal]],
-        train: PrivateTable | None,
-        test: QueryTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
-    ) -> dict[Cell, Metrics]:
-        """Logistic regression and naive Bayes fitted on rows of the model, at no further cost."""
-        queries, encoding, numbers = EncodedQueries(row_bins(test, contract)), row_encoding(contract), label_numbers(test, contract)
-        return {
-            Cell(name, cell.epsilon): metrics
-            for cell, rows in released.rows.items()
-            for name, metrics in local_baselines(rows, encoding, queries, numbers).items()
-        }
-
-    def shown(self, released: Released[list[NoisyMarginal]], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
-        """Share of every bin among the model's rows."""
-        return shares({cell: Pool(rows.codes, row_encoding(contract)) for cell, rows in released.rows.items()})
+    def query_texts(self, queries: QueryTable, contract: Contract) -> list[str]:
+        """See `RowMethod`."""
+        return central_queries(queries, contract)
 
 
 def _exact_counts(train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
@@ -223,11 +164,6 @@ def _exact_counts(train: PrivateTable, contract: Contract, draws: Draws) -> Exac
     return ExactCounts.of(PrivateCodes(codes), row_encoding(contract).sizes)
 
 
-def _measured(exact: Mapping[Cell, ExactCounts], draws: Draws) -> dict[Cell, list[NoisyMarginal]]:
+def _measured(exact: Mapping[Cell, ExactCounts], draws: Draws) -> dict[Cell, Counts]:
     """Step 1 from exact counts of the whole table: the only draw of noise."""
     return {cell: measure(counts, epsilon=epsilon_of(cell), stream=draws.secret("counts", cell.key)) for cell, counts in exact.items()}
-
-
-def _pools(rows: Mapping[Cell, ReleasedRows], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
-    encoding, cells = row_encoding(contract), (cell for cell in unit.evaluated_cells if cell.system != "content-free")
-    return {cell: Pool(rows[Cell("counts", cell.epsilon)].codes, encoding) for cell in cells}

@@ -29,13 +29,11 @@ LABELS = 4
 
 def check_scores(model: Scorer, alone: np.ndarray, together: np.ndarray, *, tolerance: float) -> None:
     """Whether scores of public prompts can be used at all.
+    Raises ModelError: they are not finite, follow from what is asked beside, or do not tell the labels apart.
 
     Args:
         alone, together: of the same prompts, shape (prompts, labels), asked one by one and at once.
         tolerance: in nats, what rounding may do.
-
-    Raises:
-        ModelError: they are not finite, follow from what is asked beside, or do not tell the labels apart.
     """
     name = model.description.name
     if alone.shape != together.shape or not (np.isfinite(alone).all() and np.isfinite(together).all()):
@@ -53,9 +51,7 @@ def check_scores(model: Scorer, alone: np.ndarray, together: np.ndarray, *, tole
 
 def check_ensemble(contract: TextContract, model: Scorer, embedder: Embedder | None) -> None:
     """Ask as the voters of DP-ICL are asked, and where answers are texts for candidates and where these lie.
-
-    Raises:
-        DpiclError: the model, or the embedder, does not answer.
+    Raises DpiclError: the model, or the embedder, does not answer.
     """
     Voters(contract, model).check()
     if isinstance(contract.task, Classification) or embedder is None:
@@ -71,9 +67,7 @@ def check_ensemble(contract: TextContract, model: Scorer, embedder: Embedder | N
 
 def check_generator(contract: TextContract, unit: Unit, model: GeneratorModel) -> None:
     """Let made-up voters vote on two tokens of every label's text, and where batches are fixed in a voting session too.
-
-    Raises:
-        DpiclError: the model does not answer, or its context is too small.
+    Raises DpiclError: the model does not answer, or its context is too small.
     """
     shapes = dict.fromkeys(Shape.of(contract, unit, system) for system in unit.systems if system != RANDOM_ROWS)
     for shape in shapes:

@@ -29,18 +29,13 @@ Prompts = Mapping[Cell, list[str]]
 
 def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
     """Summed log-probabilities of every answer after every prompt: shape (prompts, answers).
-
-    Raises:
-        PrivacyError: the prompts hold private rows and the model is not local.
+    Raises PrivacyError: the prompts hold private rows and the model is not local.
     """
     return score_prompts(model, prompts_of(texts, contract, cell), continuations_of(contract), progress=progress)
 
 
 def with_content_free(prompts: Prompts, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
-    """The prompts, and where the unit calibrates each in-context one again with a query without content.
-
-    Zhao et al. 2021 (arXiv 2102.09690): what the model answers then is its bias.
-    """
+    """The prompts, and where the unit calibrates each in-context one again with a query without content: the model's bias."""
     nothing = f"{CONTENT_FREE} {contract.target.question} {contract.target.cue}"
     free = {
         replace(cell, system="content-free"): texts for cell, texts in prompts.items() if cell.system == "icl" and unit.options.calibrate
@@ -54,9 +49,8 @@ def wanted_of(contract: Contract) -> Wanted:
 
 
 def continuations_of(contract: Contract) -> tuple[str, ...]:
-    """What is scored after every prompt: all answers.
-
-    Where one begins another, as 2 and 2.5, each with the line's end: without it the shorter would always be the likelier.
+    """What is scored after every prompt: all answers; where one begins another, as 2 and 2.5, each with the line's end: without it the
+    shorter would always be the likelier.
     """
     answers = contract.target.answers
     end = "\n" if any(two.startswith(one) for one, two in permutations(answers, 2)) else ""

@@ -38,6 +38,8 @@ class Released(Generic[Drawn]):
 class TabularMethod(Method, Generic[Drawn], abstract=True):
     """A method on the rows of a table: no model sees them."""
 
+    answers: ClassVar[Any] = tabular_answers
+    """One of the contract's answers, by score."""
     data: ClassVar[Data] = "table"
     model_reads_rows: ClassVar[bool] = False
     answers_queries: ClassVar[bool] = False
@@ -56,13 +58,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def draw(
         self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
     ) -> dict[Cell, Drawn]:
-        """These releases: the only step that sees rows, charged before.
-
-        Args:
-            train: the rows, in memory.
-            draws: randomness by purpose and cell.
-            prepared: what `prepare` gave.
-        """
+        """These releases: the only step that sees rows, in memory and charged before; `prepared` is what `prepare` gave."""
 
     def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
         """What `merge` needs of one batch of a table; private."""
@@ -99,7 +95,6 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """What noise alone does to each column of a release from so many rows, about: a share, of all rows or of a column's bounds.
-
         From public facts, in no time; nothing where it is not known beforehand.
         """
         return {}
@@ -133,12 +128,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         return {}
 
     def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Drawn:
-        """A release of this cell of made-up rows.
-
-        Args:
-            truth: codes of made-up rows, shape (rows, answers).
-            row_count: how many rows these stand for.
-        """
+        """A release of this cell of made-up rows with codes of shape (rows, answers), that stand for `row_count` rows."""
         raise NotImplementedError
 
     def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
@@ -162,21 +152,10 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         raise NotImplementedError
 
     def fitted(
-        self,
-        released: Released[Drawn],
-        rows: Callable[[], PrivateTable],
-        test: QueryTable,
-        contract: Contract,
-        unit: Unit,
-        draws: Draws,
+        self, released: Released[Drawn], rows: Callable[[], PrivateTable], test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
-        """Baselines, where they are fitted: the only way in which rows reach them.
-
-        Args:
-            rows: reads the rows; called only for baselines that need them, and never of a table that has a budget or protects persons.
-
-        Raises:
-            PrivacyError: they are not fitted here.
+        """Baselines, where they are fitted: the only way in which rows reach them. `rows` reads these, and is called only for baselines
+        that need them, never of a table that has a budget or protects persons. Raises PrivacyError: they are not fitted here.
         """
         if not self.fits_baselines(contract, unit):
             raise PrivacyError(self.without_baselines(contract) or f"{contract.name}: there are no baselines of {self.title} to fit")
@@ -189,17 +168,10 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
 
     def in_memory(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws) -> Released[Drawn]:
         """All releases of a unit, and the rows derived from them; nothing is charged.
-
-        Raises:
-            PrivacyError: the method refuses the contract, or it is not a benchmark's.
+        Raises PrivacyError: the method refuses the contract, or it is not a benchmark's.
         """
         self.check_free(contract, unit)
         cells = list(self.releases(contract, unit))
         prepared = self.prepare(train, contract, unit, draws, cells) if self.prepare_stage else {}
         drawn = self.draw(train, contract, unit, draws, cells, prepared)
         return Released(drawn, self.derive(drawn, contract, unit, draws) if self.derive_stage else {})
-
-    @property
-    def answers(self) -> Any:
-        """One of the contract's answers, by score."""
-        return tabular_answers

@@ -40,10 +40,8 @@ def prompts_for(demonstrations: Sequence[Demonstration], queries: QueryTable, co
 
 def ask_cell(model: Scorer, texts: Sequence[str], contract: TextContract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
     """The model's answer to every prompt: scores of shape (prompts, labels), or texts of shape (prompts,).
-
-    Raises:
-        PrivacyError: the prompts hold private rows and the model is not local.
-        ModelError: the answers are texts, and the model only scores.
+    Raises PrivacyError: the prompts hold private rows and the model is not local; ModelError: the answers are texts, and the model only
+    scores.
     """
     prompts = prompts_of(texts, contract, cell)
     if isinstance(contract.task, Classification):
@@ -97,7 +95,6 @@ def answers_of(outputs: np.ndarray, contract: TextContract) -> np.ndarray:
 
 def metrics_of(outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract: TextContract) -> dict[Cell, Metrics]:
     """Accuracy of every cell, exact match for open answers, and of always giving the most frequent answer.
-
     Answers that are texts of their own are measured by how near they come; no answer is frequent among them.
     """
     truth, answered = truth_of(queries, contract), {cell: answers_of(one, contract) for cell, one in outputs.items()}

@@ -15,6 +15,7 @@ from dpicl.contract.text import TextContract
 from dpicl.lm.local.embedding import Embedder
 from dpicl.methods import text_answers
 from dpicl.methods.base import Data, Method
+from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivateTable, QueryTable
 
@@ -25,6 +26,8 @@ Releases = Mapping[Cell, Any]
 class TextMethod(Method, abstract=True):
     """A method on private texts, which a language model reads."""
 
+    answers: ClassVar[Any] = text_answers
+    """Labels by score, or texts."""
     data: ClassVar[Data] = "texts"
     model_reads_rows: ClassVar[bool] = True
     votes_on_tokens: ClassVar[bool]
@@ -32,6 +35,10 @@ class TextMethod(Method, abstract=True):
 
     stated = (("votes_on_tokens", bool, "True or False"),)
     kind = "TextMethod"
+
+    def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+        """Every cell is a release."""
+        return self.releases(contract, unit)
 
     @abstractmethod
     def sizes(self, contract: TextContract) -> object | None:
@@ -51,20 +58,14 @@ class TextMethod(Method, abstract=True):
 
     @abstractmethod
     def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
-        """What people see of a release, by cell.
-
-        Args:
-            public: the same, written without private rows.
-        """
+        """What people see of a release, by cell; `public` is the same, written without private rows."""
 
     @abstractmethod
     def in_memory(
         self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Any, embedder: Embedder | None
     ) -> tuple[Releases, Releases]:
         """All releases, and the same written without private rows; nothing is charged, and nothing outlives this process.
-
-        Raises:
-            PrivacyError: the method refuses the contract, or it is not a benchmark's.
+        Raises PrivacyError: the method refuses the contract, or it is not a benchmark's.
         """
 
     @abstractmethod
@@ -80,8 +81,3 @@ class TextMethod(Method, abstract=True):
     @abstractmethod
     def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
         """What was released, as a table for people; its keys are columns."""
-
-    @property
-    def answers(self) -> Any:
-        """Labels by score, or texts."""
-        return text_answers

@@ -68,17 +68,14 @@ class Meaning:
             texts = [None if category == MISSING else category for some in self.categories for category in some]
             return pa.array(texts, pa.string()).take(pa.array(places))
         missing = codes == len(self.edges) - 1
-        numbers = self._numbers(np.where(missing, 0, codes), share)
+        # The multiples of 1 / 10^digits in a bin are all as likely; of a bin without any, a number of any size in it.
+        bins, scale = np.where(missing, 0, codes), 10.0**self.digits
+        first, last = _multiples(np.array(self.edges), scale)
+        numbers = (first[bins] + np.floor(share * (last - first + 1)[bins])) / scale
+        low, high = np.array(self.edges[:-1])[bins], np.array(self.edges[1:])[bins]
+        numbers = np.where((last < first)[bins], low + share * (high - low) if self.type == "real" else low, numbers)
         whole = numbers if self.type == "real" else numbers.astype(np.int64)
         return pa.array(whole, mask=missing).cast(pa.int32() if self.type == "date" else whole.dtype.name).cast(self.arrow_type)
-
-    def _numbers(self, bins: np.ndarray, share: np.ndarray) -> np.ndarray:
-        """The multiples of 1 / 10^digits in a bin are all as likely; of a bin without any, a number of any size in it."""
-        scale = 10.0**self.digits
-        first, last = _multiples(np.array(self.edges), scale)
-        values = (first[bins] + np.floor(share * (last - first + 1)[bins])) / scale
-        low, high = np.array(self.edges[:-1])[bins], np.array(self.edges[1:])[bins]
-        return np.where((last < first)[bins], low + share * (high - low) if self.type == "real" else low, values)
 
     def codes(self, values: pa.ChunkedArray) -> np.ndarray:
         """The code of each value: int64 of shape (rows,), `UNKNOWN` of what the column cannot hold."""

@@ -13,8 +13,8 @@ from dpicl.errors import PrivacyError
 from dpicl.methods import DEFAULTS, METHODS, Options, Registry, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.mst_tabicl import MstTabicl
-from dpicl.methods.row_prompts import MOST_SHOTS
 from dpicl.pipeline import Unit
+from dpicl.tabular.prompts.shots import MOST_SHOTS
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import split_table
 from tests.library.examples import small_contract

@@ -73,9 +73,7 @@ class Shape:
     @staticmethod
     def of(contract: TextContract, unit: Unit, cell: Cell) -> Shape:
         """That of one cell of a unit; `rows` are the cell's shots.
-
-        Raises:
-            PrivacyError: the aggregation does not fit the contract's answers.
+        Raises PrivacyError: the aggregation does not fit the contract's answers.
         """
         assert cell.shots is not None
         chosen, sizes = unit.chosen(EnsembleOptions).variant(cell.system), sizes_of(contract)
@@ -100,11 +98,7 @@ class Shape:
         return self.gaussian or self.aggregation == "keywords-ptr"
 
     def sampling_rate(self, row_bound: int) -> Fraction:
-        """q, for at least so many rows.
-
-        Raises:
-            PrivacyError: there may be fewer than are drawn.
-        """
+        """q, for at least so many rows. Raises PrivacyError: there may be fewer than are drawn."""
         drawn = self.subsets * self.rows
         if drawn > row_bound:
             raise PrivacyError(
@@ -147,11 +141,7 @@ class Terms:
 
 
 def sizes_of(contract: TextContract) -> Ensemble:
-    """The contract's sizes for this method.
-
-    Raises:
-        PrivacyError: it has none.
-    """
+    """The contract's sizes for this method. Raises PrivacyError: it has none."""
     if contract.ensemble is None:
         raise PrivacyError(f"{contract.name}: its contract has no sizes for dp_icl; expected a key `ensemble`")
     return contract.ensemble
@@ -165,9 +155,7 @@ def plans(contract: TextContract, unit: Unit) -> dict[Cell, EnsemblePlan]:
 
 def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
     """Sizes, noise and cost of one cell.
-
-    Raises:
-        PrivacyError: too few rows, no noise reaches this epsilon, or no price is known under the contract's neighbours.
+    Raises PrivacyError: too few rows, no noise reaches this epsilon, or no price is known under the contract's neighbours.
     """
     assert cell.epsilon is not None
     shape, budget = Shape.of(contract, unit, cell), contract.privacy.budget
@@ -190,9 +178,7 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
 @lru_cache(maxsize=1024)
 def solve(shape: Shape, terms: Terms) -> Noise:
     """The least noise with which all queries together cost at most epsilon.
-
-    Raises:
-        PrivacyError: no noise does, or none is priced under these neighbours.
+    Raises PrivacyError: no noise does, or none is priced under these neighbours.
     """
     if not shape.gaussian and terms.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
         raise PrivacyError(

@@ -1,10 +1,9 @@
 """DP-ICL's voters: from private rows to prompts, and from prompts to clean votes.
 
 Trust       Central; everything here is private until an answer is released.
-Guarantee   none spent. One row changes one prompt of a query, or is one, whatever the order of the
-            rows: its place follows from its own content under a secret key. A prompt that the model fails
-            on, for whatever reason, or scores with numbers that are not finite or all the same, casts no
-            vote, and nor does an answer that is no text: no other prompt is touched, and nothing stops.
+Guarantee   none spent. One row changes one prompt of a query, or is one, whatever the order of the rows: its place follows from its own
+            content under a secret key. A prompt that the model fails on, for whatever reason, or scores with numbers that are not finite or
+            all the same, casts no vote, and nor does an answer that is no text: no other prompt is touched, and nothing stops.
 """
 
 from __future__ import annotations
@@ -113,9 +112,7 @@ class Voters:
 
     def votes(self, placement: Placement, queries: Sequence[tuple[int, str]]) -> list[Votes]:
         """Clean votes on some numbered queries, whose prompts are all asked together.
-
-        Raises:
-            DpiclError: the model fails on a public question too (`check`).
+        Raises DpiclError: the model fails on a public question too (`check`).
         """
         prompts = [self.prompts(placement, number, query) for number, query in queries]
         together = [prompt for of_query in prompts for prompt in of_query]
@@ -130,9 +127,7 @@ class Voters:
 
     def check(self) -> None:
         """Ask public questions in the way private ones are asked: one alone, and two together.
-
-        Raises:
-            DpiclError: the model does not answer, so that the failure is no row's.
+        Raises DpiclError: the model does not answer, so that the failure is no row's.
         """
         for size in (1, 2):
             public_answer(self.model.description.name, lambda size=size: self._answered(size))  # type: ignore[misc]
@@ -170,9 +165,7 @@ class Voters:
 
 def hard_votes(scores: np.ndarray, _clip: float) -> list[int]:
     """One whole vote per prompt, for the likeliest label: one prompt more adds `UNITS` to one label or nothing.
-
-    Args:
-        scores: of any numbers, shape (prompts, labels).
+    `scores` are any numbers, of shape (prompts, labels).
     """
     counted = scores[_informative(scores)]
     return [int(count) * UNITS for count in np.bincount(counted.argmax(axis=1), minlength=scores.shape[1])]
@@ -180,10 +173,7 @@ def hard_votes(scores: np.ndarray, _clip: float) -> list[int]:
 
 def soft_votes(scores: np.ndarray, clip: float) -> list[int]:
     """Sums of clipped log-probabilities over the labels, each prompt's made whole on its own: one more adds 0..`UNITS` to every label.
-
-    Args:
-        scores: as of `hard_votes`.
-        clip: a label so many nats below the likeliest gets nothing.
+    A label `clip` nats below the likeliest gets nothing; `scores` are as of `hard_votes`.
     """
     likely = scores[_informative(scores)]
     with np.errstate(over="ignore"):  # a gap may be larger than any number; it is clipped

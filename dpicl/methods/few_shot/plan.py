@@ -78,9 +78,7 @@ class Shape:
 
     def sampling_rate(self, row_bound: int, text_count: int) -> Fraction:
         """q for a label of at least so many rows, of which so many texts are written.
-
-        Raises:
-            PrivacyError: the label is smaller than what is drawn from it.
+        Raises PrivacyError: the label is smaller than what is drawn from it.
         """
         if self.voters is None:
             return Fraction(1)
@@ -143,11 +141,7 @@ class CellPlan:
 
 
 def sizes_of(contract: TextContract) -> Generation:
-    """The contract's sizes for this method.
-
-    Raises:
-        PrivacyError: it has none.
-    """
+    """The contract's sizes for this method. Raises PrivacyError: it has none."""
     if contract.generation is None:
         raise PrivacyError(f"{contract.name}: its contract has no sizes for few_shot_generation; expected a key `generation`")
     return contract.generation
@@ -177,10 +171,7 @@ def plans(contract: TextContract, unit: Unit) -> dict[Cell, CellPlan]:
 
 def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
     """Labels, noise and cost of one cell.
-
-    Raises:
-        PrivacyError: a label is too small, no noise reaches this epsilon, or the mechanism has no price
-            under the contract's neighbours.
+    Raises PrivacyError: a label is too small, no noise reaches this epsilon, or the mechanism has no price under the contract's neighbours.
     """
     assert cell.epsilon is not None and cell.shots is not None
     shape, labels = Shape.of(contract, unit, cell.system), labels_of(contract, unit, cell.shots)

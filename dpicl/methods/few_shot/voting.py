@@ -23,6 +23,7 @@ from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes, 
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.private_token import UNITS, NoiseKind
 from dpicl.methods.few_shot.plan import CellPlan, Pool, Shape, pool_of
+from dpicl.methods.memory import Secrets
 from dpicl.pipeline import Cell
 from dpicl.randomness import Stream
 from dpicl.text.prompts import example_piece, header_piece, instruction_piece
@@ -38,7 +39,7 @@ VOTES: dict[NoiseKind, Literal["probability", "relative", "logit"]] = {
 """What a voter's vote is, by mechanism."""
 
 
-class Journal(Protocol):
+class Journal(Secrets, Protocol):
     """What was selected so far, token by token: of two that select the same token the first one stands."""
 
     def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
@@ -47,10 +48,6 @@ class Journal(Protocol):
 
     def keep(self, cell: Cell, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
         """Keep the tokens of a step, and give those that stand."""
-        ...
-
-    def stream(self, cell: Cell, name: str) -> Stream:
-        """Secret randomness for one purpose: the same whenever this cell is taken up again, so that nothing is drawn twice."""
         ...
 
 
@@ -126,9 +123,7 @@ class Prompts:
     @cached_property
     def example_tokens(self) -> int:
         """Most tokens of one example: public, from the model's context and the contract.
-
-        Raises:
-            ModelError: the context is too small for the examples of a subset.
+        Raises ModelError: the context is too small for the examples of a subset.
         """
         longest = max(len(self.public(label)) for label in self.contract.demonstrated)
         most = self.contract.max_characters

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeVar
 
@@ -40,7 +40,6 @@ from dpicl.tabular.central.group import Group
 from dpicl.tabular.central.sums import GroupSums, group_sums
 from dpicl.types import PrivateTable, ReleasedGroup, ReleasedGroups
 
-CITATIONS = ("carey2024dptabicl",)
 Allocation = Literal["paid-columns", "all-columns", "shared-count"]
 Way = TypeVar("Way")
 
@@ -59,8 +58,7 @@ def guarantee(groups: tuple[Group, ...], contract: Contract, *, epsilon: float, 
     of_mean = noisy_mean.sum_guarantee if shared else noisy_mean.guarantee
     guarantees = []
     for group in groups:
-        paid, share = _paid(group, contract), _share(group, contract, total, options)
-        means = [name for name in paid if not isinstance(contract.columns[name], CategoryColumn)]
+        (paid, means), share = _paid(group, contract), _share(group, contract, total, options)
         costs = [
             *[noisy_count.guarantee(share)] * (len(paid) - len(means)),
             *[of_mean(_grid(name, group, contract, options), share) for name in means],
@@ -76,9 +74,7 @@ def expected_errors(
     groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions, rows: float
 ) -> dict[str, float]:
     """Of every column, about how far noise moves an average: in widths of its bounds, or of a histogram in rows of the group; at most 1.
-
-    Args:
-        rows: of the subsample, taken to be as many in every group.
+    `rows` are of the subsample, taken to be as many in every group.
     """
     total, shared, errors = noisy_count.exact_epsilon(epsilon), options.allocation == "shared-count", {}
     for name in contract.features:
@@ -100,27 +96,14 @@ def aggregate(
     options: AggregateOptions,
     stream: Stream,
 ) -> ReleasedGroups:
-    """Average every group; equations (1) to (3).
-
-    Args:
-        members: position in `groups` of each row, shape (rows,); rows of no group are -1.
-
-    Returns:
-        One released group per public key, empty groups included.
-    """
+    """Equations (1) to (3): one released group per public key, empty ones included; `members` is each row's position in `groups`, or -1."""
     rows = np.flatnonzero(members >= 0)
     sums = exact_sums(table, rows, members[rows], groups, contract, options=options)
     return noised(sums, groups, contract, epsilon=epsilon, options=options, stream=stream)
 
 
 def exact_sums(
-    table: PrivateTable,
-    rows: np.ndarray,
-    members: np.ndarray,
-    groups: tuple[Group, ...],
-    contract: Contract,
-    *,
-    options: AggregateOptions,
+    table: PrivateTable, rows: np.ndarray, members: np.ndarray, groups: tuple[Group, ...], contract: Contract, *, options: AggregateOptions
 ) -> GroupSums:
     """What `noised` needs to know of the rows at these positions, each in the group that `members` says; private."""
     numbers = [name for name in contract.features if not isinstance(contract.columns[name], CategoryColumn)]
@@ -133,85 +116,74 @@ def noised(
 ) -> ReleasedGroups:
     """Equations (1) to (3) on exact sums of whole groups: the only draw of noise."""
     total = noisy_count.exact_epsilon(epsilon)
-    parts = [_Part(group, _share(group, contract, total, options)) for group in groups]
+    shares = [_share(group, contract, total, options) for group in groups]
     if options.allocation == "shared-count":  # of every group that has a number to average
-        averages_numbers = [
-            True if any(not isinstance(contract.columns[name], CategoryColumn) for name in _paid(group, contract)) else None
-            for group in groups
-        ]
-        rows = np.zeros(len(parts), dtype=np.int64)
-        for (_, share), places in _alike(averages_numbers, parts).items():
-            rows[places] = noisy_count.noisy_counts([int(sums.rows[i]) for i in places], epsilon=share, stream=stream)
-        sums = replace(sums, rows=rows, known={})
-    columns = {name: _column(sums, name, parts, contract, options, stream) for name in contract.features}
-    labels = _modes(sums.labels, [tuple(range(contract.target.count)) if group.label is None else None for group in groups], parts, stream)
-    return ReleasedGroups(
-        tuple(
-            ReleasedGroup(
-                group.key, {name: column[i] for name, column in columns.items()}, labels[i] if group.label is None else group.label
-            )
-            for i, group in enumerate(groups)
-        )
-    )
+        rows = np.zeros(len(groups), dtype=np.int64)
+        averages_numbers = [True if _paid(group, contract)[1] else None for group in groups]
+        for (_, share), places in _alike(averages_numbers, shares).items():
+            rows[places] = noisy_count.noisy_counts([int(sums.arrays["rows"][i]) for i in places], epsilon=share, stream=stream)
+        sums = GroupSums({name: one for name, one in sums.arrays.items() if not name.startswith("known ")} | {"rows": rows})
+    columns = {name: _column(sums, name, groups, shares, contract, options, stream) for name in contract.features}
+    every_label = tuple(range(contract.target.count))
+    labels = _modes(sums.arrays["labels"], [every_label if group.label is None else None for group in groups], shares, stream)
+    released = []
+    for i, group in enumerate(groups):
+        values = {name: column[i] for name, column in columns.items()}
+        released.append(ReleasedGroup(group.key, values, labels[i] if group.label is None else group.label))
+    return ReleasedGroups(tuple(released))
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A group, and what each of its columns is paid."""
-
-    group: Group
-    share: Fraction | None
-
-
-_Codes = tuple[int, ...]
-"""The categories that a group's predicate leaves open, as numbers."""
+_Shares = Sequence[Fraction | None]
+"""Of every group, what each of its columns is paid."""
 
 
 def _column(
-    sums: GroupSums, name: str, parts: Sequence[_Part], contract: Contract, options: AggregateOptions, stream: Stream
+    sums: GroupSums, name: str, groups: Sequence[Group], shares: _Shares, contract: Contract, options: AggregateOptions, stream: Stream
 ) -> list[float | str]:
     """Equations (2) and (3), or what is known."""
-    known, declared = [_known(name, part.group, contract) for part in parts], contract.columns[name]
-    if not isinstance(declared, CategoryColumn):
-        grids = [_open_grid(name, part.group, contract, options) for part in parts]
+    known, declared = [_known(name, group, contract) for group in groups], contract.columns[name]
+    found: dict[int, float | str] = {}
+    if isinstance(declared, CategoryColumn):
+        categories = declared.categories
+        open_codes = [
+            tuple(map(categories.index, _open_categories(name, group, contract))) if value is None else None
+            for value, group in zip(known, groups, strict=True)
+        ]
+        modes = _modes(sums.arrays[f"count {name}"], open_codes, shares, stream)
+        found = {i: categories[mode] for i, mode in modes.items()}
+    else:
+        grids = [_open_grid(name, group, contract, options) for group in groups]
         # over rows that are noisy already where the count is shared
         averages = noisy_mean.means_over if options.allocation == "shared-count" else noisy_mean.noised_means
-        means: dict[int, float] = {}
-        for (grid, share), places in _alike(grids, parts).items():
+        for (grid, share), places in _alike(grids, shares).items():
             totals, counts = [sums.total(name, i) for i in places], [sums.valued(name, i) for i in places]
-            means |= zip(places, averages(totals, counts, grid, epsilon=share, stream=stream), strict=True)
-        return [means[i] if value is None else value for i, value in enumerate(known)]
-    categories = declared.categories
-    open_codes = [
-        tuple(map(categories.index, _open_categories(name, part.group, contract))) if value is None else None
-        for value, part in zip(known, parts, strict=True)
-    ]
-    modes = _modes(sums.histograms[name], open_codes, parts, stream)
-    return [categories[modes[i]] if value is None else value for i, value in enumerate(known)]
+            found |= zip(places, averages(totals, counts, grid, epsilon=share, stream=stream), strict=True)
+    return [found[i] if value is None else value for i, value in enumerate(known)]
 
 
-def _modes(counts: np.ndarray, ways: Sequence[_Codes | None], parts: Sequence[_Part], stream: Stream) -> dict[int, int]:
-    """The noisy mode of every part that has open categories."""
+def _modes(counts: np.ndarray, ways: Sequence[tuple[int, ...] | None], shares: _Shares, stream: Stream) -> dict[int, int]:
+    """The noisy mode of every group that has open categories, whose codes are its way."""
     chosen: dict[int, int] = {}
-    for (codes, share), places in _alike(ways, parts).items():
+    for (codes, share), places in _alike(ways, shares).items():
         histograms = [counts[i, list(codes)].tolist() for i in places]
         modes = noisy_count.noisy_modes(histograms, epsilon=share, stream=stream)
         chosen |= zip(places, (codes[mode] for mode in modes), strict=True)
     return chosen
 
 
-def _alike(ways: Sequence[Way | None], parts: Sequence[_Part]) -> dict[tuple[Way, Fraction | None], list[int]]:
-    """Parts by how they are averaged and what they are paid: those that are treated alike draw their noise together."""
+def _alike(ways: Sequence[Way | None], shares: _Shares) -> dict[tuple[Way, Fraction | None], list[int]]:
+    """Groups by how they are averaged and what they are paid: those that are treated alike draw their noise together."""
     alike: dict[tuple[Way, Fraction | None], list[int]] = defaultdict(list)
-    for i, way in enumerate(ways):
+    for i, (way, share) in enumerate(zip(ways, shares, strict=True)):
         if way is not None:
-            alike[way, parts[i].share].append(i)
+            alike[way, share].append(i)
     return alike
 
 
-def _paid(group: Group, contract: Contract) -> list[str]:
-    """Columns that the group's predicate leaves open."""
-    return [name for name in contract.features if _known(name, group, contract) is None]
+def _paid(group: Group, contract: Contract) -> tuple[list[str], list[str]]:
+    """Columns that the group's predicate leaves open, and the numbers among them."""
+    paid = [name for name in contract.features if _known(name, group, contract) is None]
+    return paid, [name for name in paid if not isinstance(contract.columns[name], CategoryColumn)]
 
 
 def _share(group: Group, contract: Contract, total: Fraction | None, options: AggregateOptions) -> Fraction | None:
@@ -219,9 +191,8 @@ def _share(group: Group, contract: Contract, total: Fraction | None, options: Ag
     if options.allocation == "all-columns":
         columns = len(contract.features) + (contract.label is not None)
     else:
-        paid = _paid(group, contract)
-        shared = options.allocation == "shared-count" and any(not isinstance(contract.columns[name], CategoryColumn) for name in paid)
-        columns = len(paid) + (group.label is None) + shared
+        paid, numbers = _paid(group, contract)
+        columns = len(paid) + (group.label is None) + (options.allocation == "shared-count" and bool(numbers))
     return None if total is None else total / max(columns, 1)
 
 

@@ -4,8 +4,7 @@
     number      the contract's `bins`; else every whole number where there are at most 16; else the
                 edges that the contract's attributes and sentences make; else eight equal parts of the bounds
 
-A bin of a number reads as its middle. One that ends at a bound may be very wide: it reads as if it
-were no wider than the one beside it.
+A bin of a number reads as its middle. One that ends at a bound may be very wide: it reads as if it were no wider than the one beside it.
 
 Guarantee   none spent: bins come from the contract, never from rows.
 """
@@ -28,11 +27,7 @@ _MOST = 256
 
 
 def row_encoding(contract: Contract) -> LocalEncoding:
-    """Names and numbers of bins of all features, label last.
-
-    Raises:
-        ParameterError: a column has more than 256.
-    """
+    """Names and numbers of bins of all features, label last. Raises ParameterError: a column has more than 256."""
     counts = [len(bin_values(contract, name)) for name in contract.features]
     for name, count in zip(contract.features, counts, strict=True):
         if count > _MOST:

@@ -30,7 +30,6 @@ import numpy as np
 from dpicl.tabular.central.spanning_tree import NoisyMarginal, added
 from dpicl.tabular.local.tree import Tree, forest
 
-CITATIONS = ("mckenna2019graphical", "tseng2008accelerated")
 STEPS = 400
 """At most, of equation (2)."""
 _LEAST_DEVIATION = 0.5
@@ -42,10 +41,8 @@ _BLOCK, _LEAST_FALL = 10, 1e-3
 
 
 def graphical_model(sizes: Sequence[int], marginals: Sequence[NoisyMarginal]) -> Tree:
-    """Equation (1): a forest of columns below the label, which is the last.
-
-    Args:
-        marginals: over every column and the label, and over pairs of columns and the label; the pairs make no circle.
+    """Equation (1), by counts over every column and the label, and over pairs of columns that make no circle and the label: a forest of
+    columns below the label, which is the last.
     """
     counts = _Counts.of(len(sizes) - 1, added(marginals))
     alone, pairs = counts.tables(_fit(counts))

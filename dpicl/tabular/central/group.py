@@ -1,7 +1,6 @@
 """GROUP BY with public keys: a partition of all possible rows, known before any is read.
 
-Guarantee   none spent: the predicates come from the contract; every group is emitted,
-            empty or not, in the same order.
+Guarantee   none spent: the predicates come from the contract; every group is emitted, empty or not, in the same order.
 Paper       DP-TabICL section V-E and table VII.
 """
 
@@ -42,10 +41,7 @@ class Group:
 def partition(contract: Contract, shots: int) -> tuple[Group, ...]:
     """The public groups for this number of demonstrations; one open group for 1.
 
-    Where a contract has no label, all rows have its only code.
-
-    Raises:
-        ParameterError: the contract has no groups for `shots`.
+    Where a contract has no label, all rows have its only code. Raises ParameterError: the contract has no groups for `shots`.
     """
     if shots == 1:
         return (_group(contract, (), ()),)

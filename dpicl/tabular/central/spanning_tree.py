@@ -5,7 +5,7 @@ Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every count.
 Guarantee   epsilon-DP, delta = 0: all steps in sequence. What a step counts depends on earlier
             answers, its epsilon on what is left, and they add up to epsilon whatever is chosen
-            (a filter of pure guarantees, [RRUV16]).
+            (a filter of pure guarantees: Rogers, Roth, Ullman and Vadhan 2016).
 Paper       [MMS21] McKenna, Miklau and Sheldon, MST (arXiv 2108.04978), with the label in every count;
             the end is AIM's [MMSM22]: no pair is measured whose counts would be noise.
 
@@ -37,7 +37,6 @@ from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.randomness import Stream
 from dpicl.types import PrivateCodes
 
-CITATIONS = ("mckenna2021winning", "mckenna2022aim", "rogers2016privacy")
 FIRST, CHOICE, SECOND = Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)
 """Parts of epsilon for equations (1), (3) and (4)."""
 _SPREAD = 2
@@ -139,25 +138,17 @@ class ExactCounts:
 
 
 def check_counts(sizes: Sequence[int], where: str) -> None:
-    """Refuse more counts than memory is for.
-
-    Raises:
-        ParameterError: there are more than 2^24.
-    """
+    """Refuse more counts than memory is for. Raises ParameterError: there are more than 2^24."""
     features, label = sizes[:-1], sizes[-1]
     cells = label * (sum(features) + (sum(features) ** 2 - sum(size**2 for size in features)) // 2)
     if cells > _MOST_COUNTS:
         raise ParameterError("columns", len(sizes), f"such with at most {_MOST_COUNTS:,} counts of pairs of columns; {where} has {cells:,}")
 
 
-def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) -> list[NoisyMarginal]:
-    """Equations (1) to (4): noisy counts of every column with the label, then those of the chosen pairs."""
-    return measure_with(exact, Shares.of(epsilon, len(exact.sizes) - 1), stream)
-
-
-def measure_with(exact: ExactCounts, shares: Shares, stream: Stream) -> list[NoisyMarginal]:
-    """`measure`, with what each step may spend."""
+def measure(exact: ExactCounts, *, epsilon: float | Fraction | Shares, stream: Stream) -> list[NoisyMarginal]:
+    """Equations (1) to (4): noisy counts of every column with the label, then those of the chosen pairs, by what each step may spend."""
     features = len(exact.sizes) - 1
+    shares = epsilon if isinstance(epsilon, Shares) else Shares.of(epsilon, features)
     marginals = _star(exact, shares.first, stream)
     scores = pair_scores(exact, marginals, shares.second)
     trees, left = list(range(features)), features - 1

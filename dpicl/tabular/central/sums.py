@@ -1,22 +1,19 @@
 """What noisy averages are made of: exact counts, sums and histograms of every group; they add up over batches of a table.
 
 Trust       Central: exact and private; only `aggregate.noised` may make something of them that leaves.
-Guarantee   none spent. Whole numbers: the sums of two batches of rows add up to the sums of both,
-            so that what is released does not depend on how the rows are split. One row more moves a count by
-            one, a histogram by one in one cell, and a sum by at most a grid's sensitivity, or not at all
-            where its value is missing.
+Guarantee   none spent. Whole numbers: the sums of two batches of rows add up to the sums of both, so that what is released does not depend
+            on how the rows are split. One row more moves a count by one, a histogram by one in one cell, and a sum by at most a grid's
+            sensitivity, or not at all where its value is missing.
 
-Sums of a grid's units are stored as two halves, of the units' upper and lower 32 bits: a sum that
-wraps round at 2^64 would have no bounded sensitivity, and halves of 2^31 rows do not wrap.
+Sums of a grid's units are stored as two halves, of the units' upper and lower 32 bits: a sum that wraps round at 2^64 would have no bounded
+sensitivity, and halves of 2^31 rows do not wrap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise
-from operator import add
 
 import numpy as np
 
@@ -32,60 +29,23 @@ _ROWS_PER_COMPARISON = 400
 
 @dataclass(frozen=True)
 class GroupSums:
-    """Of all groups, int64: counts of shape (groups,), sums (groups, 2), histograms (groups, codes).
-
-    Attributes:
-        known: of nullable number columns, the rows that have a value: those that the column's sum adds up.
+    """Of all groups, int64, by name: `rows` of shape (groups,), `labels` (groups, codes), of category columns `count NAME` (groups, codes),
+    of numbers `sum NAME` (groups, 2), and of nullable ones `known NAME` (groups,), the rows that have a value: those that the sum adds up.
     """
 
-    rows: np.ndarray
-    known: Mapping[str, np.ndarray]
-    halves: Mapping[str, np.ndarray]
-    histograms: Mapping[str, np.ndarray]
-    labels: np.ndarray
+    arrays: Mapping[str, np.ndarray]
 
     def total(self, name: str, group: int) -> int:
         """The sum of a number column's units in a group, exactly."""
-        high, low = self.halves[name][group].tolist()
+        high, low = self.arrays[f"sum {name}"][group].tolist()
         return int((high << 32) + low)
 
     def valued(self, name: str, group: int) -> int:
         """The rows of a group that have a value in a number column."""
-        return int(self.known.get(name, self.rows)[group])
+        return int(self.arrays.get(f"known {name}", self.arrays["rows"])[group])
 
     def __add__(self, other: GroupSums) -> GroupSums:
-        return GroupSums(
-            self.rows + other.rows,
-            {name: counts + other.known[name] for name, counts in self.known.items()},
-            {name: halves + other.halves[name] for name, halves in self.halves.items()},
-            {name: counts + other.histograms[name] for name, counts in self.histograms.items()},
-            self.labels + other.labels,
-        )
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """For a file."""
-        numbers = {f"sum {name}": halves for name, halves in self.halves.items()}
-        numbers |= {f"known {name}": counts for name, counts in self.known.items()}
-        return {
-            "rows": self.rows,
-            "labels": self.labels,
-            **numbers,
-            **{f"count {name}": counts for name, counts in self.histograms.items()},
-        }
-
-    @staticmethod
-    def added(parts: Iterable[GroupSums]) -> GroupSums:
-        """Of all parts, at least one."""
-        return reduce(add, parts)
-
-    @staticmethod
-    def read(arrays: Mapping[str, np.ndarray]) -> GroupSums:
-        """The sums that `arrays` gave."""
-        known, halves, counts = (
-            {name.removeprefix(kind): values for name, values in arrays.items() if name.startswith(kind)}
-            for kind in ("known ", "sum ", "count ")
-        )
-        return GroupSums(arrays["rows"], known, halves, counts, arrays["labels"])
+        return GroupSums({name: numbers + other.arrays[name] for name, numbers in self.arrays.items()})
 
 
 Grids = Mapping[str, Sequence[Grid | None]]
@@ -93,34 +53,25 @@ Grids = Mapping[str, Sequence[Grid | None]]
 
 
 def group_sums(table: PrivateTable, rows: np.ndarray, groups: np.ndarray, count: int, contract: Contract, grids: Grids) -> GroupSums:
-    """Sum the rows of every group; reads each column once, and copies only what it sums.
-
-    Args:
-        rows: positions of rows of the table, in any order.
-        groups: the group of each of them, 0..count-1, of the same shape.
-    """
+    """Sum the rows at these positions, in any order, in the groups 0..count-1 beside them; copies of a column only what it sums."""
     short = groups.astype(np.int16)  # which numpy sorts by its digits
     order = np.argsort(short, kind="stable")
     bounds = np.searchsorted(short[order], np.arange(count + 1)).tolist()
     taken = rows[order]
-    known, halves, histograms = {}, {}, {}
+    labels = label_codes(table, contract, taken)
+    sums = {"rows": np.diff(bounds), "labels": _histograms(labels, bounds, contract.target.count)}
     for name in contract.features:
         declared = contract.columns[name]
         if isinstance(declared, CategoryColumn):
-            histograms[name] = _histograms(table.codes(name)[taken], bounds, len(declared.categories))
+            sums[f"count {name}"] = _histograms(table.codes(name)[taken], bounds, len(declared.categories))
         else:
             values = table.numbers(name)[taken]
-            sums = [
-                0 if grid is None else grid.total(values[start:stop])
-                for grid, (start, stop) in zip(grids[name], pairwise(bounds), strict=True)
-            ]
-            halves[name] = np.array([(total >> 32, total & 0xFFFFFFFF) for total in sums], dtype=np.int64).reshape(-1, 2)
+            inside = [values[start:stop] for start, stop in pairwise(bounds)]
+            totals = [0 if grid is None else grid.total(part) for grid, part in zip(grids[name], inside, strict=True)]
+            sums[f"sum {name}"] = np.array([(total >> 32, total & 0xFFFFFFFF) for total in totals], dtype=np.int64).reshape(-1, 2)
             if declared.nullable:
-                known[name] = np.array(
-                    [np.count_nonzero(~np.isnan(values[start:stop])) for start, stop in pairwise(bounds)], dtype=np.int64
-                )
-    labels = _histograms(label_codes(table, contract, taken), bounds, contract.target.count)
-    return GroupSums(np.diff(bounds), known, halves, histograms, labels)
+                sums[f"known {name}"] = np.array([np.count_nonzero(~np.isnan(part)) for part in inside], dtype=np.int64)
+    return GroupSums(sums)
 
 
 def _histograms(codes: np.ndarray, bounds: Sequence[int], size: int) -> np.ndarray:

@@ -20,7 +20,6 @@ import numpy as np
 from dpicl.tabular.local.moments import analyse, orders, synthesise
 from dpicl.tabular.local.observed import Observed
 
-CITATIONS = ("bishop1975discrete",)
 SPREADS = (1.5, 0.2, 0.07)
 """Standard deviations of theta before anything is observed, by number of columns; the same for every table and epsilon.
 

@@ -2,22 +2,21 @@
 
 Guarantee   none spent: algebra on released or made-up numbers.
 
-A column of k categories has k functions: the constant 1, and k - 1 contrasts of mean 0 and
-mean square 1 under equal shares (for two categories: -1 and +1, its parity). A moment is the
-expectation of a product of one function for every column.
+A column of k categories has k functions: the constant 1, and k - 1 contrasts of mean 0 and mean square 1 under equal shares (for two
+categories: -1 and +1, its parity). A moment is the expectation of a product of one function for every column.
 
     (1)  m = (B_1 (x) ... (x) B_d)^T pi           analyse     pi shares of cells
     (2)  pi = (B_1 (x) ... (x) B_d) m / cells     synthesise
     (3)  the marginal over some columns has the moments of the others' constants
 
-Randomised response keeps every moment but for a factor, and (3) makes a marginal a choice of
-entries: that is why estimation happens here. For binary columns (1) is a Walsh transform.
+Randomised response keeps every moment but for a factor, and (3) makes a marginal a choice of entries: that is why estimation happens here.
+For binary columns (1) is a Walsh transform.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 
 import numpy as np
@@ -54,16 +53,10 @@ def _along(matrix: np.ndarray, values: np.ndarray, axis: int) -> np.ndarray:
 
 def orders(sizes: Sequence[int]) -> np.ndarray:
     """How many columns a moment speaks of, shape `sizes`."""
-    total = np.zeros(tuple(sizes), dtype=np.int64)
-    for axis, size in enumerate(sizes):
-        total += (np.arange(size) > 0).reshape([-1 if other == axis else 1 for other in range(len(sizes))])
-    return total
+    return np.asarray(reduce(np.add.outer, [np.minimum(np.arange(size), 1) for size in sizes]))
 
 
 def places(columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
     """Where the moments of these columns alone stand among all, flat: shape (cells of the columns,)."""
-    strides = [prod(sizes[column + 1 :]) for column in range(len(sizes))]
-    positions = np.zeros((), dtype=np.int64)
-    for column in columns:
-        positions = positions[..., np.newaxis] + np.arange(sizes[column]) * strides[column]
-    return positions.reshape(-1)
+    steps = [np.arange(sizes[column]) * prod(sizes[column + 1 :]) for column in columns]
+    return np.asarray(reduce(np.add.outer, steps)).reshape(-1)

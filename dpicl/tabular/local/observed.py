@@ -15,7 +15,8 @@ Symbols     L = p - q, truth and lie probability of a response.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import prod
@@ -63,17 +64,11 @@ class Observed:
     @cached_property
     def _by_shape(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Questions over cells of one shape together: where their moments stand, attenuation and counts, each (questions, *shape)."""
-        by_shape: dict[tuple[int, ...], list[ColumnReports]] = {}
-        for one in self.reports:
-            by_shape.setdefault(one.counts.shape, []).append(one)
-        return [
-            (
-                np.stack([places(one.columns, self.sizes) for one in some]).reshape(len(some), *shape),
-                np.stack([one.attenuation for one in some]),
-                np.stack([one.counts for one in some]),
-            )
-            for shape, some in by_shape.items()
-        ]
+        by_shape = []
+        for some in _alike(self.reports, lambda one: one.counts.shape):
+            where = np.stack([places(one.columns, self.sizes).reshape(one.counts.shape) for one in some])
+            by_shape.append((where, np.stack([one.attenuation for one in some]), np.stack([one.counts for one in some])))
+        return by_shape
 
     def likelihood(self, moments: np.ndarray) -> tuple[float, np.ndarray]:
         """Equation (2) at the moments of all columns, flat, and its gradient there."""
@@ -87,7 +82,6 @@ class Observed:
 
     def on(self, columns: Sequence[int]) -> Observed:
         """The reports restricted to some columns, which get the numbers 0, 1, 2, ...; reports on none of them are left out.
-
         Counts of the same columns under the same law add up.
         """
         numbers = np.full(len(self.sizes), -1)
@@ -102,13 +96,16 @@ class Observed:
     @cached_property
     def _by_law(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Questions under one law together: their columns, shape (questions, axes), their counts, and the attenuation."""
-        by_law: dict[tuple[tuple[int, ...], bytes], list[ColumnReports]] = {}
-        for one in self.reports:
-            by_law.setdefault((one.attenuation.shape, one.attenuation.tobytes()), []).append(one)
-        return [
-            (np.array([one.columns for one in some]), np.stack([one.counts for one in some]), some[0].attenuation)
-            for some in by_law.values()
-        ]
+        by_law = _alike(self.reports, lambda one: (one.attenuation.shape, one.attenuation.tobytes()))
+        return [(np.array([one.columns for one in some]), np.stack([one.counts for one in some]), some[0].attenuation) for some in by_law]
+
+
+def _alike(reports: Iterable[ColumnReports], kind: Callable[[ColumnReports], Hashable]) -> Iterable[list[ColumnReports]]:
+    """Reports of one kind together, kinds as they come."""
+    alike = defaultdict(list)
+    for one in reports:
+        alike[kind(one)].append(one)
+    return alike.values()
 
 
 def _restricted(numbers: np.ndarray, counts: np.ndarray, attenuation: np.ndarray) -> Iterator[ColumnReports]:

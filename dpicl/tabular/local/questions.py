@@ -39,7 +39,6 @@ from dpicl.mechanisms.unary_encoding import Unary, unary
 from dpicl.randomness import Stream, stream
 
 Design = Literal["all-columns", "one-column", "pairs", "subset"]
-CITATIONS = ("wang2017locally",)
 MOST_QUESTIONS, QUESTIONS_PER_PAIR = 4096, 16
 """Of more subsets of columns some become questions, drawn once and for all by a public stream: so many, or as few as have
 every two columns together in so many subsets on average."""
@@ -82,14 +81,11 @@ class Questionnaire:
 
 @lru_cache(maxsize=256)
 def questionnaire(sizes: tuple[int, ...], design: Design, epsilon: float, *, columns: int | None = None) -> Questionnaire:
-    """The questions of a design on columns of these sizes, the label's last.
+    """The questions of a design on columns of these sizes, the label's last. Raises ParameterError: a question has too many cells.
 
     Args:
         sizes: of the label 1 where there is none.
         columns: of `subset`, how many are reported together; None is equation (1) or (2).
-
-    Raises:
-        ParameterError: a question has too many cells.
     """
     label, features, has_label = len(sizes) - 1, range(len(sizes) - 1), sizes[-1] > 1
     if design == "one-column":

@@ -42,9 +42,7 @@ def report_counts(reports: LocalReports, sizes: Sequence[int]) -> np.ndarray:
 
 def inverse_matrix(law: Response) -> np.ndarray:
     """Equation (1): shape (categories, categories).
-
-    Raises:
-        PrivacyError: a lie is as likely as the truth, so that nothing can be recovered.
+    Raises PrivacyError: a lie is as likely as the truth, so that nothing can be recovered.
     """
     p, q, k = law.truth_probability, law.lie_probability, law.categories
     if p <= q:
@@ -53,14 +51,8 @@ def inverse_matrix(law: Response) -> np.ndarray:
 
 
 def invert(shares: np.ndarray, laws: Sequence[Response]) -> np.ndarray:
-    """Apply the inverse of the Kronecker product of all distortion matrices; equation (1).
-
-    Args:
-        shares: shape (cells,), last answer fastest; not changed.
-
-    Returns:
-        Shape (cells,), float64; sums to the same total, may be negative. Works in the
-        memory of two such vectors.
+    """Equation (1) for all columns: the inverse of the Kronecker product of their matrices times shares of cells, last answer fastest.
+    Shape (cells,), float64; sums to the same total, may be negative. Works in the memory of two such vectors.
     """
     values, result, before = np.array(shares, dtype=np.float64), np.empty(len(shares)), 1
     for matrix in _grouped(tuple(laws)):
@@ -112,14 +104,8 @@ def exact_row_counts(shares: np.ndarray, row_count: int) -> np.ndarray:
 
 
 def reconstruct(reports: LocalReports, laws: Sequence[Response], *, estimator: Estimator) -> ReleasedRows:
-    """As many rows as reports, distributed as the population is estimated to be.
-
-    Returns:
-        Rows ordered by cell; `none` returns the reports themselves.
-
-    Raises:
-        DataError: there are no reports.
-        ParameterError: unknown estimator.
+    """As many rows as reports, ordered by cell, distributed as the population is estimated to be; `none` returns the reports themselves.
+    Raises DataError: there are no reports; ParameterError: unknown estimator.
     """
     if estimator == "none":
         return ReleasedRows(reports.codes)

@@ -44,11 +44,7 @@ class Tally:
 
     @staticmethod
     def read(stored: np.ndarray, questionnaire: Questionnaire) -> Tally:
-        """The tally of such a vector.
-
-        Raises:
-            DataError: it belongs to another questionnaire.
-        """
+        """The tally of such a vector. Raises DataError: it belongs to another questionnaire."""
         cells = [question.cells for question in questionnaire.questions]
         if stored.shape != (len(cells) + sum(cells),):
             raise DataError("tally", f"expected {len(cells)} questions with {sum(cells)} cells", count=len(stored))

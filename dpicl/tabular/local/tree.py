@@ -7,9 +7,8 @@ Paper       [FGG97] Friedman, Geiger and Goldszmidt 1997 (tree-augmented naive B
     (2)  T = maximum spanning tree over I(i; j | y) under (1)
     (3)  P(x, y) = P(y) prod over i of P(x_i | x_parent(i), y),   parent in T, none for its root
 
-Where no report covers two columns, or they have more than 4,096 cells with the label, (1) makes them independent
-given the label, I is 0, and (3) is naive Bayes. Work and memory grow with the pairs of columns, not with the cells
-of the table.
+Where no report covers two columns, or they have more than 4,096 cells with the label, (1) makes them independent given the label, I is 0,
+and (3) is naive Bayes. Work and memory grow with the pairs of columns, not with the cells of the table.
 
 Symbols     I mutual information of columns i and j within a label, in nats; y has one category where there is none.
 """
@@ -25,7 +24,6 @@ import numpy as np
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.observed import Observed, Reported
 
-CITATIONS = ("friedman1997bayesian",)
 MOST_CELLS = 1 << 12
 """Of two columns and the label: of more, whose estimate is long in the making, local reports say next to nothing."""
 _EDGE = 1.0

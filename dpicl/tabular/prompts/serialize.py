@@ -57,11 +57,7 @@ def _local_text(contract: Contract, bins: tuple[int, ...], label: int | None) ->
 
 
 def local_demonstrations(rows: ReleasedRows, decode: Callable[[np.ndarray], np.ndarray], contract: Contract) -> list[str]:
-    """One demonstration per released row, answer included.
-
-    Args:
-        decode: the encoding's map from reported answers to bins, label last.
-    """
+    """One demonstration per released row, answer included; `decode` maps reported answers to bins, label last."""
     text = cache(lambda bins: _local_text(contract, bins[:-1], bins[-1]))
     return [text(tuple(bins)) for bins in decode(rows.codes).tolist()]
 

@@ -21,7 +21,6 @@ from dpicl.errors import DataError
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
 
-CITATIONS = ("liu2022what", "gonzalez1985clustering")
 SHARED_SETS, POOL = 50, 2048
 MOST_SHOTS = 64
 SAME_FOR_ALL = ("icl-prototype", "icl-diverse")
@@ -29,14 +28,11 @@ SAME_FOR_ALL = ("icl-prototype", "icl-diverse")
 
 
 def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws) -> np.ndarray:
-    """Positions of the rows that demonstrate: int64 of shape (queries, k).
+    """Positions of the rows that demonstrate: int64 of shape (queries, k). Raises DataError: fewer rows than shots.
 
     Args:
         rows: bins of released rows, shape (rows, columns), the label last.
         queries: bins of the queries; their last column, the truth, is not looked at.
-
-    Raises:
-        DataError: fewer rows than shots.
     """
     shots, row_count, query_count = cell.shots or 0, len(rows), len(queries)
     if row_count < shots:

@@ -1,8 +1,7 @@
 """Connections that end where they should: at a public address that was looked up once, before a deadline.
 
-A name is resolved here, every address is checked, and the connection goes to a checked
-address, so that a name which changes its mind meanwhile gets nowhere. TLS is still about the
-name. Behind a proxy that the user has set, names are the proxy's to resolve.
+A name is resolved here, every address is checked, and the connection goes to a checked address, so that a name which changes its mind
+meanwhile gets nowhere. TLS is still about the name. Behind a proxy that the user has set, names are the proxy's to resolve.
 """
 
 from __future__ import annotations
@@ -68,10 +67,7 @@ class _Guard(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         """Connect to the first checked address that answers.
-
-        Raises:
-            SourceError: an address is not public.
-            httpcore.ConnectError: the name is unknown, or no address answers.
+        Raises SourceError: an address is not public. httpcore.ConnectError: the name is unknown, or no address answers.
         """
         try:
             places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

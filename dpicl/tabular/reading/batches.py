@@ -2,14 +2,15 @@
 
 Guarantee   none spent: private rows stay private, what is merged are counts and hashes.
 
-The random part that is held out is chosen by the hash of a row, so that a row's place depends on no
-other row, on no order and on no cut; equal rows stand in one part. Of a benchmark the hash is public,
-of any other table it is keyed (`keyed_split`).
+The random part that is held out is chosen by the hash of a row, so that a row's place depends on no other row, on no order and on no cut;
+equal rows stand in one part. Of a benchmark the hash is public, of any other table it is keyed (`split`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import zip_longest
@@ -18,14 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.checks import Violation
+from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.randomness import stream
-from dpicl.tabular.central.compact import compact
 from dpicl.tabular.reading.checks import label_counts, rules_of, violations
 from dpicl.tabular.reading.multiset import added, multiset_digest, row_hashes
-from dpicl.tabular.reading.split import check_sizes, fewer, held_out_queries, holds_out, public_queries, sides_by_column
+from dpicl.tabular.reading.split import check_sizes, fewer, held_out_queries, holds_out, lowest, public_queries, sides_by_column
 
+_SHORT = tuple((kind, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits, kind in ((8, pa.int8()), (16, pa.int16()), (32, pa.int32())))
 _BY_ROWS = ("row_count", "both_labels")
 """Rules on counts that are met by all batches together."""
 
@@ -46,13 +48,14 @@ class Facts:
     @staticmethod
     def added(parts: Iterable[Facts]) -> Facts:
         """Of all parts."""
-        total = Facts(0, 0, (), {}, (0, 0), (0, 0))
-        for part in parts:
-            broken = {place: total.broken.get(place, 0) + part.broken.get(place, 0) for place in {*total.broken, *part.broken}}
-            labels = tuple(map(sum, zip_longest(total.labels, part.labels, fillvalue=0)))
-            hashes, whole = _lanes(total.hashes, part.hashes), _lanes(total.all_hashes, part.all_hashes)
-            total = Facts(total.rows + part.rows, total.train_rows + part.train_rows, labels, broken, hashes, whole)
-        return total
+        every, broken = list(parts), Counter[int]()
+        for one in every:
+            broken.update(one.broken)
+        labels = map(sum, zip_longest(*(one.labels for one in every), fillvalue=0))
+        lanes = zip((0, 0, 0, 0), *((*one.hashes, *one.all_hashes) for one in every), strict=True)
+        first, second, all_first, all_second = (sum(lane) % 2**64 for lane in lanes)
+        rows, train_rows = sum(one.rows for one in every), sum(one.train_rows for one in every)
+        return Facts(rows, train_rows, tuple(labels), dict(broken), (first, second), (all_first, all_second))
 
     def digest(self, contract: Contract) -> str:
         """Of the rows to protect, as a multiset: 64 hexadecimal digits."""
@@ -61,10 +64,6 @@ class Facts:
     def whole_digest(self, contract: Contract) -> str:
         """Of all rows, whichever way they were split: as `multiset.table_digest` of the table."""
         return multiset_digest(np.array(self.all_hashes, dtype=np.uint64), self.rows, contract)
-
-
-def _lanes(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    return (one[0] + other[0]) % 2**64, (one[1] + other[1]) % 2**64
 
 
 @dataclass(frozen=True)
@@ -78,41 +77,30 @@ class Batch:
 
 def check_batchable(contract: Contract) -> None:
     """Refuse what can only be known of a whole table.
-
-    Raises:
-        DataError: the contract checks for repeated rows or values, states a digest of sorted rows, or protects persons.
+    Raises DataError: the contract checks for repeated rows or values, states a digest of sorted rows, or protects persons.
     """
     if contract.privacy.person:
         raise DataError(contract.name, "protects persons, whose rows must be seen together; expected a table that is read whole")
-    if any(check.rule == "unique" for check in contract.checks):
-        raise DataError(
-            contract.name, "has a check `unique`, which needs all rows at once; expected none on a table that is read in batches"
-        )
-    if contract.source.content_sha256 is not None:
-        raise DataError(
-            contract.name, "states content_sha256, which needs all rows at once; expected none on a table that is read in batches"
-        )
+    is_unique, is_stated = any(check.rule == "unique" for check in contract.checks), contract.source.content_sha256 is not None
+    for what, is_there in (("has a check `unique`", is_unique), ("states content_sha256", is_stated)):
+        if is_there:
+            raise DataError(contract.name, f"{what}, which needs all rows at once; expected none on a table that is read in batches")
 
 
 def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) -> Batch:
-    """Check and split one batch.
+    """Check and split one batch. Raises PrivacyError: there is no key, and the table is no benchmark.
 
     Args:
-        table: typed as `parse.typed_rows` returns it, shape (rows, columns).
+        table: typed as `parse.typed_table` returns it, shape (rows, columns).
         key: as of `split_table`.
-
-    Raises:
-        PrivacyError: there is no key, and the table is no benchmark.
     """
     hashes = row_hashes(table, contract)
     split = contract.split
     if split is not None and split.column is not None:
         train, test = sides_by_column(table, contract)
     else:
-        if split is not None and contract.privacy.budget.benchmark:
-            test = hashes[:, 0] < np.uint64(int(Fraction(str(split.test_fraction)) * 2**64))
-        else:
-            test = holds_out(table, contract, key=key)
+        of_public = split if contract.privacy.budget.benchmark else None
+        test = lowest(hashes[:, 0], of_public.test_fraction or 0.0) if of_public else holds_out(table, contract, key=key)
         train = ~test
     if not (contract.privacy.budget.benchmark or contract.evaluation == "charged"):
         test = np.zeros_like(test)  # rows that no answer is measured on are dropped
@@ -123,6 +111,24 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     lanes, whole = added(hashes[protected]).tolist(), added(hashes).tolist()
     facts = Facts(table.num_rows, len(protected), tuple(labels), broken, (lanes[0], lanes[1]), (whole[0], whole[1]))
     return Batch(compact(table.take(protected), contract), table.filter(pa.array(test)).combine_chunks(), facts)
+
+
+def compact(table: pa.Table, contract: Contract) -> pa.Table:
+    """Whole numbers in as few bytes as their bounds need, codes in one where the list allows; equal values, same columns.
+    A column with numbers that leave the type of their bounds stays as it is; real numbers stay doubles.
+    """
+    columns = {}
+    for name in table.column_names:
+        values, column = table.column(name), contract.columns.get(name)
+        if isinstance(column, CategoryColumn) and len(column.categories) <= 128:
+            values = values.cast(pa.dictionary(pa.int8(), pa.string()))
+        elif isinstance(column, IntegerColumn):
+            low, high = column.bounds
+            fitting = (kind for kind, least, most in _SHORT if least <= low and high <= most)
+            with suppress(pa.ArrowInvalid):  # numbers beyond their bounds are clipped by the mechanisms, not here
+                values = values.cast(next(fitting, pa.int64()))
+        columns[name] = values
+    return pa.table(columns)
 
 
 def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]:
@@ -139,19 +145,11 @@ def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]
 
 
 def held_out(
-    parts: Sequence[pa.Table],
-    train_rows: int,
-    contract: Contract,
-    *,
-    key: bytes | None = None,
-    most: int | None = None,
-    queries: pa.Table | None = None,
+    parts: Sequence[pa.Table], train_rows: int, contract: Contract, *, key: bytes | None, most: int | None, queries: pa.Table | None
 ) -> tuple[pa.Table, np.ndarray]:
-    """The rows that may become queries, and the positions of those that do: held-out rows of all batches, or public ones; as of `split_table`.
-
-    Raises:
-        DataError: nothing is left to protect, or of a benchmark to ask.
-        PrivacyError: there is no key, and the table is no benchmark.
+    """The rows that may become queries, and the positions of those that do: held-out rows of all batches, or public ones; as of
+    `split_table`.
+    Raises DataError: nothing is left to protect, or of a benchmark to ask; PrivacyError: there is no key, and the table is no benchmark.
     """
     test = pa.concat_tables(parts).select(list(contract.columns)).combine_chunks()
     if contract.privacy.budget.benchmark:

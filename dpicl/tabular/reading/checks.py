@@ -1,7 +1,6 @@
 """What a table must fulfil before it is used: rules from the contract, and counts of what breaks them.
 
-The same list of rules can be turned into the suite of a validation framework. Results are
-counts, never values.
+The same list of rules can be turned into the suite of a validation framework. Results are counts, never values.
 """
 
 from __future__ import annotations
@@ -21,12 +20,8 @@ from dpicl.types import Table
 def rules_of(contract: Contract) -> tuple[Rule, ...]:
     """The rules that every table needs, overridden and extended by the contract's `checks`.
 
-    A check without a column stands for every column that its rule suits; `unique` without
-    one is about whole rows.
-
-    Raises:
-        DeclarationError: a check names a column that its rule does not suit, or gives
-            `at_least` to a rule that counts nothing.
+    A check without a column stands for every column that its rule suits; `unique` without one is about whole rows.
+    Raises DeclarationError: a check names a column that its rule does not suit, or gives `at_least` to a rule that counts nothing.
     """
     defaults = [
         *(Check(rule="no_missing", column=name) for name, column in contract.columns.items() if not column.nullable),
@@ -48,10 +43,7 @@ def rules_of(contract: Contract) -> tuple[Rule, ...]:
 
 
 def violations(table: pa.Table, contract: Contract) -> tuple[Violation, ...]:
-    """The broken rules of a table, in the order of `rules_of`.
-
-    The table holds the contract's columns, typed as `read_table` returns them: shape (rows, columns).
-    """
+    """The broken rules of a table of shape (rows, columns), typed as `read_table` returns it, in the order of `rules_of`."""
     counted = [Violation(rule, _count(table, rule, contract)) for rule in rules_of(contract)]
     return tuple(violation for violation in counted if violation.count)
 

@@ -23,14 +23,9 @@ from dpicl.contract.models import Contract
 from dpicl.randomness import Draws
 from dpicl.types import PrivateTable
 
-CITATIONS = ("amin2019bounding",)
-
 
 def contributing_rows(train: PrivateTable, contract: Contract, draws: Draws) -> np.ndarray:
-    """Positions of the rows that may enter a central release, ascending, int64; equation (1).
-
-    All rows where the contract protects rows.
-    """
+    """Equation (1): positions of the rows that may enter a central release, ascending, int64; all where the contract protects rows."""
     person = contract.privacy.person
     if person is None:
         return np.arange(train.row_count)
@@ -40,10 +35,7 @@ def contributing_rows(train: PrivateTable, contract: Contract, draws: Draws) -> 
 
 
 def reporting_rows(train: PrivateTable, contract: Contract, draws: Draws) -> np.ndarray:
-    """Positions of the rows that clients report, int64; equation (2): m entries per person.
-
-    Every row once where the contract protects rows.
-    """
+    """Equation (2): positions of the rows that clients report, int64, m per person; every row once where the contract protects rows."""
     person = contract.privacy.person
     if person is None:
         return np.arange(train.row_count)

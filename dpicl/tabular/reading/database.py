@@ -1,55 +1,153 @@
 """Rows of a database: the contract's query, sent to an engine that cannot be written to, read batch by batch.
 
-The address with its password comes from the environment variable that the contract names and
-stands in no message; neither does anything that the database says, which may quote a value.
+A contract is public, and its SQL is whatever stands there, so that every engine is limited to reading:
+
+    PostgreSQL   a read-only transaction and a server-side cursor, so that one query is all there is; the server's own time limit
+    SQLite       the file opened for reading, `query_only`, and an authorizer that lets nothing in but SELECT, columns and
+                 functions that give one value: those that give a table, as `json_each` does, would write to the schema
+
+Both end at a deadline that counts from the query to the last row. No other engine is let in. The address with its password
+comes from the environment variable that the contract names and stands in no message; neither does anything that the
+database says, which may quote a value.
+
+Not covered  what a PostgreSQL function does elsewhere than in its database, such as those of `dblink`: give a role that may only read.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query
-from dpicl.errors import DataError, SourceError
-from dpicl.tabular.reading.engines import ENGINES, SECONDS_VARIABLE, Deadline, query_seconds
-from dpicl.tabular.reading.parse import check_columns, typed_rows
+from dpicl.errors import DataError, ParameterError, SourceError
+from dpicl.tabular.reading.parse import check_columns, typed_table
 
 WHERE = "query"
+_SECONDS_VARIABLE = "DPICL_QUERY_SECONDS"
+_USUAL_SECONDS, _MOST_SECONDS = 3600, 7 * 86_400
+_CONNECT_SECONDS = 10
+_FETCHED_ROWS = 1 << 14
+_STEPS = 1 << 14
+"""Of SQLite's virtual machine between two looks at the clock: about a millisecond."""
+_READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
+_BARRED = frozenset({"load_extension", "fts3_tokenizer"})
+"""Functions that run code of elsewhere."""
+Rows = tuple[list[str], Iterator[Sequence[Sequence[Any]]]]
+"""Names of the columns, and the rows, some at a time, read as they are gone through."""
+Connection = Callable[[str], Rows]
+"""A database that cannot be written to: it runs one query."""
+
+
+@dataclass(frozen=True)
+class _Deadline:
+    """When a query has to be done, its rows read: after so many seconds, at `end` by the monotonic clock."""
+
+    seconds: int
+    end: float
+
+    def has_passed(self) -> bool:
+        """Whether it is too late."""
+        return time.monotonic() >= self.end
+
+
+def _deadline() -> _Deadline:
+    """By DPICL_QUERY_SECONDS, or an hour. Raises ParameterError: it is no whole number of seconds, or more than a week."""
+    text = os.environ.get(_SECONDS_VARIABLE) or str(_USUAL_SECONDS)
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= _MOST_SECONDS):
+        raise ParameterError(_SECONDS_VARIABLE, repr(text[:40]), f"a whole number of seconds, 1 to {_MOST_SECONDS}")
+    return _Deadline(int(text), time.monotonic() + int(text))
+
+
+@contextmanager
+def _postgresql(address: Any, deadline: _Deadline) -> Iterator[Connection]:
+    """Through SQLAlchemy and psycopg; the server keeps the rows until they are fetched."""
+    from sqlalchemy import NullPool, create_engine
+
+    address = address.set(drivername="postgresql+psycopg")
+    engine = create_engine(address, connect_args={"connect_timeout": _CONNECT_SECONDS}, poolclass=NullPool)
+    with closing(engine.connect().execution_options(postgresql_readonly=True)) as connection:
+        # The server's limit is of a statement, and a function of the query may set it anew: the clock here is the query's.
+        driver: Any = connection.connection.driver_connection
+        alarm = threading.Timer(deadline.seconds, driver.cancel)
+        alarm.daemon = True
+
+        def ask(sql: str) -> Rows:
+            alarm.start()
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {deadline.seconds * 1000}")
+            options = {"stream_results": True, "max_row_buffer": _FETCHED_ROWS, "no_parameters": True}
+            rows = connection.execution_options(**options).exec_driver_sql(sql)
+            return list(rows.keys()), rows.partitions(_FETCHED_ROWS)
+
+        try:
+            yield ask
+        finally:
+            alarm.cancel()
+
+
+@contextmanager
+def _sqlite(address: Any, deadline: _Deadline) -> Iterator[Connection]:
+    """Python's own; a file that is not there is not made."""
+    path = Path(address.database).absolute()
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as connection:
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.set_authorizer(_authorise)
+        connection.set_progress_handler(deadline.has_passed, _STEPS)
+
+        def ask(sql: str) -> Rows:
+            cursor = connection.execute(sql)
+            names = [str(column[0]) for column in cursor.description or ()]
+            return names, iter(lambda: cursor.fetchmany(_FETCHED_ROWS), [])
+
+        yield ask
+
+
+def _authorise(action: int, _table: str | None, function: str | None, _database: str | None, _trigger: str | None) -> int:
+    is_barred = action == sqlite3.SQLITE_FUNCTION and (function or "").lower() in _BARRED
+    return sqlite3.SQLITE_OK if action in _READING and not is_barred else sqlite3.SQLITE_DENY
+
+
+_ENGINES: dict[str, Callable[[Any, _Deadline], AbstractContextManager[Connection]]] = {
+    "postgresql": _postgresql,
+    "postgresql+psycopg": _postgresql,
+    "sqlite": _sqlite,
+    "sqlite+pysqlite": _sqlite,
+}
+"""By the first word of an address."""
 
 
 def check_address(query: Query, dataset: str) -> None:
     """The address is set and of an engine that is let in, and so is the time that it may take; connects to nothing.
-
-    Raises:
-        SourceError: it is not.
-        ParameterError: the time is none.
+    Raises SourceError: it is not; ParameterError: the time is none.
     """
     _address(query, dataset)
-    query_seconds()
+    _deadline()
 
 
 def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator[pa.Table]:
     """The rows of the query, typed by the contract, in batches of `batch_rows`; the last may be smaller.
-
-    Raises:
-        SourceError: no database answers, or it refuses the query, or takes longer than DPICL_QUERY_SECONDS.
-        DataError: the rows break the contract.
-        ParameterError: DPICL_QUERY_SECONDS is no number of seconds.
+    Raises SourceError: no database answers, or it refuses the query, or takes longer than DPICL_QUERY_SECONDS; DataError: the rows break
+    the contract; ParameterError: DPICL_QUERY_SECONDS is no number of seconds.
     """
-    address, deadline, dataset = _address(query, contract.name), Deadline(query_seconds()), contract.name
+    address, deadline, dataset = _address(query, contract.name), _deadline(), contract.name
     from sqlalchemy.exc import SQLAlchemyError
 
     late = f"{dataset}: the contract's query takes longer than {deadline.seconds} seconds; "
-    late += f"expected its rows by then, or a larger {SECONDS_VARIABLE}"
+    late += f"expected its rows by then, or a larger {_SECONDS_VARIABLE}"
     with ExitStack() as stack:
         try:
-            ask = stack.enter_context(ENGINES[address.drivername](address, deadline))
+            ask = stack.enter_context(_ENGINES[address.drivername](address, deadline))
         except (SQLAlchemyError, sqlite3.Error, ImportError, TypeError, ValueError) as error:
             raise SourceError(f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)})") from None
         try:
@@ -78,7 +176,7 @@ def _typed(names: Sequence[str], rows: Sequence[Any], contract: Contract) -> pa.
                 columns[name] = pa.array(values, from_pandas=False)
             except (pa.ArrowException, OverflowError, TypeError, ValueError):
                 raise DataError(WHERE, "holds neither numbers nor text", column=name) from None
-    return typed_rows(pa.table(columns), contract, WHERE)
+    return typed_table(pa.table(columns), contract, WHERE, part=True)
 
 
 def _address(query: Query, dataset: str) -> Any:
@@ -93,7 +191,7 @@ def _address(query: Query, dataset: str) -> Any:
         address = make_url(text)
     except (ArgumentError, ValueError):
         raise SourceError(f"{dataset}: {query.url_env} is no database address; {expected}") from None
-    if address.drivername not in ENGINES:
+    if address.drivername not in _ENGINES:
         raise SourceError(f"{dataset}: {query.url_env} names a database that could be written to by a query; {expected}")
     if address.drivername.startswith("sqlite") and (address.database in (None, "", ":memory:") or address.query):
         raise SourceError(f"{dataset}: {query.url_env} names no file alone; {expected}")

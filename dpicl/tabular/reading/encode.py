@@ -66,9 +66,8 @@ def label_numbers(table: Table, contract: Contract) -> LabelNumbers | None:
 class LocalEncoding:
     """The answers that a client reports, label last: one code, always 0, where a contract has none.
 
-    `k-ary` reports every attribute once. `one-hot` is the paper's: an attribute with more
-    than two bins becomes one bit per bin, each randomised on its own, so that a report
-    may name no bin or several. The label stays one answer: a row has one label.
+    `k-ary` reports every attribute once. `one-hot` is the paper's: an attribute with more than two bins becomes one bit per bin, each
+    randomised on its own, so that a report may name no bin or several. The label stays one answer: a row has one label.
     """
 
     kind: Encoding
@@ -102,10 +101,7 @@ class LocalEncoding:
         return np.hstack(parts).astype(np.uint8)
 
     def decode(self, answers: np.ndarray) -> np.ndarray:
-        """Reported answers back to bins (rows, attributes), int64.
-
-        Of several set bits the first counts; none gives `UNKNOWN`.
-        """
+        """Reported answers back to bins (rows, attributes), int64: of several set bits the first counts; none gives `UNKNOWN`."""
         if self.kind == "k-ary":
             return answers.astype(np.int64)
         columns, start = [], 0

@@ -1,9 +1,8 @@
 """A digest of rows that adds up: the same for any order of the rows and however they are cut into parts.
 
-A row's hash is a parallel MAC of its values under a public key; hashes are added up in two lanes of
-64 bits. Equal multisets of rows have equal sums, others differ but by an accident of 2^-128. The key is
-public, so the digest is private as the rows are, and whoever chooses the rows can find two tables
-that have the same.
+A row's hash is a parallel MAC of its values under a public key; hashes are added up in two lanes of 64 bits. Equal multisets of rows have
+equal sums, others differ but by an accident of 2^-128. The key is public, so the digest is private as the rows are, and whoever chooses the
+rows can find two tables that have the same.
 
     (1)  h(row) = E(E(1, x_1) xor ... xor E(d, x_d)),    E is AES-256 on (column number, value)
     (2)  digest = sum h(row) mod 2^64, in both lanes
@@ -29,20 +28,12 @@ _ROWS_PER_BLOCK = 1 << 12
 
 
 def row_hashes(table: pa.Table, contract: Contract) -> np.ndarray:
-    """Equation (1): shape (rows, 2), uint64.
-
-    Args:
-        table: typed by the contract as `parse.typed_table` types it, shape (rows, columns).
-    """
+    """Equation (1): shape (rows, 2), uint64, of a table as `parse.typed_table` types it."""
     return column_hashes([words_of(table.column(name)) for name in contract.columns], key=_KEY)
 
 
 def column_hashes(columns: Sequence[np.ndarray], *, key: bytes) -> np.ndarray:
-    """Equation (1) of rows whose values are these words, under a key of 32 bytes: shape (rows, 2), uint64.
-
-    Args:
-        columns: at least one, each of shape (rows,), uint64.
-    """
+    """Equation (1) of rows whose values are these words, one column of uint64 or more, under a key of 32 bytes: shape (rows, 2)."""
     encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - of numbered blocks, as equation (1) has it
     rows = len(columns[0])
     hashes = np.empty((rows, 2), dtype=np.uint64)

@@ -1,9 +1,8 @@
 """From columns of text to the types of a contract, or one sentence on what is wrong.
 
-Every source is turned into text first, so that CSV, Parquet and downloads obey one set of
-rules; values that have their type already are taken a quicker way to the same. Messages name
-columns of the contract and counts. A name that only the file has is named by its position: where a
-line break is lost, the header ends in a row of values.
+Every source is turned into text first, so that CSV, Parquet and downloads obey one set of rules; values that have their type already are
+taken a quicker way to the same. Messages name columns of the contract and counts. A name that only the file has is named by its position:
+where a line break is lost, the header ends in a row of values.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ _LONGEST_TEXT = 1 << 16
 
 def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
     """All columns of the contract once, and no others but those it ignores; any order.
-
-    Raises:
-        DataError: a column is missing, stands twice, or is unknown.
+    Raises DataError: a column is missing, stands twice, or is unknown.
     """
     missing = [name for name in contract.read_columns if name not in names]
     if missing:
@@ -47,11 +44,7 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
 
 
 def check_distinct(names: Sequence[str], where: str) -> None:
-    """No column name stands twice.
-
-    Raises:
-        DataError: one does.
-    """
+    """No column name stands twice. Raises DataError: one does."""
     counts = Counter(names)
     twice = [place for place, name in enumerate(names, 1) if counts.pop(name, 1) > 1]
     if twice:
@@ -63,35 +56,14 @@ def _more(named: Sequence[object]) -> str:
     return f" (and {len(named) - 1} more)" if len(named) > 1 else ""
 
 
-def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
+def typed_table(columns: pa.Table, contract: Contract, where: str, *, part: bool = False) -> pa.Table:
     """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash.
 
-    Rows that hold the contract's `missing` marker in a column that is not nullable are dropped first. A missing number is null. Values are taken as
-    they stand, blanks included. Numbers outside their bounds are let through: a check
-    counts them and the mechanisms clip them.
+    Rows that hold the contract's `missing` marker in a column that is not nullable are dropped first. A missing number is null. Values are
+    taken as they stand, blanks included. Numbers outside their bounds are let through: a check counts them and the mechanisms clip them.
 
-    `columns` is of shape (rows, columns), of any types; those outside the contract are
-    unread. `where` is the file's name, for messages.
-
-    Raises:
-        DataError: the first broken rule, in the contract's order of columns.
-    """
-    typed = typed_rows(columns, contract, where)
-    refuse_no_rows(typed, where)
-    return typed
-
-
-def refuse_no_rows(table: pa.Table, where: str) -> None:
-    """Raises a DataError if there are none."""
-    if not table.num_rows:
-        raise DataError(where, "has no rows; expected at least one without a missing value")
-
-
-def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
-    """As `typed_table`, of a part of a source, which may have no rows.
-
-    Raises:
-        DataError: the first broken rule, in the contract's order of columns.
+    `columns` is of shape (rows, columns), of any types; those outside the contract are unread. `where` is the file's name, for messages.
+    A `part` of a source may have no rows. Raises DataError: the first broken rule, in the contract's order of columns.
     """
     if (missing := contract.source.missing) is not None:
         columns = pa.table({name: as_text(columns.column(name), name, where) for name in contract.read_columns})
@@ -110,15 +82,20 @@ def typed_rows(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
         coded = text.combine_chunks().dictionary_encode()
         hashes = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in coded.dictionary.to_pylist()]
         typed[name] = pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])
-    return pa.table(typed)
+    table = pa.table(typed)
+    if not part:
+        refuse_no_rows(table, where)
+    return table
+
+
+def refuse_no_rows(table: pa.Table, where: str) -> None:
+    """Raises a DataError if there are none."""
+    if not table.num_rows:
+        raise DataError(where, "has no rows; expected at least one without a missing value")
 
 
 def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
-    """One column by its rule; without a way by text where the values have types that say the same.
-
-    Raises:
-        DataError: a value breaks the rule.
-    """
+    """One column by its rule; without a way by text where values have such types already. Raises DataError: a value breaks the rule."""
     quick = quick_column(values, column, _LONGEST_TEXT)
     if quick is None:
         quick = _from_text(values, column, name, where)
@@ -180,9 +157,7 @@ def any_value(column: Column) -> str:
 
 def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     """A column of any plain type as text, as CSV would hold it; nothing where there is no value.
-
-    Raises:
-        DataError: it holds neither numbers nor text, or a text of more than is read.
+    Raises DataError: it holds neither numbers nor text, or a text of more than is read.
     """
     try:
         if pa.types.is_dictionary(column.type):
@@ -192,17 +167,16 @@ def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
                 _refuse_long(dictionary, name, where)
             taken = [dictionary.take(chunk.indices) for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)]
             column = pa.chunked_array(taken, kind)
-        text = pc.fill_null(_doubles(column.cast(pa.float64())) if pa.types.is_floating(column.type) else column.cast(pa.string()), "")
+        if pa.types.is_floating(column.type):  # a whole one without an exponent, which Arrow writes from 1e+15 on
+            column = column.cast(pa.float64())
+            whole = pc.fill_null(pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)), False)
+            without = pc.if_else(whole, column, 0.0).cast(pa.int64()).cast(pa.string())
+            column = pc.if_else(whole, without, column.cast(pa.string()))
+        text = pc.fill_null(column.cast(pa.string()), "")
     except pa.ArrowException:
         raise DataError(where, "holds neither numbers nor text", column=name) from None
     _refuse_long(text, name, where)
     return text
-
-
-def _doubles(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Every double as a text by itself: a whole one without an exponent, which Arrow writes from 1e+15 on."""
-    whole = pc.fill_null(pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)), False)
-    return pc.if_else(whole, pc.if_else(whole, column, 0.0).cast(pa.int64()).cast(pa.string()), column.cast(pa.string()))
 
 
 def _refuse_long(values: pa.Array, name: str, where: str) -> None:

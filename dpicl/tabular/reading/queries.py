@@ -6,7 +6,6 @@ import codecs
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -21,14 +20,14 @@ from dpicl.types import QueryTable
 
 def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | None:
     """The rows of the contract's `queries`, typed as the source's are, without anybody's id; None where it has none.
-
-    Raises:
-        SourceError: the file is not at hand (the message says what to type), or not that of `sha256`.
-        DataError: the file breaks the contract.
+    Raises SourceError: the file is not at hand (the message says what to type), or not that of `sha256`; DataError: the file breaks the
+    contract.
     """
-    path = find_queries(contract, data_folder=data_folder)
-    if path is None or contract.queries is None:
+    if contract.queries is None:
         return None
+    path = None if data_folder is None else below(data_folder, contract.queries.file, contract.name)
+    if path is None or not path.exists():
+        raise SourceError(f"{contract.name}: no queries at hand; set DPICL_DATA to the folder that holds {contract.queries.file}")
     expected = contract.queries.sha256
     if expected is not None:
         with path.open("rb") as opened:
@@ -43,28 +42,12 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
     return read_table(path, contract)
 
 
-def find_queries(contract: Contract, *, data_folder: Path | None) -> Path | None:
-    """The file of the contract's `queries`, unread; None where the contract has none.
-
-    Raises:
-        SourceError: it is not at hand; the message says what to type.
-    """
-    if contract.queries is None:
-        return None
-    path = None if data_folder is None else below(data_folder, contract.queries.file, contract.name)
-    if path is None or not path.exists():
-        raise SourceError(f"{contract.name}: no queries at hand; set DPICL_DATA to the folder that holds {contract.queries.file}")
-    return path
-
-
 def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
     """A user's rows: CSV with a header, or JSON objects one a line; columns that are no features are ignored.
+    Raises DataError: a feature is missing, a value breaks the contract, or there is no row.
 
     Args:
         where: the file's name, for messages; one that ends in `.jsonl` holds JSON.
-
-    Raises:
-        DataError: a feature is missing, a value breaks the contract, or there is no row.
     """
 
     def check(names: list[str]) -> None:
@@ -98,12 +81,11 @@ def _objects(data: bytes, contract: Contract, where: str) -> pa.Table:
     for name, count in zip(contract.features, absent, strict=True):
         if count and not contract.columns[name].nullable:
             raise DataError(where, "is missing from some rows; expected every feature in each", column=name, count=count)
-    texts = {name: [_written(row.get(name)) for row in rows] for name in contract.features}
+    values = {name: [row.get(name, "") for row in rows] for name in contract.features}
+    texts = {
+        name: [one if isinstance(one, str) else "" if one is None else json.dumps(one) for one in some] for name, some in values.items()
+    }
     for name, column in texts.items():
         if any("\ud800" <= letter <= "\udfff" for text in column if not text.isascii() for letter in text):
             raise DataError(where, "holds half a letter; expected text in UTF-8", column=name)
     return pa.table({name: pa.array(column) for name, column in texts.items()})
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value)

@@ -14,11 +14,7 @@ from dpicl.contract.columns import CategoryColumn, Column, DateColumn, IntegerCo
 
 
 def quick_column(values: pa.ChunkedArray, column: Column, longest_text: int) -> pa.ChunkedArray | None:
-    """The column as int64, float64 or dictionary<int16, string>; None where only text can tell.
-
-    Args:
-        longest_text: bytes of the longest text that a dictionary may hold.
-    """
+    """The column as int64, float64 or dictionary<int16, string>, whose texts have at most so many bytes; None where only text can tell."""
     kind = values.type
     if column.nullable and pa.types.is_floating(kind):
         values = pc.if_else(pc.is_nan(values), None, values)

@@ -26,11 +26,8 @@ def read_table(path: Path | Stored, contract: Contract) -> pa.Table:
     """The rows of a file or object, typed by the contract; see `parse.typed_table`.
 
     CSV is UTF-8 with a comma, a header line and, where needed, double quotes.
-
-    Raises:
-        DataError: the file cannot be read or breaks a rule; names file, column, rule and
-            count, never a value.
-        SourceError: the store does not give the object.
+    Raises DataError: the file cannot be read or breaks a rule; names file, column, rule and count, never a value; SourceError: the store
+    does not give the object.
     """
     if not path.name.endswith(SUFFIXES):
         raise DataError(path.name, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
@@ -49,30 +46,20 @@ def read_table(path: Path | Stored, contract: Contract) -> pa.Table:
 
 def read_text_table(path: Path) -> pa.Table:
     """All columns of any CSV file as text: shape (rows, columns).
-
-    Raises:
-        DataError: as for `read_table`, without the rules of a contract.
+    Raises DataError: as for `read_table`, without the rules of a contract.
     """
     return read_csv(read_bytes(path), lambda names: check_distinct(names, path.name), path.name)
 
 
 def canonical_order(table: pa.Table) -> pa.Table:
-    """The rows sorted by all columns, the first counting most; categories by their code.
-
-    Args:
-        table: typed as `read_table` returns it, shape (rows, columns).
-    """
+    """The rows of a table as `read_table` types it, sorted by all columns, the first counting most; categories by their code."""
     keys = [_numbers(column) for column in reversed(table.columns)]
     return table.take(np.lexsort(keys))
 
 
 def rows_digest(table: pa.Table) -> str:
-    """SHA-256 of the rows as a multiset, in hexadecimal.
-
+    """SHA-256 of the rows as a multiset, in hexadecimal, of a table as `read_table` types it.
     The same for any order of rows, columns and categories, and for any source format.
-
-    Args:
-        table: typed as `read_table` returns it, shape (rows, columns).
     """
     columns, header = [], []
     for name in sorted(table.column_names):

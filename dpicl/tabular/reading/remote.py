@@ -13,8 +13,8 @@ import hashlib
 import ipaddress
 import logging
 import os
-import ssl
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -44,9 +44,7 @@ def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) ->
 
     Every request, redirected ones too, goes to https at a public address, or, when
     `visit.base` is http on this machine, to the host and port of `visit.base`. `md5` is the digest that the content must have.
-
-    Raises:
-        SourceError: names the host and what happened; `target` may then hold a part.
+    Raises SourceError: names the host and what happened; `target` may then hold a part.
     """
     limits = visit.limits
     exponential = tenacity.wait_random_exponential(multiplier=limits.backoff_seconds, max=limits.backoff_cap_seconds)
@@ -69,10 +67,8 @@ def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) ->
         raise SourceError(f"{host_of(url)}: the file has md5 {digest[:12]}, expected {md5.lower()[:12]} as the host states")
 
 
-@cache
-def _trusted_roots() -> ssl.SSLContext:
-    """Loading the certificates takes a tenth of a second: once is enough."""
-    return httpx.create_ssl_context()
+_trusted_roots = cache(httpx.create_ssl_context)
+"""Loading the certificates takes a tenth of a second: once is enough."""
 
 
 def _attempt(first_url: str, target: Path, visit: Visit, deadline: float) -> str:
@@ -132,7 +128,11 @@ def _save(response: httpx.Response, target: Path, visit: Visit) -> str:
     """Write a final answer, if it is the file as it is; returns its md5."""
     host, code = response.url.host, response.status_code
     if code == 429 or code >= 500:
-        raise _Transient(f"answers with status {code}", _retry_after(response.headers.get("Retry-After", "")))
+        header, seconds = response.headers.get("Retry-After", ""), None  # a number of seconds, or a date
+        with suppress(ValueError, TypeError):
+            is_number = header.isascii() and header.isdigit()
+            seconds = float(header[:9]) if is_number else max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+        raise _Transient(f"answers with status {code}", seconds)
     if code != 200:
         raise SourceError(f"{host}: answers with status {code}, expected 200")
     if response.headers.get("Content-Encoding", "identity") != "identity":
@@ -154,13 +154,3 @@ def _save(response: httpx.Response, target: Path, visit: Visit) -> str:
     if total is not None and received != total:
         raise _Transient(f"sent {received} of {total} bytes")
     return digest.hexdigest()
-
-
-def _retry_after(header: str) -> float | None:
-    """Seconds of a Retry-After header, which holds a number or a date."""
-    if header.isascii() and header.isdigit():
-        return float(header[:9])
-    try:
-        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
-        return None

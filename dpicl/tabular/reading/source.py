@@ -23,7 +23,6 @@ from dpicl.contract.sources import Query, Remote
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, check_store
-from dpicl.tabular.reading.convert import to_our_form
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
@@ -36,11 +35,8 @@ _BUNDLED_COLUMN_COUNT = 10
 
 def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> pa.Table:
     """The rows of a contract, typed; goes to the network only for what the contract itself says is elsewhere: a query, an address `s3://…`.
-
-    Raises:
-        SourceError: no rows are at hand (the message says what to type), or they are not
-            those of `content_sha256`.
-        DataError: the rows break the contract.
+    Raises SourceError: no rows are at hand (the message says what to type), or they are not those of `content_sha256`; DataError: the rows
+    break the contract.
     """
     path, source, where = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder), contract.source, contract.name
     if source.query is not None:
@@ -64,12 +60,7 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
 
 
 def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
-    """The rows of a query as `load_source` gives them; where they are too many to be read whole, batch by batch.
-
-    Raises:
-        SourceError: as `query_batches`.
-        DataError: as `query_batches`.
-    """
+    """The rows of a query as `load_source` gives them, or batch by batch where they are too many; raises what `query_batches` does."""
     batches, read = query_batches(contract, query, BATCH_ROWS), []
     for batch in batches:
         read.append(batch)
@@ -87,10 +78,7 @@ def _in_one(batches: Sequence[pa.Table]) -> pa.Table:
 
 def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
     """The file that holds the rows, unread; None where they come otherwise, and look as if they could.
-
-    Raises:
-        SourceError: no rows are at hand; the message says what to type.
-        DataError: a folder holds something else than Parquet files.
+    Raises SourceError: no rows are at hand; the message says what to type; DataError: a folder holds something else than Parquet files.
     """
     if contract.source.bundled is not None or contract.source.frame:
         return None
@@ -118,11 +106,7 @@ def _address(contract: Contract) -> str | None:
 
 
 def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
-    """The local file, else the cached download, else nothing.
-
-    Raises:
-        SourceError: the file's path leads out of the data folder.
-    """
+    """The local file, else the cached download, else nothing. Raises SourceError: the file's path leads out of the data folder."""
     paths = [cached_file(contract, cache_folder)]
     if contract.source.file is not None and data_folder is not None and _address(contract) is None:
         paths.insert(0, below(data_folder, contract.source.file, contract.name))
@@ -147,9 +131,7 @@ def fetch(
     """Download the rows from OpenML, or else from UCI, into the cache, in our form.
 
     The file appears only when it is complete, fits the contract and has its digest.
-
-    Raises:
-        SourceError: names every repository that was tried and what happened there.
+    Raises SourceError: names every repository that was tried and what happened there.
     """
     try:  # late, because reading local files needs no HTTP client
         from dpicl.tabular.reading.repository import openml_table, uci_table
@@ -175,6 +157,8 @@ def fetch(
 
 def _publish(theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract, final: Path) -> Path:
     """Write a downloaded table in our form, check it, and only then let it appear."""
+    from dpicl.tabular.reading.repository import to_our_form
+
     draft = visit.scratch / final.name
     try:
         pa_csv.write_csv(to_our_form(theirs, remote, contract.source.missing, visit.host), draft)

@@ -1,13 +1,29 @@
 """Splitting a table into demonstrations (private) and queries, once for every run.
 
-On a benchmark the random split is seeded by a constant, not by the run: every cell of a table of
-results answers the same queries, and Table VI of the paper follows from the fractions, rounded
-down. A permutation moves other rows where one is added, so on any other table rows go by a keyed
-hash (`keyed_split`). Where persons are protected, a person stands on one side with all their rows.
+Trust       the curator holds the key; who stands where stays secret.
+Guarantee   none spent, and none lost: stability 1 (`dpicl.tabular.reading.stability`), as far as AES under a secret key cannot be told from
+            a random function.
+
+On a benchmark the random split is seeded by a constant, not by the run: every cell of a table of results answers the same queries, and
+Table VI of the paper follows from the fractions, rounded down. A permutation moves other rows where one is added, so on any other table
+rows go by a keyed hash of the row, or of the person, so that nobody's place depends on anybody else:
+
+    (1)  (w, v) = h_key(content, ordinal among equal contents)       h of `multiset`
+         (w, v) = h_key(content)           in folders and queries: ordinals would need all rows at once,
+                                           so that equal rows stand together
+    (2)  w = first word of h_key(id)       where persons are protected: a person stands on one side with all their rows
+    (3)  held out where w < f 2^64;   a query where v < a 2^64, of those the N lowest
+
+Which of both lines of (1) holds is a public fact of the source, never of the number of rows: a table that grows into batches is split as
+before.
+
+Symbols     f the contract's `test_fraction`, a its `query_fraction`, N the most queries of a run.
+Not covered a key that is known, or that others' rows are split by.
 """
 
 from __future__ import annotations
 
+import hashlib
 from fractions import Fraction
 
 import numpy as np
@@ -15,28 +31,28 @@ import pyarrow as pa
 
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
-from dpicl.errors import DataError, PrivacyError
+from dpicl.errors import DataError, ParameterError, PrivacyError
 from dpicl.randomness import stream
-from dpicl.tabular.reading.keyed_split import chosen_queries, is_held_out
+from dpicl.tabular.reading.multiset import column_hashes, words_of
 from dpicl.types import PrivateTable, QueryTable, SplitTable, Table
 
-__all__ = ["SplitTable", "check_sizes", "fewer", "held_out_queries", "holds_out", "public_queries", "split_table"]
+__all__ = ["SplitTable", "check_sizes", "fewer", "held_out_queries", "holds_out", "lowest", "public_queries", "split_table"]
 _SPLIT_SEED = 0
+_KEY_BYTES = 32
 
 
 def split_table(
     table: pa.Table, contract: Contract, *, key: bytes | None = None, most: int | None = None, queries: pa.Table | None = None
 ) -> SplitTable:
-    """Split the rows as the contract says; of a table with something at stake, held-out rows are kept only where measuring on them is charged.
+    """Split the rows as the contract says; of a table with something at stake, held-out rows are kept only where measuring on them is
+    charged.
+    Raises DataError: nothing would be left to protect; of a benchmark also if nothing is left to ask; PrivacyError: there is no key, and
+    the table is no benchmark.
 
     Args:
         key: 32 secret bytes, the same for every run; without use on a benchmark.
         most: at most so many rows become queries.
         queries: the public rows of the contract's `queries`, of shape (queries, columns).
-
-    Raises:
-        DataError: nothing would be left to protect; of a benchmark also if nothing is left to ask.
-        PrivacyError: there is no key, and the table is no benchmark.
     """
     rng = stream(_SPLIT_SEED, "split", contract.name, "").generator()
     train, test = _sides(table, contract, key, rng)
@@ -60,39 +76,67 @@ def public_queries(table: pa.Table, contract: Contract, queries: pa.Table | None
 
 
 def held_out_queries(held_out: pa.Table, contract: Contract, *, key: bytes | None, most: int | None) -> np.ndarray:
-    """Positions of the held-out private rows that become queries, at most so many, ascending.
+    """Equation (3): positions of the held-out private rows that become queries, at most so many, ascending, int64.
 
-    Raises:
-        PrivacyError: there is no key.
+    Of one person at most the contract's number of rows. Raises PrivacyError: there is no key.
     """
-    fraction = contract.split.query_fraction if contract.split else 0.0
-    return chosen_queries(held_out, contract, fraction, most, key=_key_of(contract, key))
+    words, person = _marks(held_out, contract, key)[:, 1], contract.privacy.person
+    chosen = np.flatnonzero(lowest(words, contract.split.query_fraction if contract.split else 0.0))
+    chosen = chosen[np.argsort(words[chosen], kind="stable")]
+    if person is not None:
+        chosen = chosen[_rank_within(words_of(held_out.column(person.id_column))[chosen]) < person.max_rows]
+    return np.sort(chosen[:most])
 
 
 def holds_out(table: pa.Table, contract: Contract, *, key: bytes | None) -> np.ndarray:
-    """Whether each private row is held out at random: bool of shape (rows,); none of them where the contract has no such split.
-
-    Raises:
-        PrivacyError: it has one, and there is no key.
+    """Equation (3): whether each private row is held out at random, bool of shape (rows,); none where the contract has no such split.
+    Raises PrivacyError: it has one, and there is no key.
     """
-    fraction = contract.split.test_fraction if contract.split else None
+    fraction, person = contract.split.test_fraction if contract.split else None, contract.privacy.person
     if fraction is None:
         return np.zeros(table.num_rows, dtype=bool)
-    return is_held_out(table, contract, fraction, key=_key_of(contract, key))
+    if person is None:
+        return lowest(_marks(table, contract, key)[:, 0], fraction)
+    of_persons = _derived(key, b"dpicl persons", contract)
+    return lowest(column_hashes([words_of(table.column(person.id_column))], key=of_persons)[:, 0], fraction)
 
 
-def _key_of(contract: Contract, key: bytes | None) -> bytes:
+def lowest(words: np.ndarray, fraction: float) -> np.ndarray:
+    """Whether each word is below this fraction of all that there can be: bool of shape (words,)."""
+    exact = Fraction(str(fraction))
+    return words < np.uint64(int(exact * 2**64)) if exact < 1 else np.ones(len(words), dtype=bool)
+
+
+def _marks(table: pa.Table, contract: Contract, key: bytes | None) -> np.ndarray:
+    """Equation (1): shape (rows, 2), uint64."""
+    columns, of_rows = [words_of(table.column(name)) for name in contract.read_columns], _derived(key, b"dpicl rows", contract)
+    content = column_hashes(columns, key=of_rows)
+    in_batches = contract.source.folder is not None or contract.source.query is not None
+    if in_batches and contract.privacy.person is None:
+        return content
+    return column_hashes([*columns, _rank_within(content[:, 0]).astype(np.uint64)], key=of_rows)
+
+
+def _rank_within(kinds: np.ndarray) -> np.ndarray:
+    """Of each place, how many of its kind stand before it: shape (places,), int64."""
+    order = np.argsort(kinds, kind="stable")
+    _, starts, counts = np.unique(kinds[order], return_index=True, return_counts=True)
+    ranks = np.empty(len(kinds), dtype=np.int64)
+    ranks[order] = np.arange(len(kinds)) - np.repeat(starts, counts)
+    return ranks
+
+
+def _derived(key: bytes | None, purpose: bytes, contract: Contract) -> bytes:
+    """One key for each purpose. Raises PrivacyError: there is none; ParameterError: it has not 32 bytes."""
     if key is None:
         raise PrivacyError(f"{contract.name}: a split that others do not know needs a key; expected `key`, 32 secret bytes")
-    return key
+    if len(key) != _KEY_BYTES:
+        raise ParameterError("key", f"{len(key)} bytes", f"{_KEY_BYTES} bytes")
+    return hashlib.blake2b(key=key, person=purpose, digest_size=_KEY_BYTES).digest()
 
 
 def check_sizes(contract: Contract, train_rows: int, query_rows: int) -> None:
-    """Something is left to protect; on a benchmark, whose counts are public, something to ask too.
-
-    Raises:
-        DataError: there is nothing.
-    """
+    """Something is left to protect; on a benchmark, whose counts are public, something to ask too. Raises DataError: there is nothing."""
     seeded = contract.privacy.budget.benchmark
     if not train_rows and not seeded:
         raise DataError(contract.name, "the split leaves no row to protect; expected more rows, or another split")
@@ -109,9 +153,7 @@ def fewer(positions: np.ndarray, most: int | None, dataset: str) -> np.ndarray:
 
 def _sides(table: pa.Table, contract: Contract, key: bytes | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the rows to protect and of the held-out ones, ascending.
-
-    Raises:
-        DataError: somebody has rows on both sides of a split by column.
+    Raises DataError: somebody has rows on both sides of a split by column.
     """
     split, person = contract.split, contract.privacy.person
     ids = table.column(person.id_column).to_numpy() if person else None
@@ -124,7 +166,7 @@ def _sides(table: pa.Table, contract: Contract, key: bytes | None, rng: np.rando
     if split is None or not contract.privacy.budget.benchmark:
         held_out = holds_out(table, contract, key=key)
     elif ids is not None:
-        held_out = ids.view(np.uint64) < np.uint64(int(Fraction(str(split.test_fraction)) * 2**64))
+        held_out = lowest(ids.view(np.uint64), split.test_fraction or 0.0)
     else:
         order = rng.permutation(table.num_rows)
         held_out = np.zeros(table.num_rows, dtype=bool)

@@ -22,8 +22,6 @@ from typing import Literal
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 
-CITATIONS = ("mcsherry2009privacy",)
-
 
 @dataclass(frozen=True)
 class Step:

@@ -1,8 +1,7 @@
 """Tables that are read in batches: Parquet files, one after another in the order of their names.
 
-A batch is a range of so many rows of all files together, so that it is the same however the
-rows are cut into files and row groups. Up to `WHOLE_ROWS` rows are one table instead, as any
-other source gives it, and so are all rows of a contract that protects persons: whose rows
+A batch is a range of so many rows of all files together, so that it is the same however the rows are cut into files and row groups. Up to
+`WHOLE_ROWS` rows are one table instead, as any other source gives it, and so are all rows of a contract that protects persons: whose rows
 belong together is known only of all of them.
 """
 
@@ -20,7 +19,7 @@ from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, names_below
 from dpicl.files.row_groups import Footer, read_footer, read_rows
-from dpicl.tabular.reading.parse import check_columns, refuse_no_rows, typed_rows
+from dpicl.tabular.reading.parse import check_columns, refuse_no_rows, typed_table
 
 BATCH_ROWS, WHOLE_ROWS = 1 << 17, 1 << 19
 _SUFFIX = ".parquet"
@@ -44,18 +43,12 @@ class Survey:
 
     def batch(self, number: int, contract: Contract) -> pa.Table:
         """The rows of one batch, typed by the contract as `parse.typed_table` types them; perhaps none.
-
-        Raises:
-            DataError: a file breaks a rule, or was changed since the survey.
+        Raises DataError: a file breaks a rule, or was changed since the survey.
         """
         return self._read(number * BATCH_ROWS, min((number + 1) * BATCH_ROWS, self.rows), contract)
 
     def whole(self, contract: Contract) -> pa.Table:
-        """All rows in memory.
-
-        Raises:
-            DataError: a file breaks a rule, or there are no rows.
-        """
+        """All rows in memory. Raises DataError: a file breaks a rule, or there are no rows."""
         table = self._read(0, self.rows, contract)
         refuse_no_rows(table, contract.source.folder or contract.name)
         return table.combine_chunks()
@@ -67,7 +60,7 @@ class Survey:
             first, last = max(start - at, 0), min(stop - at, footer.rows)
             if first < last or (start == stop == at == 0):
                 place, columns = _place(self.folder, name, contract), list(contract.read_columns)
-                tables.append(typed_rows(read_rows(place, footer, columns, first, max(first, last), name), contract, name))
+                tables.append(typed_table(read_rows(place, footer, columns, first, max(first, last), name), contract, name, part=True))
             at += footer.rows
         return pa.concat_tables(tables)
 
@@ -86,10 +79,8 @@ class Survey:
 
 def survey(contract: Contract, data_folder: Path | None) -> Survey | None:
     """What the contract's folder of Parquet files holds, by the footers; None where the rows come otherwise: a file is read whole.
-
-    Raises:
-        SourceError: the folder is not there, or holds no Parquet file.
-        DataError: a file is no Parquet file, or has other columns than the contract.
+    Raises SourceError: the folder is not there, or holds no Parquet file; DataError: a file is no Parquet file, or has other columns than
+    the contract.
     """
     named = contract.source.folder
     if named is None or (data_folder is None and not named.startswith(SCHEME)):
@@ -109,10 +100,7 @@ def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
     """The files of the contract's folder, below the data folder or by their addresses, in the order of their names; opens none.
 
     Names that begin with a dot or an underscore are of those who write such folders, and are left alone.
-
-    Raises:
-        SourceError: the folder is not at hand, empty, or cannot be read.
-        DataError: something in it is not called as a Parquet file is.
+    Raises SourceError: the folder is not at hand, empty, or cannot be read; DataError: something in it is not called as a Parquet file is.
     """
     named = str(contract.source.folder).rstrip("/")
     if named.startswith(SCHEME):

@@ -28,7 +28,7 @@ from dpicl.methods.dp_icl import answer, consult
 from dpicl.methods.ensemble.answers import RADIUS, Public, words_of
 from dpicl.methods.ensemble.voting import Placement, Voters, hard_votes, soft_votes
 from dpicl.methods.few_shot_generation import job_of
-from dpicl.methods.memory import MemoryJournal
+from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, job, table, unit
 from tests.library.text_contracts import text_contract
@@ -237,7 +237,7 @@ def test_texts_are_written_whatever_the_writer_does_with_a_row(batches: Any, wri
     asked = unit_of("few_shot_generation", "mail", 0, (5.0,), (2,), (), False, options)
     declared = text_contract()
     for rows in (ROWS, [*ROWS, mark]):
-        journal = MemoryJournal(draws_for(declared, 0))
+        journal = Memory(draws_for(declared, 0))
         (written,) = few_shot_generation.write(table(rows), declared, writer, [job_of(declared, asked, journal)])
         assert [len(texts) for texts in written.values()] == [2]
 

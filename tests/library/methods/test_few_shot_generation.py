@@ -23,7 +23,7 @@ from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
 from dpicl.methods.few_shot.plan import Pool, Shape, labels_of
 from dpicl.methods.few_shot.voting import FixedVoting, PrivateRows, Prompts, Text
 from dpicl.methods.few_shot_generation import FewShotGeneration, job_of, random_rows, write, write_public
-from dpicl.methods.memory import MemoryJournal
+from dpicl.methods.memory import Memory
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
 from tests.direct import run_texts
@@ -58,7 +58,7 @@ def written(
     asked: Unit, declared: TextContract | None = None, rows: PrivateTable | None = None, journal: Any = None
 ) -> dict[Cell, tuple[Demonstration, ...]]:
     declared = declared or contract()
-    journal = journal or MemoryJournal(draws_for(declared, asked.seed))
+    journal = journal or Memory(draws_for(declared, asked.seed))
     (texts,) = write(rows or table(), declared, EchoGenerator(), [job_of(declared, asked, journal)])
     return texts
 
@@ -133,7 +133,7 @@ class Dies(Exception):
     """What a killed worker looks like from inside."""
 
 
-class Mortal(MemoryJournal):
+class Mortal(Memory):
     """A journal whose process dies when it has kept so many steps; what it has kept, and its seeds, are left."""
 
     def __init__(self, draws: Any, left: int, kept: dict[Any, Any], keys: dict[Any, Any]) -> None:
@@ -177,7 +177,7 @@ def test_twins_write_one_text() -> None:
     """Real noise, one journal, two threads side by side: the texts are one text, and so is what each returns."""
     declared = contract(private=True)
     asked = unit(declared, epsilons=(5.0,), shots=(2,))
-    journal = MemoryJournal(draws_for(declared, asked.seed))
+    journal = Memory(draws_for(declared, asked.seed))
     with ThreadPoolExecutor(2) as pool:
         one, other = pool.map(lambda _: written(asked, declared, journal=journal), range(2))
     assert one == other
@@ -186,7 +186,7 @@ def test_twins_write_one_text() -> None:
 def test_jobs_side_by_side_write_what_each_would_alone() -> None:
     declared = contract()
     asked = [replace(unit(declared, epsilons=(2.0, 40.0), shots=(1, 2)), seed=seed) for seed in (0, 1, 2)]
-    jobs = [job_of(declared, one, MemoryJournal(draws_for(declared, one.seed))) for one in asked]
+    jobs = [job_of(declared, one, Memory(draws_for(declared, one.seed))) for one in asked]
     together = write(table(), declared, EchoGenerator(), jobs)
     assert together == [written(one) for one in asked]
     assert len({tuple(texts.items()) for texts in together}) == 3
@@ -195,7 +195,7 @@ def test_jobs_side_by_side_write_what_each_would_alone() -> None:
 def test_only_the_cells_asked_for_are_written() -> None:
     declared, asked = contract(), unit(contract(), epsilons=(2.0, 40.0), shots=(1, 2))
     one = Cell("icl", 40.0, 2)
-    job = job_of(declared, asked, MemoryJournal(draws_for(declared, 0)), [one])
+    job = job_of(declared, asked, Memory(draws_for(declared, 0)), [one])
     (texts,) = write(table(), declared, EchoGenerator(), [job])
     assert texts == {one: written(asked)[one]}
 
@@ -211,7 +211,7 @@ def test_fixed_batches_part_the_rows_of_a_label_among_its_texts() -> None:
     """Every row votes on one text at most, the same for all its tokens; one voter knows no row."""
     declared = contract()
     asked = unit(declared, epsilons=(4.0,), shots=(6,), batches="fixed")
-    job = job_of(declared, asked, MemoryJournal(draws_for(declared, 0)))
+    job = job_of(declared, asked, Memory(draws_for(declared, 0)))
     prompts = Prompts(declared, EchoGenerator(), Shape.of(declared, asked))
     voting = FixedVoting(PrivateRows(table(), prompts), prompts, VoteRule("probability", None, UNITS))
     (plan,) = job.plans.values()
@@ -225,7 +225,7 @@ def test_fixed_batches_part_the_rows_of_a_label_among_its_texts() -> None:
 def test_a_context_too_small_for_the_examples_is_refused_before_a_row_is_read() -> None:
     declared = contract()
     asked = unit(declared, epsilons=(4.0,), shots=(2,), examples=4)
-    journal = MemoryJournal(draws_for(declared, 0))
+    journal = Memory(draws_for(declared, 0))
     with pytest.raises(ModelError, match=r"reads 80 tokens, which leaves \d for each of 4 examples; expected at least 8"):
         write(table(), declared, EchoGenerator(context=80), [job_of(declared, asked, journal)])
 

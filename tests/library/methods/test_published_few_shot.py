@@ -4,8 +4,9 @@ import math
 
 import pytest
 
+from benchmarks.guarantees.noise_cells import table_nine
 from dpicl.errors import ParameterError
-from dpicl.methods.published import few_shot_accuracy, read_table, table_nine
+from dpicl.methods.published import few_shot_accuracy, read_table
 
 DATASETS = ("agnews", "dbpedia", "trec", "mit_genre", "mit_director")
 

@@ -21,10 +21,8 @@ from dpicl.methods.ldp_collection import merged
 from dpicl.methods.options import LdpOptions
 from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.central.compact import compact
-from dpicl.tabular.central.sums import GroupSums
 from dpicl.tabular.local.tally import Tally
-from dpicl.tabular.reading.batches import Facts, check_batchable, held_out, merged_violations, prepare
+from dpicl.tabular.reading.batches import Facts, check_batchable, compact, held_out, merged_violations, prepare
 from dpicl.tabular.reading.checks import rules_of, violations
 from dpicl.tabular.reading.multiset import row_hashes
 from dpicl.types import PrivateTable
@@ -115,7 +113,7 @@ def test_a_subsample_is_drawn_by_the_batch_s_own_stream_and_grouped_as_ever() ->
     first, again, other = (GDP.count(rows, CONTRACT, wanted, DRAWS.of_batch(number), cells) for number in (4, 4, 5))
     for cell in cells:
         assert all((first[cell][name] == values).all() for name, values in again[cell].items())
-        counts, others = (GroupSums.read(one[cell]).rows for one in (first, other))
+        counts, others = (one[cell]["rows"] for one in (first, other))
         assert (counts != others).any()
         members = GDP.prepare(rows, CONTRACT, wanted, DRAWS.of_batch(4), [cell])[cell]
         assert counts.tolist() == [np.count_nonzero(members == group) for group in range(8)]
@@ -128,14 +126,6 @@ def test_blocks_of_a_batch_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(gdp_tabicl, "_ROWS_PER_BLOCK", 7)
     blocks = GDP.count(rows, CONTRACT, wanted, DRAWS, cells)
     assert GDP.merge([blocks], CONTRACT, wanted, DRAWS, cells) == GDP.merge([whole], CONTRACT, wanted, DRAWS, cells)
-
-
-def test_sums_survive_a_file() -> None:
-    wanted = unit("gdp_tabicl")
-    for arrays in GDP.count(PrivateTable(table()), CONTRACT, wanted, DRAWS, list(wanted.cells("icl"))).values():
-        again = GroupSums.read(arrays).arrays()
-        assert again.keys() == arrays.keys()
-        assert all((again[name] == values).all() for name, values in arrays.items())
 
 
 @pytest.mark.parametrize("design", ["all-columns", "one-column", "pairs", "subset"])
@@ -186,11 +176,11 @@ def test_what_needs_all_rows_at_once_is_refused() -> None:
 
 def test_a_split_that_leaves_nothing_is_refused() -> None:
     made = prepare(table(), CONTRACT)
-    test, asked = held_out([made.test, made.test], 5, CONTRACT)
+    test, asked = held_out([made.test, made.test], 5, CONTRACT, key=None, most=None, queries=None)
     assert test.num_rows == 2 * made.test.num_rows == len(asked)
     for train_rows, held in ((0, made.test), (5, made.test.slice(0, 0))):
         with pytest.raises(DataError, match="shop: the split leaves"):
-            held_out([held], train_rows, CONTRACT)
+            held_out([held], train_rows, CONTRACT, key=None, most=None, queries=None)
 
 
 def test_every_rule_is_merged() -> None:

@@ -16,9 +16,8 @@ from dpicl.errors import DataError, ParameterError
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.unary_encoding import Unary
 from dpicl.randomness import stream
-from dpicl.tabular.local.estimate import LEAST_ROWS, estimated_rows
+from dpicl.tabular.local.estimate import LEAST_ROWS, estimated_rows, maximum_likelihood
 from dpicl.tabular.local.log_linear import log_linear
-from dpicl.tabular.local.maximum_likelihood import maximum_likelihood
 from dpicl.tabular.local.moments import analyse, contrasts, orders, places, synthesise
 from dpicl.tabular.local.observed import Observed, Reported, observed_tally
 from dpicl.tabular.local.questions import MOST_QUESTIONS, best_column_count, questionnaire

@@ -14,9 +14,9 @@ from dpicl.errors import DataError
 from dpicl.tabular.central.bins import row_bins
 from dpicl.tabular.reading.batches import Facts, merged_violations, prepare
 from dpicl.tabular.reading.checks import violations
-from dpicl.tabular.reading.keyed_split import is_held_out
 from dpicl.tabular.reading.multiset import row_hashes
 from dpicl.tabular.reading.parse import as_text, typed_table
+from dpicl.tabular.reading.split import holds_out
 from dpicl.types import Table
 from tests.library.contract.test_derived import customers
 
@@ -90,8 +90,8 @@ def test_where_a_row_stands_does_not_depend_on_gaps_of_others() -> None:
     typed = typed_table(as_typed(), contract, "rows")
     whole, alone = row_hashes(typed, contract), [row_hashes(typed.slice(place, 1), contract)[0] for place in range(3)]
     assert np.array_equal(whole, np.stack(alone)) and len(np.unique(whole, axis=0)) == 3
-    held = is_held_out(typed, contract, 0.5, key=bytes(32))
-    assert held.tolist() == [bool(is_held_out(typed.slice(place, 1), contract, 0.5, key=bytes(32))[0]) for place in range(3)]
+    held = holds_out(typed, contract, key=bytes(32))
+    assert held.tolist() == [bool(holds_out(typed.slice(place, 1), contract, key=bytes(32))[0]) for place in range(3)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.errors import DataError, SourceError
-from dpicl.tabular.reading.queries import find_queries, load_queries
+from dpicl.tabular.reading.queries import load_queries
 from dpicl.tabular.reading.split import split_table
 from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
@@ -49,7 +49,7 @@ def test_all_rows_of_the_file_are_asked_or_as_many_as_a_run_wants_and_every_priv
 
 def test_a_file_that_is_away_another_one_or_breaks_the_contract_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"shop: no queries at hand; set DPICL_DATA to the folder that holds public\.csv"):
-        find_queries(contract_of(), data_folder=tmp_path)
+        load_queries(contract_of(), data_folder=tmp_path)
     digest = hashlib.sha256(write(tmp_path, 3)).hexdigest()
     assert load_queries(contract_of(sha256=digest), data_folder=tmp_path) is not None
     with pytest.raises(SourceError, match=r"shop: public\.csv: the file has sha256"):
@@ -60,7 +60,7 @@ def test_a_file_that_is_away_another_one_or_breaks_the_contract_is_refused(tmp_p
 
 
 def test_a_contract_without_queries_needs_no_file() -> None:
-    assert find_queries(private_contract(), data_folder=None) is None is load_queries(private_contract(), data_folder=None)
+    assert load_queries(private_contract(), data_folder=None) is None
 
 
 def test_private_texts_are_asked_public_ones_or_nothing(tmp_path: Path) -> None:

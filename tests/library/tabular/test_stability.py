@@ -160,7 +160,7 @@ def from_folder(contract: Contract, folder: Path, most: int | None = None) -> Ca
             return parts_of(found.whole(contract), contract, most)
         made = [batches.prepare(found.batch(number, contract), contract, key=KEY) for number in range(found.batches(contract))]
         facts = batches.Facts.added(one.facts for one in made)
-        test, asked = batches.held_out([one.test for one in made], facts.train_rows, contract, key=KEY, most=most)
+        test, asked = batches.held_out([one.test for one in made], facts.train_rows, contract, key=KEY, most=most, queries=None)
         return [row for one in made for row in plain(one.train)], plain(test), plain(test.take(asked))
 
     return split

@@ -1,0 +1,140 @@
+"""What methods have in common that make rows of their releases: which of these demonstrate for which query, and what is fitted on them.
+
+Guarantee   none spent: post-processing of released rows, and public queries.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic
+
+import numpy as np
+
+from dpicl.baselines import local_baselines
+from dpicl.contract.models import Contract
+from dpicl.evaluation import Metrics
+from dpicl.lm.requests import prompt
+from dpicl.methods.base import Reads
+from dpicl.methods.common import ZERO_SHOT, Cost, shots_of
+from dpicl.methods.options import LdpOptions, MstOptions
+from dpicl.methods.tabular_answers import with_content_free
+from dpicl.methods.tabular_method import Drawn, Released, TabularMethod
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws
+from dpicl.tabular.prompts.shots import MOST_SHOTS, SAME_FOR_ALL, picked_rows
+from dpicl.tabular.reading.encode import LocalEncoding, label_numbers
+from dpicl.types import LABEL, EncodedQueries, PrivateTable, QueryTable
+
+SHOWN = ["prototype"]
+"""How shots are selected where no pipeline says it: one draw at random may be the same row over and over, or all of one label."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Codes of released rows, shape (rows, answers), and what they stand for."""
+
+    codes: np.ndarray
+    encoding: LocalEncoding
+
+
+class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
+    """A method that makes rows of its releases: any number of shots and queries for the price of one release."""
+
+    baselines_read: ClassVar[Reads] = "released"
+    options: ClassVar[type[LdpOptions | MstOptions]]
+    source: ClassVar[str]
+    """The system of its releases; that of a variant has the variant's name behind it."""
+
+    @abstractmethod
+    def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:
+        """How rows read as demonstrations, one each."""
+
+    @abstractmethod
+    def query_texts(self, queries: QueryTable, contract: Contract) -> list[str]:
+        """How queries read."""
+
+    def handed_out(self, unit: Unit) -> str:
+        """The system whose demonstrations suit any query: of the first rule that looks at none, or at random for more than a prompt takes."""
+        rules = (f"icl-{rule}" for rule in unit.chosen(self.options).shot_selection)
+        return next((rule for rule in rules if rule in SAME_FOR_ALL and max(unit.shots) <= MOST_SHOTS), "icl")
+
+    def released_by(self, cell: Cell, known: Container[Cell]) -> Cell:
+        """The release that a cell's rows come from, of these."""
+        named = Cell(cell.system.replace("icl-", f"{self.source}-", 1), cell.epsilon)
+        return named if cell.system.startswith("icl-") and named in known else Cell(self.source, cell.epsilon)
+
+    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+        """Those of the releases."""
+        paid = self.releases(contract, unit)
+        evaluated = {cell: paid[self.released_by(cell, paid)] for cell in unit.evaluated_cells if cell.epsilon is not None}
+        return {**evaluated, **{self._fitted_on(cell, name): cost for cell, cost in paid.items() for name in ("lr", "gnb")}}
+
+    def _fitted_on(self, cell: Cell, name: str) -> Cell:
+        return Cell(name + cell.system.removeprefix(self.source), cell.epsilon)
+
+    def pools(self, released: Released[Drawn], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
+        """What demonstrates in every cell."""
+        pools = {}
+        for cell in unit.evaluated_cells:
+            if cell.system != "content-free":
+                source = self.released_by(cell, released.rows)
+                pools[cell] = Pool(released.rows[source].codes, self.form(contract, unit, source).encoding)
+        return pools
+
+    def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
+        """The demonstrations of every in-context cell for one query: what `prompts` puts before its first one, without any."""
+        examples = {}
+        for cell, pool in self.pools(released, contract, unit).items():
+            if cell.system in ("icl", *SAME_FOR_ALL):
+                bins = pool.encoding.decode(pool.codes)
+                picked = picked_rows(bins, np.zeros((1, bins.shape[1]), dtype=np.int64), cell, draws)
+                examples[cell] = self.demonstrations(replace(pool, codes=pool.codes[picked[0]]), contract)
+        return examples
+
+    def prompts(
+        self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, list[str]]:
+        """One prompt per query and cell, and the zero-shot ones.
+
+        Where measuring is charged every query gets the demonstrations that it would get if it were the only one: its place does not matter.
+        """
+        query_bins, query_texts = self.bins(queries, contract, unit, Cell(self.source)), self.query_texts(queries, contract)
+        prompts: dict[Cell, list[str]] = {ZERO_SHOT: query_texts}
+        for cell, pool in self.pools(released, contract, unit).items():
+            shots, bins = shots_of(cell), pool.encoding.decode(pool.codes)
+            if contract.evaluation != "charged":
+                picked = picked_rows(bins, query_bins, cell, draws)
+            else:
+                distinct = query_bins if cell.system == "icl-near" else query_bins[:1]  # only the nearest rows depend on which query it is
+                each = [picked_rows(bins, distinct[place : place + 1], cell, draws) for place in range(len(distinct))]
+                picked = np.resize(np.concatenate([np.empty((0, shots), dtype=np.int64), *each]), (len(query_bins), shots))
+            texts = self.demonstrations(replace(pool, codes=pool.codes[picked.ravel()]), contract)
+            prompts[cell] = [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(query_texts)]
+        return with_content_free(prompts, contract, unit)
+
+    def baselines(
+        self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, Metrics]:
+        """LR* and GNB* of every release: fitted on its rows, at no further cost."""
+        queries, numbers = EncodedQueries(self.bins(test, contract, unit, Cell(self.source))), label_numbers(test, contract)
+        return {
+            self._fitted_on(cell, name): metrics
+            for cell, rows in released.rows.items()
+            for name, metrics in local_baselines(rows, self.form(contract, unit, cell).encoding, queries, numbers).items()
+        }
+
+    def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
+        """Share of every level among the rows of each release; nothing of a label that is none."""
+        pools: Mapping[Cell, Pool] = {
+            cell: Pool(rows.codes, self.form(contract, unit, cell).encoding) for cell, rows in released.rows.items()
+        }
+        return [
+            {"cell": cell.key, "attribute": name, "level": level, "share": round(float((bins[:, i] == level).mean()), 4)}
+            for cell, pool in pools.items()
+            for bins in [pool.encoding.decode(pool.codes)]
+            for i, (name, count) in enumerate(zip(pool.encoding.names, pool.encoding.bin_counts, strict=True))
+            if count > 1 or name != LABEL
+            for level in range(count)
+        ]
