@@ -9,7 +9,6 @@ Guarantee   the caller's transaction decides what is seen; `reserve` composes un
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +24,6 @@ from dpicl.accounting.ledger.state import spent_of
 from dpicl.accounting.ledger.values import Account, Quote
 from dpicl.errors import BudgetError, PrivacyError
 
-NO_TOTAL = Cost(math.inf, 0.0, "no total under one unit and one relation")
 CLIENT = "client"
 """Unit of local releases: the client who reports owns the row, or is the person of it."""
 
@@ -38,24 +36,12 @@ def as_paid(guarantee: Guarantee, account: Account) -> Guarantee:
     """
     same_unit = replace(guarantee, unit=account.unit) if guarantee.unit == CLIENT else guarantee
     paid = to_replace_one(same_unit) if account.neighbours is Neighbours.REPLACE_ONE else same_unit
-    check_relation(account, paid)
+    _check_relation(account, paid)
     return paid
 
 
-def with_entry(spent: Spent | None, guarantee: Guarantee, account: Account) -> Spent | None:
-    """A total with one entry more; None where there is none under one unit and one relation, as in an older account that is exhausted."""
-    try:
-        return None if spent is None else spent.plus(as_paid(guarantee, account))
-    except PrivacyError:
-        return None
-
-
-def check_relation(account: Account, guarantee: Guarantee) -> None:
-    """Refuse an entry that protects something else than its account.
-
-    Raises:
-        PrivacyError: unit or neighbours differ.
-    """
+def _check_relation(account: Account, guarantee: Guarantee) -> None:
+    """Refuse an entry that protects something else than its account."""
     if (guarantee.unit, guarantee.neighbours) != (account.unit, account.neighbours):
         raise PrivacyError(
             f"account {account.name!r} protects {account.neighbours} of one {account.unit}; "
@@ -66,7 +52,7 @@ def check_relation(account: Account, guarantee: Guarantee) -> None:
 def quote(connection: Connection, account: Account, extra: Sequence[Guarantee]) -> Quote:
     """The account's total before and after `extra`, and what that costs alone."""
     for guarantee in extra:
-        check_relation(account, guarantee)
+        _check_relation(account, guarantee)
     alone = compose(extra, delta=account.delta_cap)
     return Quote(alone, total(connection, account), total(connection, account, extra), account.epsilon_cap)
 
@@ -96,7 +82,7 @@ def check_cap(connection: Connection, account: Account, guarantee: Guarantee) ->
         PrivacyError: unit or neighbours differ from the account's.
         BudgetError: with what was requested, spent, the cap and what is left.
     """
-    check_relation(account, guarantee)
+    _check_relation(account, guarantee)
     cap = account.epsilon_cap
     if cap is None:
         return None

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.keys import canonical, keyed_hash
-from dpicl.accounting.ledger.models import entries, head, records
+from dpicl.accounting.ledger.models import head, records
 from dpicl.accounting.ledger.state import digest_of, read_state
 from dpicl.errors import LedgerRefusedError
 
@@ -96,18 +96,6 @@ def check_record(connection: Connection, key: bytes, sequence: int, complaint: s
     return content
 
 
-def check_state(connection: Connection, end: Head, last: Mapping[str, Any]) -> None:
-    """Compare accounts, assets and totals with what the last record says of them.
-
-    Raises:
-        LedgerRefusedError: they were edited.
-    """
-    state = read_state(connection)
-    if not any(state.values()) if end == Head() else digest_of(state) == last.get("state"):
-        return
-    raise LedgerRefusedError(f"the ledger was edited: its accounts, assets or totals are not what its last record, {end.sequence}, says")
-
-
 class Change:
     """A transaction that may add to the chain."""
 
@@ -115,18 +103,20 @@ class Change:
         self.connection, self.key, self._anchor = connection, key, anchor
         self.end, self.appended = Head(), False
 
-    def lock(self, *release_ids: str) -> Head:
-        """The end of the chain, checked against the anchor, the key, the accounts and these releases; it is locked until the transaction ends.
+    def lock(self, *release_ids: str) -> None:
+        """Lock the end of the chain until the transaction ends; it is checked against the anchor, the key, the accounts and these releases.
 
         Call it before anything is read that a change hangs on.
 
         Raises:
             LedgerRefusedError: the ledger was rolled back or edited.
         """
-        last = self.lock_chain()
-        check_state(self.connection, self.end, last)
+        last, state = self.lock_chain(), read_state(self.connection)
+        if any(state.values()) if self.end == Head() else digest_of(state) != last.get("state"):
+            raise LedgerRefusedError(
+                f"the ledger was edited: its accounts, assets or totals are not what its last record, {self.end.sequence}, says"
+            )
         seals.check(self.connection, *release_ids)
-        return self.end
 
     def lock_chain(self) -> dict[str, Any]:
         """The same, without the accounts; gives the content of the last record."""
@@ -149,30 +139,6 @@ def changing(database: Database, key: bytes, anchor: Anchor) -> Iterator[Change]
         yield change
     if change.appended:
         anchor.advance(change.end)
-
-
-def records_of(connection: Connection, release_id: str) -> list[dict[str, Any]]:
-    """The records that charged and published a release, with what their hashes hang on."""
-    entry = connection.execute(select(entries.c.number, entries.c.artefact_sha256).where(entries.c.release_id == release_id)).one_or_none()
-    if entry is None:
-        return []
-    rows = [connection.execute(select(records).where(records.c.sequence == entry.number)).one_or_none()]
-    if entry.artefact_sha256 is not None:  # mostly one of the last
-        published = select(records).where(records.c.kind == "published", records.c.content.contains(release_id, autoescape=True))
-        rows.append(connection.execute(published.order_by(records.c.sequence.desc()).limit(1)).one_or_none())
-    return [as_receipt(connection, row) for row in rows if row is not None]
-
-
-def cap_record_of(connection: Connection, account: str) -> dict[str, Any] | None:
-    """The last record that changed an account's caps, with what its hash hangs on."""
-    changes = connection.execute(select(records).where(records.c.kind == "cap").order_by(records.c.sequence.desc()))
-    return next((as_receipt(connection, row) for row in changes if json.loads(row.content)["account"] == account), None)
-
-
-def as_receipt(connection: Connection, row: Row[Any]) -> dict[str, Any]:
-    """A record with the hash before it, so that the key tells that it is a true one."""
-    before = hash_at(connection, row.sequence - 1) or ""
-    return {"sequence": row.sequence, "before": before, "kind": row.kind, "content": row.content, "hash": row.hash}
 
 
 def true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | None:

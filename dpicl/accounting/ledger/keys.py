@@ -100,9 +100,8 @@ def release_id(
     period: str,
 ) -> str:
     """The name of a release: always the same, whatever the rows; a new `period` is a new release."""
-    described = canonical(parameters)
-    version = str(mechanism_version)
-    return keyed_hash(key, "release by period", account, mechanism, version, described, contract_digest, neighbours.value, period)
+    named = mechanism, str(mechanism_version), canonical(parameters), contract_digest, neighbours.value
+    return keyed_hash(key, "release by period", account, *named, period)
 
 
 def earlier_release_id(
@@ -117,6 +116,5 @@ def earlier_release_id(
     neighbours: Neighbours,
 ) -> str:
     """What a release was called when its name held a version of the rows: earlier releases are looked up by it."""
-    described = canonical(parameters)
-    version = str(mechanism_version)
-    return keyed_hash(key, "release", account, content_version, mechanism, version, described, contract_digest, neighbours.value, "")
+    named = mechanism, str(mechanism_version), canonical(parameters), contract_digest, neighbours.value
+    return keyed_hash(key, "release", account, content_version, *named, "")

@@ -5,22 +5,25 @@ Trust       reading changes nothing; what is about to be spent is checked again 
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, Row, select
 
 from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
-from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.accounting.ledger import budget, chain, opening, rows, state
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, assets, entries, records
 from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote
-from dpicl.accounting.ledger.verify import verify
+from dpicl.accounting.ledger.verify import ReplayedRows, verify
+from dpicl.errors import PrivacyError
 
 
 class Readings:
@@ -94,13 +97,22 @@ class Readings:
 
     def caps_before_settling(self) -> dict[str, Account]:
         """Accounts with a cap as they were before they became accounts of data assets; none if they always were."""
+        replay = ReplayedRows()
         with self._database.reading() as connection:
-            return opening.before_settling(connection)
+            settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
+            earlier = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0))
+            for row in connection.execute(earlier.order_by(records.c.sequence)):
+                replay.record(row.kind, json.loads(row.content))
+        return {
+            name: Account(name, row["unit"], Neighbours(row["neighbours"]), row["epsilon_cap"], row["delta_cap"])
+            for name, row in replay.rows["account"].items()
+            if not row["benchmark"]
+        }
 
     def addresses(self, name: str) -> list[str]:
         """Where the rows are that an account pays for."""
         with self._database.reading() as connection:
-            return opening.addresses(connection, name)
+            return opening.addresses_of(connection, name)
 
     def unplaced(self) -> dict[str, list[str]]:
         """Accounts with a cap that are bound to no address, older than accounts of data assets; each with those merged into it."""
@@ -135,18 +147,26 @@ class Readings:
     def records_of(self, release_id: str) -> list[dict[str, Any]]:
         """The records that charged and published a release, each with the hash before it: the key alone can check them, without a ledger."""
         with self._database.reading() as connection:
-            return chain.records_of(connection, release_id)
+            entry = rows.find_entry(connection, release_id)
+            if entry is None:
+                return []
+            wanted = [select(records).where(records.c.sequence == entry.number)]
+            if entry.artefact_sha256 is not None:  # mostly one of the last
+                published = select(records).where(records.c.kind == "published", records.c.content.contains(release_id, autoescape=True))
+                wanted.append(published.order_by(records.c.sequence.desc()).limit(1))
+            return [_as_receipt(connection, row) for one in wanted for row in connection.execute(one)]
 
     def cap_record(self, account: str) -> dict[str, Any] | None:
         """The last record that changed an account's caps, as `records_of` has them; None where there is none."""
         with self._database.reading() as connection:
-            return chain.cap_record_of(connection, account)
+            changes = connection.execute(select(records).where(records.c.kind == "cap").order_by(records.c.sequence.desc()))
+            return next((_as_receipt(connection, row) for row in changes if json.loads(row.content)["account"] == account), None)
 
     def adopted_record(self) -> dict[str, Any]:
         """The first record of a ledger that was made anew, as `records_of` has them; empty of another one."""
         with self._database.reading() as connection:
             row = connection.execute(select(records).where(records.c.kind == "adopted")).one_or_none()
-            return {} if row is None else chain.as_receipt(connection, row)
+            return {} if row is None else _as_receipt(connection, row)
 
     @property
     def end(self) -> Head:
@@ -166,8 +186,12 @@ class Readings:
                 counts[entry.release.guarantee] += 1
                 total = accountant.compose_checked(counts, delta=account.delta_cap)
             else:
-                spent = budget.with_entry(spent, entry.release.guarantee, account)
-                total = budget.NO_TOTAL if spent is None else spent.cost(account.delta_cap)
+                try:
+                    spent = None if spent is None else spent.plus(budget.as_paid(entry.release.guarantee, account))
+                except PrivacyError:  # as in an older account that is exhausted
+                    spent = None
+                none = Cost(math.inf, 0.0, "no total under one unit and one relation")
+                total = none if spent is None else spent.cost(account.delta_cap)
             readings.append(OdometerReading(entry, total))
         return readings
 
@@ -184,3 +208,9 @@ class Readings:
             verify(connection, self._key, end)
         self._anchor.advance(end)
         return end.sequence
+
+
+def _as_receipt(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    """A record with the hash before it, so that the key tells that it is a true one."""
+    before = chain.hash_at(connection, row.sequence - 1) or ""
+    return {"sequence": row.sequence, "before": before, "kind": row.kind, "content": row.content, "hash": row.hash}

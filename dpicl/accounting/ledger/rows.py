@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, drawings, entries
-from dpicl.accounting.ledger.values import Account, Entry, Release, ReleaseState, Reservation
+from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation
 from dpicl.errors import LedgerError, PrivacyError
 
 
@@ -31,31 +31,6 @@ def account_row(account: Account) -> dict[str, Any]:
 def account_value(row: Row[Any]) -> Account:
     """The account of a row."""
     return Account(row.name, row.unit, Neighbours(row.neighbours), row.epsilon_cap, row.delta_cap, row.benchmark)
-
-
-def check_same(stored: Account, declared: Account, *, but: Sequence[str] = ()) -> None:
-    """Refuse to go on with an open account that is not the one a contract declares.
-
-    Args:
-        but: fields that may differ.
-
-    Raises:
-        PrivacyError: naming what differs.
-    """
-    for name, value in asdict(declared).items():
-        if name not in but and (current := getattr(stored, name)) != value:
-            raise PrivacyError(f"account {stored.name!r} is open with {name}={current}, not {value}; {_way_out(stored, declared)}")
-
-
-def _way_out(stored: Account, declared: Account) -> str:
-    """A benchmark has no cap to change; as nothing is at stake there, another account may be opened for the same rows."""
-    if stored.benchmark and declared.benchmark:
-        return "nothing of a benchmark's account changes; expected what it was opened with in the contract, or a contract of another name"
-    if stored.benchmark:
-        return "expected a contract of another name for rows that are not public"
-    return (
-        f"all contracts on the same rows share one account, one unit and one relation; a cap changes by `dpicl budget {stored.name} --cap`"
-    )
 
 
 def stored_account(connection: Connection, name: str) -> Account | None:
@@ -91,8 +66,7 @@ def release_row(release: Release) -> dict[str, Any]:
 
 def entry_value(row: Row[Any]) -> Entry:
     """The entry of a row."""
-    guarantee = guarantee_from_json(json.loads(row.guarantee))
-    parameters = json.loads(row.parameters)
+    parameters, guarantee = json.loads(row.parameters), guarantee_from_json(json.loads(row.guarantee))
     release = Release(row.release_id, row.account, row.mechanism, parameters, guarantee, row.content_version)
     return Entry(release, row.reserved_utc, row.artefact_sha256, row.published_utc)
 
@@ -111,8 +85,7 @@ def reserved_before(known: Row[Any], row: Mapping[str, Any]) -> Reservation:
     different = [name for name, value in row.items() if name != "content_version" and known._mapping[name] != value]
     if different:
         raise PrivacyError(f"release {known.release_id} is charged already with another {' and '.join(different)}; one id is one release")
-    state: ReleaseState = "reserved" if known.artefact_sha256 is None else "published"
-    return Reservation(state, known.artefact_sha256, is_new=False)
+    return Reservation("reserved" if known.artefact_sha256 is None else "published", known.artefact_sha256, is_new=False)
 
 
 def find_idle(connection: Connection, release: Release, differing: Sequence[str]) -> str | None:
@@ -120,12 +93,11 @@ def find_idle(connection: Connection, release: Release, differing: Sequence[str]
 
     Releases whose names hold a version of the rows are left out: it was not noted whether they had begun.
     """
+    same = release_row(replace(release, content_version=""))
     idle = (
         select(entries.c.release_id, entries.c.parameters)
-        .outerjoin(drawings, drawings.c.release_id == entries.c.release_id)
-        .where(entries.c.account == release.account, entries.c.mechanism == release.mechanism, entries.c.artefact_sha256.is_(None))
-        .where(drawings.c.release_id.is_(None), entries.c.guarantee == canonical(guarantee_as_json(release.guarantee)))
-        .where(entries.c.content_version == "")
+        .where(entries.c.artefact_sha256.is_(None), entries.c.release_id.notin_(select(drawings.c.release_id)))
+        .where(*(entries.c[name] == same[name] for name in ("account", "mechanism", "guarantee", "content_version")))
         .order_by(entries.c.number)
     )
 

@@ -72,14 +72,13 @@ def members_of(connection: Connection, name: str) -> list[str]:
 def payers_at(connection: Connection, addresses: Iterable[str]) -> set[str]:
     """The accounts that pay for the rows at these addresses, or for places that lie in one of them or that one of them lies in."""
     known = [(row["address"], row["account"]) for row in _rows(connection, assets)]
-    return {account for mine in addresses for address, account in known if _overlap(mine, address)}
-
-
-def _overlap(one: str, other: str) -> bool:
-    if one == other:
-        return True
-    shorter, longer = sorted((one, other), key=len)
-    return shorter.startswith(_NESTED) and longer.startswith(shorter.rstrip("/") + "/")
+    payers = set()
+    for mine in addresses:
+        for address, account in known:
+            shorter, longer = sorted((mine, address), key=len)
+            if mine == address or (shorter.startswith(_NESTED) and longer.startswith(shorter.rstrip("/") + "/")):
+                payers.add(account)
+    return payers
 
 
 def spent_of(connection: Connection, name: str) -> Spent:

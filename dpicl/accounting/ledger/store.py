@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL, insert, select, update
@@ -60,11 +60,8 @@ class Ledger(Readings):
     @contextmanager
     def open(cls, url: str | URL, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
         """A ledger for the length of a block."""
-        ledger = cls(url, key, anchor_file)
-        try:
+        with closing(cls(url, key, anchor_file)) as ledger:
             yield ledger
-        finally:
-            ledger.close()
 
     @classmethod
     def adopt(cls, url: str | URL, key: bytes, anchor_file: Path, remains: adopting.Remains) -> adopting.Rebuilt:
@@ -74,17 +71,14 @@ class Ledger(Readings):
             LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
         """
         made = adopting.rebuilt(key, remains)
-        database, anchor = Database(url), Anchor(anchor_file)
-        try:
+        anchor = Anchor(anchor_file)
+        with closing(Database(url)) as database:
             with database.writing() as connection:
                 end = chain.read_head(connection, lock=True)
                 if end.sequence:
                     raise LedgerRefusedError(f"{database.name}: this ledger holds {end.sequence} records; only an empty one is made anew")
-                adopting.write(connection, key, made, max(made.last, remains.seen, anchor.read().sequence) + 1)
-                end = chain.read_head(connection)
+                end = adopting.write(connection, key, made, max(made.last, remains.seen, anchor.read().sequence) + 1)
             anchor.advance(end)
-        finally:
-            database.close()
         return made
 
     def close(self) -> None:
@@ -107,11 +101,7 @@ class Ledger(Readings):
         """
         with self._changing() as change:
             stored, missing = opening.find(change.connection, declared, addresses, named=named)
-            if (
-                stored is not None
-                and not missing
-                and opening.wanted(change.connection, self._key, stored, declared, states_cap=states_cap) == stored
-            ):
+            if stored and not missing and opening.wanted(change.connection, self._key, stored, declared, states_cap=states_cap) == stored:
                 return stored
             change.lock()
             stored, missing = opening.find(change.connection, declared, addresses, named=named)  # another process may have been faster
@@ -138,12 +128,11 @@ class Ledger(Readings):
             PrivacyError: it is a benchmark account, which has no cap.
         """
         check_caps(epsilon_cap, delta_cap)
-        caps: dict[str, float | None] = {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}
         with self._changing() as change:
             change.lock()
             if rows.find_account(change.connection, name).benchmark:
                 raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
-            opening.put(change, name, caps, {})
+            opening.put(change, name, {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}, {})
 
     def reserve(self, release: Release, *, first: Account | None = None) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
@@ -175,10 +164,12 @@ class Ledger(Readings):
             spent = budget.check_cap(change.connection, account, release.guarantee)
             row |= {"number": change.end.sequence + 1, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
-            before = None if spent is None else canonical(state.spent_of(change.connection, account.name).as_json())
-            written = None if spent is None else state.write_spent(change.connection, account.name, spent)
+            before = written = None
+            if spent is not None:
+                before = canonical(state.spent_of(change.connection, account.name).as_json())
+                written = state.write_spent(change.connection, account.name, spent)
             paying = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one()
-            terms = {"account_row": dict(paying._mapping), "addresses": opening.addresses(change.connection, account.name)}
+            terms = {"account_row": dict(paying._mapping), "addresses": opening.addresses_of(change.connection, account.name)}
             change.append("reserved", {**row, "before": before, "spent": written, **terms}, release.release_id)
         return Reservation("reserved", None, is_new=True)
 
