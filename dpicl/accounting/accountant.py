@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpicl.accounting.events import leaves
-from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours, relation_of
 from dpicl.accounting.pure import pure_epsilon
 from dpicl.errors import PrivacyError
 
@@ -58,13 +58,9 @@ def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Cost:
 
 def compose_checked(counts: Mapping[Guarantee, int], *, delta: float) -> Cost:
     """`compose` for guarantees that were checked before, with how often each occurs."""
-    relations = {(guarantee.neighbours, guarantee.unit) for guarantee in counts}
-    if len(relations) > 1:
-        stated = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations))
-        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {stated}")
-    if all(guarantee.delta == 0 for guarantee in counts):
+    neighbours = relation_of(counts)[0] if counts else None
+    if neighbours is None or all(guarantee.delta == 0 for guarantee in counts):
         return pure_sum((guarantee.epsilon, count) for guarantee, count in counts.items())
-    ((neighbours, _),) = relations
     events: Counter[Event] = Counter()
     for guarantee, count in counts.items():
         events.update(leaves(guarantee.event, count))

@@ -35,7 +35,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from dpicl.accounting.events import gaussian, number
+from dpicl.accounting.events import number, rational
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 
@@ -63,19 +63,8 @@ def discrete_gaussian(*, variance: Fraction, squared_sensitivity: int, neighbour
 
 
 def variance_of(event: Event) -> Fraction:
-    """The variance parameter of a `discrete-gaussian` event.
-
-    Raises:
-        PrivacyError: it states none that is priced.
-    """
-    text = dict(event.parameters).get("variance")
-    try:
-        variance = Fraction(str(text))
-    except (ValueError, ZeroDivisionError):
-        variance = Fraction(0)
-    if variance < SMALLEST_VARIANCE:
-        raise PrivacyError(f"event {event.kind!r} states variance={text}; expected a rational >= {SMALLEST_VARIANCE}")
-    return variance
+    """The variance parameter of a `discrete-gaussian` event, which must be priced."""
+    return rational(event, "variance", f"a rational >= {SMALLEST_VARIANCE}", least=SMALLEST_VARIANCE)
 
 
 def squared_sensitivity_of(event: Event, neighbours: Neighbours) -> int:
@@ -100,14 +89,19 @@ def has_own_price(event: Event, neighbours: Neighbours) -> bool:
     return variance_of(event) <= _OWN_VARIANCE and squared_sensitivity_of(event, neighbours) <= _OWN_SQUARES
 
 
-def as_gaussian(event: Event, neighbours: Neighbours) -> Event:
-    """The continuous Gaussian of rule (2).
+def noise_ratio(event: Event, neighbours: Neighbours) -> float:
+    """Sensitivity over noise of a `gaussian` event, or of the continuous Gaussian of rule (2).
 
-    Its sensitivity is for add-or-remove-one, as always; under replace-one `pld` doubles it again.
+    The sensitivity is for add-or-remove-one, as always; under replace-one `pld` and `renyi` double it.
 
     Raises:
-        PrivacyError: the variance is not above 4.
+        PrivacyError: there is no noise, or the variance is not above 4.
     """
+    if event.kind != KIND:
+        sigma = number(event, "sigma")
+        if sigma == 0:
+            raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
+        return number(event, "sensitivity") / sigma
     variance, squares = variance_of(event), squared_sensitivity_of(event, neighbours)
     if variance <= _SMOOTHED:
         raise PrivacyError(
@@ -115,8 +109,7 @@ def as_gaussian(event: Event, neighbours: Neighbours) -> Event:
             f"expected a variance above {_SMOOTHED}: multiply the sums by a whole number and the variance by its square"
         )
     halved = 2 if neighbours is Neighbours.REPLACE_ONE else 1
-    sigma = math.nextafter(math.sqrt(variance - _SMOOTHED), 0)
-    return gaussian(sigma=sigma, sensitivity=math.nextafter(math.sqrt(squares), math.inf) / halved)
+    return math.nextafter(math.sqrt(squares), math.inf) / halved / math.nextafter(math.sqrt(variance - _SMOOTHED), 0)
 
 
 def sums_of_squares(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:

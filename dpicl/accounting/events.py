@@ -57,7 +57,7 @@ def poisson_sampled(rate: Fraction | float, event: Event) -> Event:
 
 def repeated(event: Event, count: int) -> Event:
     """The same event `count` times on the same rows."""
-    if count < 1:
+    if not (isinstance(count, int) and count >= 1):
         raise ParameterError("count", count, "an integer >= 1")
     return Event("repeated", (("count", count),), (event,))
 
@@ -95,32 +95,25 @@ def number(event: Event, name: str) -> float:
     return value
 
 
-def gaussian_ratio(event: Event) -> float:
-    """Sensitivity over noise of a `gaussian` event.
+def rational(event: Event, name: str, expected: str, *, least: Fraction = Fraction(0), most: Fraction | None = None) -> Fraction:
+    """A positive parameter that must be there as an exact number between these bounds; `expected` says so in words.
 
     Raises:
-        PrivacyError: it states no such numbers, or no noise.
+        PrivacyError: it is not.
     """
-    sigma = number(event, "sigma")
-    if sigma == 0:
-        raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
-    return number(event, "sensitivity") / sigma
+    text = dict(event.parameters).get(name)
+    try:
+        value = Fraction(str(text))
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(0)
+    if not value > 0 or value < least or (most is not None and value > most):
+        raise PrivacyError(f"event {event.kind!r} states {name}={text}; expected {expected}")
+    return value
 
 
 def sampling_rate(event: Event) -> Fraction:
-    """The rate of a `poisson-sampled` event.
-
-    Raises:
-        PrivacyError: it states none in (0, 1].
-    """
-    text = dict(event.parameters).get("sampling_rate")
-    try:
-        rate = Fraction(str(text))
-    except ValueError:
-        rate = Fraction(0)
-    if not 0 < rate <= 1:
-        raise PrivacyError(f"event {event.kind!r} states sampling_rate={text}; expected a number in (0, 1]")
-    return rate
+    """The rate of a `poisson-sampled` event, which must be in (0, 1]."""
+    return rational(event, "sampling_rate", "a number in (0, 1]", most=Fraction(1))
 
 
 def event_as_json(event: Event) -> dict[str, Any]:

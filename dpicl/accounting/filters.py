@@ -86,11 +86,6 @@ class Alike:
         parts = sorted((repeated(leaf, count // times) for leaf, count in counts.items()), key=repr)
         return Alike(sequential(parts), times)
 
-    def and_of(self, event: Event) -> Alike | None:
-        """With one entry more; None if that is a multiple of something else."""
-        other = Alike.of(event)
-        return Alike(self.event, self.times + other.times) if other.event == self.event else None
-
 
 @dataclass(frozen=True)
 class Spent:
@@ -130,13 +125,18 @@ class Spent:
         if is_pure:
             check(guarantee)
         curve = curve_of(guarantee.event, guarantee.neighbours)
-        sums = [spent + _rounded_up(one) for spent, one in zip(self.renyi, curve.renyi, strict=True)]
+        raised = [one * (1 + _QUANTUM) for one in curve.renyi]  # a margin for the sums of a few floats that led here
+        bounds = [math.ceil(one / _QUANTUM) * _QUANTUM if one < _MOST else math.inf for one in raised]
+        sums = [spent + one for spent, one in zip(self.renyi, bounds, strict=True)]
+        alike = Alike.of(guarantee.event) if self.sole or not self.count else None
+        if alike and self.sole:
+            alike = Alike(alike.event, self.sole.times + alike.times) if alike.event == self.sole.event else None
         return Spent(
             self.count + 1,
             self.epsilon + Fraction(guarantee.epsilon) if self.epsilon is not None and is_pure else None,
             self.delta + curve.delta,
             tuple(bound if bound <= _MOST else math.inf for bound in sums),
-            self.sole.and_of(guarantee.event) if self.sole else None if self.count else Alike.of(guarantee.event),
+            alike,
             relation,
         )
 
@@ -164,7 +164,7 @@ class Spent:
             "count": self.count,
             "epsilon": None if self.epsilon is None else str(self.epsilon),
             "delta": str(self.delta),
-            "renyi": [_INFINITY if math.isinf(one) else one for one in self.renyi],
+            "renyi": ["inf" if math.isinf(one) else one for one in self.renyi],
             "sole": None if self.sole is None else {"event": event_as_json(self.sole.event), "times": self.sole.times},
             "relation": None if self.relation is None else [self.relation[0].value, self.relation[1]],
         }
@@ -197,15 +197,6 @@ class Spent:
         counts = leaves(self.sole.event, self.sole.times)
         epsilon, interval = epsilon_at(frozenset(counts.items()), self.relation[0], share)
         return Cost(epsilon, delta, f"{method}, interval {interval:.2g}")
-
-
-_INFINITY = "inf"
-
-
-def _rounded_up(bound: float) -> float:
-    """To a multiple of the quantum; a margin covers the sums of a few floats that led here."""
-    raised = bound * (1 + _QUANTUM)
-    return math.ceil(raised / _QUANTUM) * _QUANTUM if raised < _MOST else math.inf
 
 
 @lru_cache(maxsize=1024)

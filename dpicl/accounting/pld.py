@@ -32,8 +32,8 @@ from dp_accounting.pld import pld_pmf  # type: ignore[import-untyped]
 from dp_accounting.pld import privacy_loss_distribution as distributions
 
 from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.accounting.discrete_gaussian import KIND, as_gaussian, has_own_price, squared_sensitivity_of, sums_of_squares, variance_of
-from dpicl.accounting.events import gaussian_ratio, leaves, number, sampling_rate
+from dpicl.accounting.discrete_gaussian import KIND, has_own_price, noise_ratio, squared_sensitivity_of, sums_of_squares, variance_of
+from dpicl.accounting.events import leaves, number, sampling_rate
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.accounting.pure import ADD, pure_epsilon
 from dpicl.errors import PrivacyError
@@ -97,8 +97,11 @@ def _epsilon(counts: Counter[Event], neighbours: Neighbours, interval: float, de
 
 def _composed(counts: Counter[Event], neighbours: Neighbours, interval: float) -> Any:
     whole = distributions.identity(interval)
-    gaussians = [event for event in counts if event.kind == "gaussian" or (event.kind == KIND and not has_own_price(event, neighbours))]
-    ratios = {event: gaussian_ratio(_continuous(event, neighbours)) for event in gaussians}
+    ratios = {
+        event: noise_ratio(event, neighbours)
+        for event in counts
+        if event.kind == "gaussian" or (event.kind == KIND and not has_own_price(event, neighbours))
+    }
     if ratios:
         ratio = math.sqrt(math.fsum(counts[event] * one**2 for event, one in ratios.items()))
         whole = whole.compose(_gaussian(ratio, 1.0, neighbours, interval))
@@ -106,10 +109,6 @@ def _composed(counts: Counter[Event], neighbours: Neighbours, interval: float) -
         if event not in ratios:
             whole = whole.compose(_of_leaf(event, neighbours, interval).self_compose(count))
     return whole
-
-
-def _continuous(event: Event, neighbours: Neighbours) -> Event:
-    return as_gaussian(event, neighbours) if event.kind == KIND else event
 
 
 @lru_cache(maxsize=32)
@@ -122,15 +121,24 @@ def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
     if event.kind == "poisson-sampled":
         rate, (part,) = sampling_rate(event), event.parts
         if part.kind in ("gaussian", KIND):
-            return _gaussian(gaussian_ratio(_continuous(part, ADD)), float(rate), neighbours, interval)
+            return _gaussian(noise_ratio(part, ADD), float(rate), neighbours, interval)
         if part.kind == "approximate" and neighbours is ADD:
             epsilon = amplified_epsilon(number(part, "epsilon"), rate)
             return _two_points(epsilon, float(rate) * number(part, "delta"), interval)
         raise PrivacyError(f"a Poisson sample of {part.kind!r} is not priced under {neighbours} neighbours")
     if event.kind == "parallel":
         return _largest([_composed(leaves(part), neighbours, interval) for part in dict.fromkeys(event.parts)], interval)
-    if event.kind == KIND:
-        return _discrete_gaussian(event, neighbours, interval)
+    if event.kind == KIND:  # the largest curve of all that one row can do to the sums; `dp_accounting` cuts off tails of 1e-30
+        sigma, curves = math.nextafter(math.sqrt(variance_of(event)), 0), []
+        for roots in sums_of_squares(squared_sensitivity_of(event, neighbours)):
+            whole = distributions.identity(interval)
+            for root, count in Counter(roots).items():
+                one = distributions.from_discrete_gaussian_mechanism(
+                    sigma, sensitivity=root, value_discretization_interval=interval, use_connect_dots=True
+                )
+                whole = whole.compose(one.self_compose(count))
+            curves.append(whole)
+        return _largest(curves, interval)
     raise PrivacyError(f"event {event.kind!r} holds a part with delta > 0, for which no price is known")
 
 
@@ -151,22 +159,6 @@ def _two_points(epsilon: float, delta: float, interval: float) -> Any:
     return distributions.PrivacyLossDistribution(pmf)
 
 
-def _discrete_gaussian(event: Event, neighbours: Neighbours, interval: float) -> Any:
-    """The largest curve of all that one row can do to the sums; `dp_accounting` cuts off tails of 1e-30."""
-
-    def shifted(roots: Sequence[int]) -> Any:
-        whole = distributions.identity(interval)
-        for root, count in Counter(roots).items():
-            one = distributions.from_discrete_gaussian_mechanism(
-                sigma, sensitivity=root, value_discretization_interval=interval, use_connect_dots=True
-            )
-            whole = whole.compose(one.self_compose(count))
-        return whole
-
-    sigma = math.nextafter(math.sqrt(variance_of(event)), 0)
-    return _largest([shifted(roots) for roots in sums_of_squares(squared_sensitivity_of(event, neighbours))], interval)
-
-
 def _largest(parts: Sequence[Any], interval: float) -> Any:
     """Equation (3); the largest curve of both directions stands for both."""
     if len(parts) == 1:
@@ -181,13 +173,11 @@ def _largest(parts: Sequence[Any], interval: float) -> Any:
 
 def _reach(event: Event, neighbours: Neighbours) -> float:
     """About the largest privacy loss of one event: what the grid's size depends on; infinite without any noise."""
-    if event.kind == KIND:
-        return _spread(math.sqrt(squared_sensitivity_of(event, neighbours) / variance_of(event)))
-    if event.kind == "gaussian":
-        return _spread(gaussian_ratio(event) * (1 if neighbours is ADD else 2))
+    if event.kind in ("gaussian", KIND):
+        if event.kind == KIND:
+            ratio = math.sqrt(squared_sensitivity_of(event, neighbours) / variance_of(event))
+        else:
+            ratio = noise_ratio(event, neighbours) * (1 if neighbours is ADD else 2)
+        return ratio**2 / 2 + 20 * ratio
     cost = number(event, "epsilon") if event.kind == "approximate" else pure_epsilon(event, neighbours)
     return max((_reach(part, neighbours) for part in event.parts), default=0.0) if cost is None else cost
-
-
-def _spread(ratio: float) -> float:
-    return ratio**2 / 2 + 20 * ratio
