@@ -57,7 +57,7 @@ def joint_top(counts: Sequence[int], *, length: int, epsilon: Fraction | None, s
     if not 1 <= length <= len(counts):
         raise ParameterError("length", length, f"a whole number in 1..{len(counts)}, the number of words")
     if epsilon is None:
-        return tuple(_by_count(counts)[:length])
+        return tuple(sorted(range(len(counts)), key=lambda place: -counts[place])[:length])
     return joint_law(counts, length=length, exponent=epsilon / (2 * sensitivity)).draw(stream)
 
 
@@ -109,26 +109,19 @@ class JointLaw:
 
 def joint_law(counts: Sequence[int], *, length: int, exponent: Fraction) -> JointLaw:
     """The law of sequences by exp(-exponent t), for 1 <= length <= words."""
-    places = _by_count(counts)
+    places = sorted(range(len(counts)), key=lambda place: -counts[place])
     rising = [-operator.index(counts[place]) for place in places]
     errors = sorted({other - top for top in set(rising[:length]) for other in set(rising) if other >= top})
-    sequences = [_sequences(rising, length, error) for error in errors]
+    sequences = []
+    for error in errors:  # words before j have less, words after it any, and no word comes twice
+        within, below = ([bisect_right(rising, top + most) for top in rising[:length]] for most in (error, error - 1))
+        before = accumulate((max(0, size - j) for j, size in enumerate(below)), operator.mul, initial=1)
+        after = [*accumulate((within[j] - j for j in range(length - 1, 0, -1)), operator.mul, initial=1)][::-1]
+        firsts = (here * (most - less) * rest for here, most, less, rest in zip(before, within, below, after, strict=False))
+        sequences.append(Sequences(tuple(within), tuple(below), tuple(accumulate(firsts))))
     bits = _BITS + math.ceil(exponent * errors[-1] * Fraction(3, 2))
     weights = (int((one.firsts[-1] << bits) * _power(exponent * error)) for one, error in zip(sequences, errors, strict=True))
     return JointLaw(tuple(places), tuple(errors), tuple(sequences), tuple(accumulate(weights)))
-
-
-def _sequences(rising: Sequence[int], length: int, error: int) -> Sequences:
-    """Of one error; words before j have less, words after it any, and no word comes twice."""
-    within, below = ([bisect_right(rising, top + most) for top in rising[:length]] for most in (error, error - 1))
-    before = accumulate((max(0, size - j) for j, size in enumerate(below)), operator.mul, initial=1)
-    after = [*accumulate((within[j] - j for j in range(length - 1, 0, -1)), operator.mul, initial=1)][::-1]
-    firsts = (here * (most - less) * rest for here, most, less, rest in zip(before, within, below, after, strict=False))
-    return Sequences(tuple(within), tuple(below), tuple(accumulate(firsts)))
-
-
-def _by_count(counts: Sequence[int]) -> list[int]:
-    return sorted(range(len(counts)), key=lambda place: -counts[place])
 
 
 def _power(exponent: Fraction) -> Fraction:

@@ -78,20 +78,16 @@ def keyed_subsets(marks: np.ndarray, *, key: bytes, query: int, sampling_rate: F
     for name, value, least, bound in (("query", query, 0, _QUERIES), ("subset_count", subset_count, 1, _SUBSETS)):
         if not least <= value < bound:
             raise ParameterError(name, value, f"an integer in {least}..{bound - 1}")
-    words = _words(marks, _derived(key, b"dpicl places"), query)
-    subsets = _shares(words[:, 1], subset_count)
-    if sampling_rate < 1:
-        subsets[words[:, 0] >= np.uint64((sampling_rate.numerator << 64) // sampling_rate.denominator)] = LEFT_OUT
-    return subsets
-
-
-def _words(marks: np.ndarray, key: bytes, query: int) -> np.ndarray:
-    """Equation (2): shape (rows, 2), uint64."""
     blocks = np.empty((len(marks), _BLOCK_BYTES), dtype=np.uint8)
     blocks[:, :MARK_BYTES] = marks
     blocks[:, MARK_BYTES:] = np.frombuffer(query.to_bytes(_BLOCK_BYTES - MARK_BYTES, "big"), dtype=np.uint8)
-    cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305 - a function of distinct blocks; nothing is to be deciphered
-    return np.frombuffer(cipher.encryptor().update(blocks.tobytes()), dtype=">u8").reshape(-1, 2).astype(np.uint64)
+    aes = algorithms.AES(_derived(key, b"dpicl places"))
+    cipher = Cipher(aes, modes.ECB()).encryptor()  # noqa: S305 - a function of distinct blocks; nothing is to be deciphered
+    joins, places = np.frombuffer(cipher.update(blocks.tobytes()), dtype=">u8").reshape(-1, 2).astype(np.uint64).T
+    subsets = _shares(places, subset_count)
+    if sampling_rate < 1:
+        subsets[joins >= np.uint64((sampling_rate.numerator << 64) // sampling_rate.denominator)] = LEFT_OUT
+    return subsets
 
 
 def _shares(words: np.ndarray, count: int) -> np.ndarray:

@@ -76,17 +76,14 @@ class Grid:
 
     def total(self, values: np.ndarray) -> int:
         """The exact sum of `units`; of whole numbers in short types on whole steps without a copy of them in doubles."""
-        if self._is_whole and values.dtype.kind in "iu" and values.dtype.itemsize <= 4:
+        is_whole = self.step == 1 and all(float(bound).is_integer() and abs(bound) <= 2**53 for bound in (self.low, self.high))
+        if is_whole and values.dtype.kind in "iu" and values.dtype.itemsize <= 4:
             shortest, longest = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
             if shortest <= self.high and self.low <= longest:
                 clipped = np.clip(values, max(int(self.low), shortest), min(int(self.high), longest))
                 return int(clipped.sum(dtype=np.int64)) - len(values) * int(self.zero)
         units = self.units(values)
         return (int((units >> 32).sum()) << 32) + int((units & 0xFFFFFFFF).sum())
-
-    @cached_property
-    def _is_whole(self) -> bool:
-        return self.step == 1 and all(float(bound).is_integer() and abs(bound) <= 2**53 for bound in (self.low, self.high))
 
 
 def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> float:

@@ -126,28 +126,25 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     reports = np.empty_like(truth)
     for start in range(0, len(truth), _ROWS_PER_BLOCK):
         block = slice(start, start + _ROWS_PER_BLOCK)
-        _report(truth[block], law, stream, reports[block])
+        words = stream.words(len(truth[block]), np.uint16 if law.bits == 16 else np.uint32)
+        if law.categories == 2:
+            np.bitwise_xor(truth[block], (words >= law.keep).view(np.uint8), out=reports[block])
+            continue
+        # the truth is shifted by 0 with weight `keep`, by each of 1..k-1 with weight `lie`
+        table = None if law.bits == 32 else _shift_table(law)
+        shift = _scaled(words, law) if table is None else table[words]
+        # Below the categories the subtraction wraps round to a large number, so the smaller is the sum modulo k.
+        np.add(truth[block], shift, out=shift, casting="unsafe")
+        np.minimum(shift, shift - shift.dtype.type(law.categories), out=reports[block], casting="unsafe")
     return reports
-
-
-def _report(truth: np.ndarray, law: Response, stream: Stream, reports: np.ndarray) -> None:
-    """Shift the truth by 0 with weight `keep`, by each of 1..k-1 with weight `lie`."""
-    words = stream.words(len(truth), np.uint16 if law.bits == 16 else np.uint32)
-    if law.categories == 2:
-        np.bitwise_xor(truth, (words >= law.keep).view(np.uint8), out=reports)
-        return
-    shift = _scaled(words, law) if law.bits == 32 or _scales(law) else _shift_table(law)[words]
-    # Below the categories the subtraction wraps round to a large number, so the smaller is the sum modulo k.
-    np.add(truth, shift, out=shift, casting="unsafe")
-    np.minimum(shift, shift - shift.dtype.type(law.categories), out=reports, casting="unsafe")
 
 
 def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
     """The shifts of `_shift_table` as one multiplication of floats; overwrites `words`.
 
     Doubles are right for every word of 32 bits: a quotient is at least 1 / lie below the next whole
-    number, and the factor moves one of up to 2^32 / lie by less than 2^-7 / lie. Where floats are right
-    for sixteen bits `_scales` looks up.
+    number, and the factor moves one of up to 2^32 / lie by less than 2^-7 / lie. Where floats are not right
+    for sixteen bits there is a `_shift_table`.
     """
     first = words.dtype.type(law.keep - law.lie)
     np.maximum(words, first, out=words)  # a float's maximum takes longer than all the rest
@@ -159,13 +156,9 @@ def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
     return scaled.astype(np.uint8 if law.categories <= 128 else np.uint16)
 
 
-@lru_cache(maxsize=256)
-def _scales(law: Response) -> bool:
-    """Whether floats give every word its shift: looked up for all of them, once for a law."""
-    return bool((_scaled(np.arange(1 << 16, dtype=np.uint16), law) == _shift_table(law)).all())
-
-
-@lru_cache(maxsize=64)
-def _shift_table(law: Response) -> np.ndarray:
+@lru_cache(maxsize=128)
+def _shift_table(law: Response) -> np.ndarray | None:
+    """The shift of every word of sixteen bits; None where floats give all of them, which is quicker: looked up once for a law."""
     words = np.arange(1 << 16, dtype=np.int64)
-    return np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie).astype(np.uint8 if law.categories <= 128 else np.uint16)
+    table = np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie).astype(np.uint8 if law.categories <= 128 else np.uint16)
+    return None if (_scaled(words.astype(np.uint16), law) == table).all() else table

@@ -102,17 +102,12 @@ def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.nda
     t = math.isqrt(n // d) + 1
     accepted, missing = [np.zeros(0, dtype=np.int64)], count
     while missing > 0:
-        values = _laplaces(t, min(3 * missing + 8, _BLOCK), stream)
+        fine = uniforms(t, min(3 * missing + 8, _BLOCK), stream)  # algorithm 2: what is accepted of so many tries at scale t
+        fine = fine[bernoulli_exps(fine, t, stream)]
+        magnitudes = fine + t * _geometrics(len(fine), stream)
+        negative = uniforms(2, len(fine), stream) == 1
+        values = np.where(negative, -magnitudes, magnitudes)[~(negative & (magnitudes == 0))]
         excess = np.abs(values).astype(object) * (d * t) - n
         accepted.append(values[bernoulli_exps(excess * excess, 2 * n * d * t * t, stream)])
         missing -= len(accepted[-1])
     return np.concatenate(accepted)[:count]
-
-
-def _laplaces(scale: int, tries: int, stream: Stream) -> np.ndarray:
-    """Discrete Laplace draws of a whole scale that are accepted among so many tries: algorithm 2."""
-    fine = uniforms(scale, tries, stream)
-    fine = fine[bernoulli_exps(fine, scale, stream)]
-    magnitudes = fine + scale * _geometrics(len(fine), stream)
-    negative = uniforms(2, len(fine), stream) == 1
-    return np.where(negative, -magnitudes, magnitudes)[~(negative & (magnitudes == 0))]
