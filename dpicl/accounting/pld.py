@@ -61,7 +61,7 @@ def epsilon_at(events: frozenset[tuple[Event, int]], neighbours: Neighbours, del
     Raises:
         PrivacyError: an event is unknown or cannot be priced under this relation.
     """
-    counts = Counter(dict(events))
+    counts = Counter(dict(sorted(events, key=repr)))  # a set's order differs between processes, and with it the last digits of a price
     reach = _farthest(counts, neighbours)
     if math.isinf(reach):
         return math.inf, COARSEST
