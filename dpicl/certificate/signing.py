@@ -10,7 +10,6 @@ first wins, and there is one file to back up.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -95,9 +94,5 @@ def check_signature(certificate: Certificate, key: str, name: str = "certificate
 
 def _private_key(settings: Settings) -> Ed25519PrivateKey:
     check_one_home(settings.home)
-    return _derived(load_key(settings.make_home() / KEY))
-
-
-@lru_cache(maxsize=8)
-def _derived(key: bytes) -> Ed25519PrivateKey:
-    return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(keyed_hash(key, "certificates")))
+    secret = keyed_hash(load_key(settings.make_home() / KEY), "certificates")
+    return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret))
