@@ -11,9 +11,8 @@ Guarantee   (epsilon, delta) of everything composed, an upper bound. The rule is
 
 Paper       [DR14] sums; `pld` for the rest. `prv` gives an independent bracket.
 Symbols     epsilon in nats.
-Not covered a tighter price for many pure events at delta > 0: their sum is exact at delta = 0,
-            and with a delta to spend it is an upper bound, which `pure sum` says. The first
-            part with delta > 0 is composed with all others more tightly and may lower a total.
+Not covered a tighter price for many pure events at delta > 0: their sum is exact at delta = 0, and with a delta to spend it is an upper
+            bound, which `pure sum` says. The first part with delta > 0 is composed with all others more tightly and may lower a total.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ class Cost:
 
 def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Cost:
     """The cost of all together; `delta` is spent only if a part needs it.
-
-    Raises:
-        PrivacyError: units or relations differ, an event is unknown, or a guarantee states
-            less than its event costs.
+    Raises PrivacyError: units or relations differ, an event is unknown, or a guarantee states less than its event costs.
     """
     counts = Counter(guarantees)
     for guarantee in counts:
@@ -79,9 +75,7 @@ def pure_sum(parts: Iterable[tuple[float, int]]) -> Cost:
 
 def price(event: Event, *, neighbours: Neighbours, unit: str, delta: float = 0.0) -> Guarantee:
     """The guarantee of an event: pure if it has one, else at `delta`.
-
-    Raises:
-        PrivacyError: the event is unknown, not priced under this relation, or needs a delta.
+    Raises PrivacyError: the event is unknown, not priced under this relation, or needs a delta.
     """
     epsilon = pure_epsilon(event, neighbours)
     if epsilon is not None:
@@ -96,9 +90,7 @@ def price(event: Event, *, neighbours: Neighbours, unit: str, delta: float = 0.0
 
 def check(guarantee: Guarantee) -> None:
     """Compare a statement with what its event costs at the same delta.
-
-    Raises:
-        PrivacyError: the event is unknown, or costs more than stated.
+    Raises PrivacyError: the event is unknown, or costs more than stated.
     """
     least = price(guarantee.event, neighbours=guarantee.neighbours, unit=guarantee.unit, delta=guarantee.delta)
     slack = _SLACK if least.delta else _ROUNDING

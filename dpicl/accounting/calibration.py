@@ -59,10 +59,8 @@ def calibrate(event_at: Callable[[float], Event], *, epsilon: float, delta: floa
 
     `event_at` gives the event of a multiplier; its cost must fall as the multiplier grows.
     The result has 24 significant bits, so that `Fraction(result)` is short and exact.
-
-    Raises:
-        ParameterError: epsilon is not finite and positive, or delta outside (0, 1).
-        PrivacyError: no multiplier from 1/64 to 2^20 costs this much, or the event cannot be priced.
+    Raises ParameterError: epsilon is not finite and positive, or delta outside (0, 1); PrivacyError: no multiplier from 1/64 to 2^20 costs
+    this much, or the event cannot be priced.
     """
     if not 0 < epsilon < math.inf:
         raise ParameterError("epsilon", epsilon, "a finite number > 0")
@@ -84,9 +82,7 @@ def calibrate_pure(epsilon: float, sampling_rate: Fraction | float, count: int) 
     """What each of `count` steps on Poisson samples may cost, if all together may cost `epsilon` at delta = 0; equation (2).
 
     Under add-or-remove-one. Rounded down to 24 significant bits: `Fraction(result)` is below the root.
-
-    Raises:
-        ParameterError: epsilon is outside (0, 500], the rate outside (0, 1], or the count below 1.
+    Raises ParameterError: epsilon is outside (0, 500], the rate outside (0, 1], or the count below 1.
     """
     if not 0 < epsilon <= MOST_PURE_EPSILON:
         raise ParameterError("epsilon", epsilon, f"a number in (0, {MOST_PURE_EPSILON:g}]")
@@ -97,9 +93,7 @@ def calibrate_pure(epsilon: float, sampling_rate: Fraction | float, count: int) 
 
 def subsampled_gaussian(sigma: float, sampling_rate: Fraction | float, count: int) -> Event:
     """`count` times Gaussian noise of multiplier `sigma`, each on a Poisson sample of its own; at rate 1 on all rows.
-
-    Raises:
-        ParameterError: sigma is not finite and positive, the rate outside (0, 1], or the count below 1.
+    Raises ParameterError: sigma is not finite and positive, the rate outside (0, 1], or the count below 1.
     """
     once = gaussian(sigma=sigma)
     return repeated(once if sampling_rate == 1 else poisson_sampled(sampling_rate, once), count)
@@ -158,9 +152,7 @@ class _Search:
 
     def root(self, excess: Callable[[float], float], place: float, step: float, tolerance: float) -> float:
         """Steps away from a place, longer and longer, until the excess has changed its sign, then Brent's method.
-
-        Raises:
-            PrivacyError: it changes its sign nowhere.
+        Raises PrivacyError: it changes its sign nowhere.
         """
         from scipy.optimize import brentq
 

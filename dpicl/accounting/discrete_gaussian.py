@@ -2,9 +2,8 @@
 
 Trust       none: pure bookkeeping over public parameters.
 Unit        as the guarantee that carries the event.
-Neighbours  the event states the relation that its sensitivity is for. One stated for
-            add-or-remove-one is priced under replace-one too, at twice the sensitivity;
-            the reverse is refused.
+Neighbours  the event states the relation that its sensitivity is for. One stated for add-or-remove-one is priced under replace-one too, at
+            twice the sensitivity; the reverse is refused.
 Guarantee   an upper bound, for adaptive composition too. Never "as the continuous one":
 
     (1)  variance <= 10,000 and D <= 16, no sampling: the loss distribution is that of the
@@ -49,9 +48,7 @@ _OWN_VARIANCE, _OWN_SQUARES = 10_000, 16
 
 def discrete_gaussian(*, variance: Fraction, squared_sensitivity: int, neighbours: Neighbours) -> Event:
     """Independent discrete Gaussian noise on whole sums that one row moves by an l2 norm of at most sqrt(squared_sensitivity).
-
-    Raises:
-        ParameterError: the variance is below 1/16, or the sensitivity is no whole number >= 1.
+    Raises ParameterError: the variance is below 1/16, or the sensitivity is no whole number >= 1.
     """
     if not variance >= SMALLEST_VARIANCE:
         raise ParameterError("variance", variance, f"a rational >= {SMALLEST_VARIANCE}")
@@ -69,9 +66,7 @@ def variance_of(event: Event) -> Fraction:
 
 def squared_sensitivity_of(event: Event, neighbours: Neighbours) -> int:
     """D under the given relation.
-
-    Raises:
-        PrivacyError: D is stated for replace-one and requested for add-or-remove-one, or is no whole number >= 1.
+    Raises PrivacyError: D is stated for replace-one and requested for add-or-remove-one, or is no whole number >= 1.
     """
     squares = number(event, "squared_sensitivity")
     if squares < 1 or squares != int(squares):
@@ -93,9 +88,7 @@ def noise_ratio(event: Event, neighbours: Neighbours) -> float:
     """Sensitivity over noise of a `gaussian` event, or of the continuous Gaussian of rule (2).
 
     The sensitivity is for add-or-remove-one, as always; under replace-one `pld` and `renyi` double it.
-
-    Raises:
-        PrivacyError: there is no noise, or the variance is not above 4.
+    Raises PrivacyError: there is no noise, or the variance is not above 4.
     """
     if event.kind != KIND:
         sigma = number(event, "sigma")

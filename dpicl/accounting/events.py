@@ -6,9 +6,8 @@ Neighbours  stated by the guarantee that carries the event. The sensitivity of a
             always what one added or removed row moves (l2); replacing a row moves twice that.
 Guarantee   none by itself: `pure`, `pld` and `accountant` price events.
 
-Mechanisms name their own pure events (`discrete-laplace`, `noisy-mean`, ...); the kinds
-below are the ones that accounting itself understands. A new pure kind is added to
-`pure.LEAVES`; until then the accountant refuses it.
+Mechanisms name their own pure events (`discrete-laplace`, `noisy-mean`, ...); the kinds below are the ones that accounting itself
+understands. A new pure kind is added to `pure.LEAVES`; until then the accountant refuses it.
 """
 
 from __future__ import annotations
@@ -84,11 +83,7 @@ def leaves(event: Event, count: int = 1) -> Counter[Event]:
 
 
 def number(event: Event, name: str) -> float:
-    """A parameter that must be there as a number.
-
-    Raises:
-        PrivacyError: it is not, or it is negative or NaN.
-    """
+    """A parameter that must be there as a number. Raises PrivacyError: it is not, or it is negative or NaN."""
     value = dict(event.parameters).get(name)
     if not (isinstance(value, int | float) and value >= 0):
         raise PrivacyError(f"event {event.kind!r} states {name}={value}; expected a number >= 0")
@@ -97,9 +92,7 @@ def number(event: Event, name: str) -> float:
 
 def rational(event: Event, name: str, expected: str, *, least: Fraction = Fraction(0), most: Fraction | None = None) -> Fraction:
     """A positive parameter that must be there as an exact number between these bounds; `expected` says so in words.
-
-    Raises:
-        PrivacyError: it is not.
+    Raises PrivacyError: it is not.
     """
     text = dict(event.parameters).get(name)
     try:

@@ -113,11 +113,7 @@ class Spent:
         return Spent(0, Fraction(0), Fraction(0), (0.0,) * len(ORDERS), None, None)
 
     def plus(self, guarantee: Guarantee) -> Spent:
-        """With one entry more.
-
-        Raises:
-            PrivacyError: another unit or relation, an unknown event, or one without a curve.
-        """
+        """With one entry more. Raises PrivacyError: another unit or relation, an unknown event, or one without a curve."""
         relation = (guarantee.neighbours, guarantee.unit)
         if self.relation not in (None, relation):
             raise PrivacyError(f"an account protects one relation and one unit, {self.relation}; got a guarantee for {relation}")
@@ -142,9 +138,7 @@ class Spent:
 
     def cost(self, delta: float) -> Cost:
         """An epsilon that fits as long as it is at most the cap; equations (1) to (4).
-
-        Raises:
-            PrivacyError: delta is outside [0, 1), or the one event of all entries has no price.
+        Raises PrivacyError: delta is outside [0, 1), or the one event of all entries has no price.
         """
         if not 0 <= delta < 1:
             raise PrivacyError(f"a filter needs a delta in [0, 1), got delta={delta}")
@@ -171,11 +165,7 @@ class Spent:
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> Spent:
-        """The value of `as_json`.
-
-        Raises:
-            PrivacyError: it was written for another grid of orders.
-        """
+        """The value of `as_json`. Raises PrivacyError: it was written for another grid of orders."""
         renyi = tuple(float(one) for one in content["renyi"])
         if len(renyi) != len(ORDERS):
             raise PrivacyError(f"an account's Rényi sums have {len(renyi)} orders; expected {len(ORDERS)}")

@@ -72,9 +72,7 @@ def pure_guarantee(
 
 def relation_of(guarantees: Iterable[Guarantee]) -> tuple[Neighbours, str]:
     """The one relation and unit of guarantees that compose.
-
-    Raises:
-        PrivacyError: nothing to compose, or the parts protect different units or relations.
+    Raises PrivacyError: nothing to compose, or the parts protect different units or relations.
     """
     relations = {(part.neighbours, part.unit) for part in guarantees}
     if len(relations) != 1:
@@ -96,9 +94,7 @@ def compose_parallel(guarantees: Sequence[Guarantee]) -> Guarantee:
     """Cost of releases on disjoint rows, split by a public predicate; equation (2).
 
     Equal parts are written once: on disjoint rows their number costs nothing.
-
-    Raises:
-        PrivacyError: also under replace-one, where one row may leave one part and enter another.
+    Raises PrivacyError: also under replace-one, where one row may leave one part and enter another.
     """
     neighbours, unit = relation_of(guarantees)
     if neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
@@ -114,9 +110,7 @@ def compose_parallel(guarantees: Sequence[Guarantee]) -> Guarantee:
 
 def to_replace_one(guarantee: Guarantee) -> Guarantee:
     """The same release under replace-one: a removal and an addition, so twice the cost.
-
-    Raises:
-        PrivacyError: delta > 0, where group privacy needs more than doubling.
+    Raises PrivacyError: delta > 0, where group privacy needs more than doubling.
     """
     if guarantee.neighbours is Neighbours.REPLACE_ONE:
         return guarantee
@@ -127,9 +121,7 @@ def to_replace_one(guarantee: Guarantee) -> Guarantee:
 
 def to_person(guarantee: Guarantee, max_rows: int) -> Guarantee:
     """A release on rows, stated for a person who holds at most `max_rows` of them: group privacy.
-
-    Raises:
-        PrivacyError: delta > 0, where group privacy needs more than a factor.
+    Raises PrivacyError: delta > 0, where group privacy needs more than a factor.
     """
     if guarantee.delta > 0:
         raise PrivacyError("an approximate guarantee for rows is not multiplied into one for persons")

@@ -2,9 +2,8 @@
 
 Trust       none: pure bookkeeping over public parameters.
 Unit        as the guarantees composed.
-Neighbours  both. Under replace-one a Gaussian of noise multiplier sigma (for what one added
-            row moves) is priced at twice the sensitivity: sigma = 1, delta = 1e-5 costs 9.997,
-            against 4.377 under add-or-remove-one.
+Neighbours  both. Under replace-one a Gaussian of noise multiplier sigma (for what one added row moves) is priced at twice the sensitivity:
+            sigma = 1, delta = 1e-5 costs 9.997, against 4.377 under add-or-remove-one.
 Guarantee   an upper bound at every discretisation; refined until it moves by < 1/1000.
 Paper       [KJH20] privacy loss distributions; [DGKKM22] connect the dots (arXiv 2207.04380),
             both as implemented in Google's dp_accounting.
@@ -57,9 +56,7 @@ _RELATIONS = {
 @lru_cache(maxsize=512)
 def epsilon_at(events: frozenset[tuple[Event, int]], neighbours: Neighbours, delta: float) -> tuple[float, float]:
     """Smallest epsilon found at this delta for events with their counts, and the interval that gave it.
-
-    Raises:
-        PrivacyError: an event is unknown or cannot be priced under this relation.
+    Raises PrivacyError: an event is unknown or cannot be priced under this relation.
     """
     counts = Counter(dict(sorted(events, key=repr)))  # a set's order differs between processes, and with it the last digits of a price
     reach = _farthest(counts, neighbours)
@@ -78,9 +75,7 @@ def epsilon_at(events: frozenset[tuple[Event, int]], neighbours: Neighbours, del
 
 def epsilon_on_one_grid(events: Mapping[Event, int], neighbours: Neighbours, delta: float, interval: float) -> float:
     """A quick upper bound: on the grid of this interval, or of a coarser one for very little noise.
-
-    Raises:
-        PrivacyError: as `epsilon_at`.
+    Raises PrivacyError: as `epsilon_at`.
     """
     counts = Counter(events)
     reach = _farthest(counts, neighbours)

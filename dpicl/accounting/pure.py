@@ -11,8 +11,7 @@ Paper       [DR14] composition; [LQS12] amplification; [KBR16] randomised respon
     (5)  replaced     2 epsilon                     (6)  response   ln(p / p')
     (7)  grouped      m epsilon                     (8)  unary      ln((1 - q) / q), one half for the truth
 
-Symbols     p, p' the weights of the truth and of one lie; q the sampling rate; m the
-            most rows of one person.
+Symbols     p, p' the weights of the truth and of one lie; q the sampling rate; m the most rows of one person.
 Not covered events with delta > 0: `pld` prices them.
 """
 
@@ -67,9 +66,7 @@ _TIMES = {"repeated": "count", "grouped": "rows"}
 
 def pure_epsilon(event: Event, neighbours: Neighbours) -> float | None:
     """The cost of an event with delta = 0; None for an event that has no such cost.
-
-    Raises:
-        PrivacyError: the kind is unknown, or is not priced for this relation.
+    Raises PrivacyError: the kind is unknown, or is not priced for this relation.
     """
     if event.kind in _APPROXIMATE:
         return None

@@ -79,11 +79,7 @@ class Curve:
 
 
 def curve_of(event: Event, neighbours: Neighbours) -> Curve:
-    """The bounds of an event; equations (1) to (7).
-
-    Raises:
-        PrivacyError: the event is unknown, or has no curve under this relation.
-    """
+    """The bounds of an event; equations (1) to (7). Raises PrivacyError: the event is unknown, or has no curve under this relation."""
     return _sum(_of_leaf(leaf, neighbours).times(count) for leaf, count in leaves(event).items())
 
 

@@ -68,11 +68,8 @@ def certify(
         cell: which of the unit's releases, of `method.releases`; may be left out where there is one.
         period: that the release was made for, as `contract.periods` writes it.
         facts: further ones that name the release, `writer` and `extra` of `engine.names.releases_of`: of methods on texts only.
-
-    Raises:
-        ParameterError: the unit makes several releases, or none of this cell.
-        LedgerError: nothing is published for this release.
-        LedgerRefusedError: its receipt is no record of this installation's ledger.
+    Raises ParameterError: the unit makes several releases, or none of this cell; LedgerError: nothing is published for this release;
+    LedgerRefusedError: its receipt is no record of this installation's ledger.
     """
     with open_ledger(settings) as ledger:
         named = named_releases(ledger, contract, unit, settings, opens=False, period=period, **facts)
@@ -160,9 +157,7 @@ def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, art
 
 def _records(release: Release, settings: Settings) -> tuple[tuple[Record, ...], dict[str, Any]]:
     """The records of a release's receipt, and the content of the one that charged it.
-
-    Raises:
-        LedgerRefusedError: one of them is no record of this installation's ledger, or none charged the release.
+    Raises LedgerRefusedError: one of them is no record of this installation's ledger, or none charged the release.
     """
     key, charge = ledger_key(settings), None
     stored = receipts.read(receipts.receipt_of(settings, release.account, release.release_id))

@@ -30,11 +30,7 @@ def public_key(settings: Settings) -> str:
 
 
 def read_public_key(text: str) -> str:
-    """A public key as a user writes it: 64 hexadecimal digits, or a file with them.
-
-    Raises:
-        ParameterError: it is neither.
-    """
+    """A public key as a user writes it: 64 hexadecimal digits, or a file with them. Raises ParameterError: it is neither."""
     key = text.strip().lower()
     if not _KEY.fullmatch(key) and Path(text).is_file() and Path(text).stat().st_size <= 1 << 10:
         key = Path(text).read_text("utf-8", errors="replace").strip().lower()
@@ -46,11 +42,7 @@ def read_public_key(text: str) -> str:
 
 
 def trusted_key(settings: Settings) -> str:
-    """This installation's public key, where there is an installation; makes none.
-
-    Raises:
-        ParameterError: there is none here.
-    """
+    """This installation's public key, where there is an installation; makes none. Raises ParameterError: there is none here."""
     if not (settings.home / KEY).exists():
         raise ParameterError(
             "key", "none", "the issuer's public key, as `dpicl verify --show-key` prints it there: this machine has released nothing itself"
@@ -73,9 +65,7 @@ def check_signature(certificate: Certificate, key: str, name: str = "certificate
     Args:
         key: a public key that is trusted, 64 hexadecimal digits.
         name: of the file, for messages.
-
-    Raises:
-        CertificateError: it is not signed, by another key, or was changed since.
+    Raises CertificateError: it is not signed, by another key, or was changed since.
     """
     if certificate.signature is None:
         raise CertificateError(f"{name}: is not signed")

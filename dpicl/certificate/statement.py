@@ -249,9 +249,7 @@ class Certificate(Frozen):
 
         Args:
             name: of the file, for messages.
-
-        Raises:
-            CertificateError: they are not exactly the bytes of a certificate.
+        Raises CertificateError: they are not exactly the bytes of a certificate.
         """
         try:
             certificate = Certificate.model_validate(json.loads(content)) if len(content) <= LARGEST_BYTES else None

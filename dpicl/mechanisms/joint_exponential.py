@@ -49,9 +49,7 @@ def joint_top(counts: Sequence[int], *, length: int, epsilon: Fraction | None, s
 
     Args:
         counts: shape (words,), whole numbers.
-
-    Raises:
-        ParameterError: a length that is not in 1..words, an epsilon not in (0, 10000], or a sensitivity below 1.
+    Raises ParameterError: a length that is not in 1..words, an epsilon not in (0, 10000], or a sensitivity below 1.
     """
     _check(epsilon, sensitivity)
     if not 1 <= length <= len(counts):
@@ -63,9 +61,7 @@ def joint_top(counts: Sequence[int], *, length: int, epsilon: Fraction | None, s
 
 def guarantee(epsilon: Fraction | None, *, sensitivity: int, neighbours: Neighbours, unit: str = "row") -> Guarantee:
     """The cost of one `joint_top`, where one row has this sensitivity under these neighbours.
-
-    Raises:
-        ParameterError: an epsilon not in (0, 10000], or a sensitivity below 1.
+    Raises ParameterError: an epsilon not in (0, 10000], or a sensitivity below 1.
     """
     _check(epsilon, sensitivity)
     parameters = ("sensitivity", sensitivity), ("neighbours", neighbours.value)

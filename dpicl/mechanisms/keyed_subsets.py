@@ -3,10 +3,9 @@
 Trust       Central: the curator holds the key; which row fell where stays secret.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
-Guarantee   none spent. A record stands in one subset of a query at most, and no other record's place
-            depends on it, wherever in the table it stands: one record changes one subset. What runs on
-            the subsets is amplified as on a Poisson sample of rate q, as far as AES and BLAKE2 under a
-            secret key cannot be told from random functions.
+Guarantee   none spent. A record stands in one subset of a query at most, and no other record's place depends on it, wherever in the table
+            it stands: one record changes one subset. What runs on the subsets is amplified as on a Poisson sample of rate q, as far as AES
+            and BLAKE2 under a secret key cannot be told from random functions.
 Paper       DP-ICL (arXiv 2305.01639), section 3: disjoint subsets, one prompt each.
 
     (1)  identity = digest(content), ordinal among equal contents;   mark = BLAKE2b_key(identity)
@@ -54,11 +53,7 @@ def identities(contents: Sequence[bytes]) -> list[bytes]:
 
 
 def record_marks(ids: Sequence[bytes], *, key: bytes) -> np.ndarray:
-    """The mark of every identity, equation (1): shape (rows, 12), uint8.
-
-    Raises:
-        ParameterError: the key has not 32 bytes.
-    """
+    """The mark of every identity, equation (1): shape (rows, 12), uint8. Raises ParameterError: the key has not 32 bytes."""
     own = _derived(key, b"dpicl marks")
     marks = b"".join(hashlib.blake2b(one, key=own, digest_size=MARK_BYTES).digest() for one in ids)
     return np.frombuffer(marks, dtype=np.uint8).reshape(len(ids), MARK_BYTES)
@@ -69,9 +64,7 @@ def keyed_subsets(marks: np.ndarray, *, key: bytes, query: int, sampling_rate: F
 
     Args:
         marks: of `record_marks` under the same key.
-
-    Raises:
-        ParameterError: the key has not 32 bytes, or a number is out of range.
+    Raises ParameterError: the key has not 32 bytes, or a number is out of range.
     """
     if not 0 < sampling_rate <= 1:
         raise ParameterError("sampling_rate", sampling_rate, "a number in (0, 1]")

@@ -46,9 +46,7 @@ def whole_vectors(embeddings: np.ndarray, *, centre: np.ndarray, radius: float) 
     Args:
         embeddings: shape (answers, dimensions), of any numbers; a row of NaN for an answer that is absent.
         centre: shape (dimensions,), public.
-
-    Raises:
-        ParameterError: the radius is not finite or not positive.
+    Raises ParameterError: the radius is not finite or not positive.
     """
     if not 0 < radius < math.inf:
         raise ParameterError("radius", radius, "a finite number > 0")
@@ -87,20 +85,14 @@ class EmbeddingNoise:
 
         Args:
             vectors: of `whole_vectors`, one for every prompt, whether it was answered or not.
-
-        Raises:
-            ParameterError: there are fewer than two.
+        Raises ParameterError: there are fewer than two.
         """
         if len(vectors) < FEWEST:
             raise ParameterError("answers", len(vectors), f"at least {FEWEST}")
         return noisy_sums(vectors.sum(axis=0), variance=self.variance, stream=stream)
 
     def event(self) -> Event:
-        """What one release costs, before sampling and composition.
-
-        Raises:
-            ParameterError: without noise there is no price.
-        """
+        """What one release costs, before sampling and composition. Raises ParameterError: without noise there is no price."""
         if self.variance is None:
             raise ParameterError("sigma", "None", "noise, where a cost is stated")
         return discrete_gaussian(variance=self.variance, squared_sensitivity=self.squared_movement, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
@@ -108,9 +100,7 @@ class EmbeddingNoise:
 
 def nearest(candidates: np.ndarray, noisy: Sequence[int], centre: np.ndarray) -> int:
     """Equation (3): a place among candidates of shape (candidates, dimensions); one at the centre has cosine 0.
-
-    Raises:
-        ParameterError: there is no candidate.
+    Raises ParameterError: there is no candidate.
     """
     if len(candidates) == 0:
         raise ParameterError("candidates", 0, "at least one")

@@ -3,8 +3,7 @@
 Trust       Local model. True codes exist on the client only; `randomise` is the boundary.
 Unit        One report of one attribute by one client.
 Neighbours  REPLACE_ONE: that client's code becomes any other code.
-Guarantee   epsilon-LDP per report, delta = 0. One client sending d reports spends
-            epsilon_1 + ... + epsilon_d (sequential composition).
+Guarantee   epsilon-LDP per report, delta = 0. One client sending d reports spends epsilon_1 + ... + epsilon_d (sequential composition).
 Paper       [W65] two categories; [KBR16] k categories; DP-TabICL section III-B1.
 
     (1)  p = K / 2^b          truthful report       K = 2^b - (k - 1) W
@@ -75,9 +74,7 @@ def response(*, epsilon: float, categories: int) -> Response:
     """The best integer weights for this epsilon; equations (1) to (3).
 
     Sixteen random bits serve unless rounding would waste more than a thousandth of epsilon.
-
-    Raises:
-        ParameterError: epsilon <= 0 or NaN, or categories outside 1..8,192.
+    Raises ParameterError: epsilon <= 0 or NaN, or categories outside 1..8,192.
     """
     if not epsilon > 0:
         raise ParameterError("epsilon", epsilon, "a number > 0, or inf")
@@ -113,9 +110,7 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
 
     Returns:
         Reports, shape (clients,), uint8, or uint16 where there are more than 256 categories.
-
-    Raises:
-        DataError: some code is outside the domain (the message gives the count only).
+    Raises DataError: some code is outside the domain (the message gives the count only).
     """
     if len(codes) and not 0 <= codes.min() <= codes.max() < law.categories:
         outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
@@ -142,9 +137,8 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
 def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
     """The shifts of `_shift_table` as one multiplication of floats; overwrites `words`.
 
-    Doubles are right for every word of 32 bits: a quotient is at least 1 / lie below the next whole
-    number, and the factor moves one of up to 2^32 / lie by less than 2^-7 / lie. Where floats are not right
-    for sixteen bits there is a `_shift_table`.
+    Doubles are right for every word of 32 bits: a quotient is at least 1 / lie below the next whole number, and the factor moves one of up
+    to 2^32 / lie by less than 2^-7 / lie. Where floats are not right for sixteen bits there is a `_shift_table`.
     """
     first = words.dtype.type(law.keep - law.lie)
     np.maximum(words, first, out=words)  # a float's maximum takes longer than all the rest

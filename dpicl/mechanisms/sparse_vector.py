@@ -58,11 +58,7 @@ class SparseVector:
         return np.asarray(exact + self.threshold_noises(len(exact), stream) < threshold + noises, dtype=bool)
 
     def event(self) -> Event:
-        """What all answers up to the first "yes" cost.
-
-        Raises:
-            ParameterError: without noise there is no price.
-        """
+        """What all answers up to the first "yes" cost. Raises ParameterError: without noise there is no price."""
         if self.epsilon is None:
             raise ParameterError("epsilon", "None", "noise, where a cost is stated")
         stated = (("epsilon", float(self.epsilon)), ("spread", self.spread), ("neighbours", Neighbours.ADD_OR_REMOVE_ONE.value))

@@ -59,10 +59,8 @@ class Unary:
 
 def unary(*, epsilon: float, categories: int) -> Unary:
     """The least weight that costs no more than this epsilon; equation (2).
-
-    Raises:
-        ParameterError: epsilon is not a finite positive number, or categories outside 1..65,536.
-        PrivacyError: epsilon is so large that no lie would ever be reported, or so small that a bit says nothing.
+    Raises ParameterError: epsilon is not a finite positive number, or categories outside 1..65,536; PrivacyError: epsilon is so large that
+    no lie would ever be reported, or so small that a bit says nothing.
     """
     if not 0 < epsilon < math.inf:
         raise ParameterError("epsilon", epsilon, "a finite number > 0")
@@ -85,9 +83,7 @@ def report(codes: np.ndarray, law: Unary, stream: Stream) -> np.ndarray:
 
     Returns:
         Bits, shape (clients, categories), bool.
-
-    Raises:
-        DataError: some code is outside the domain (the message gives the count only).
+    Raises DataError: some code is outside the domain (the message gives the count only).
     """
     outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
     if outside:

@@ -92,9 +92,7 @@ def uniforms(bound: int, count: int, stream: Stream) -> np.ndarray:
 
 def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.ndarray:
     """Independent whole numbers of law (3), sigma^2 = `variance`; shape (count,), int64.
-
-    Raises:
-        ParameterError: the variance is not positive, or larger than 2^80.
+    Raises ParameterError: the variance is not positive, or larger than 2^80.
     """
     if not 0 < variance <= LARGEST_VARIANCE:
         raise ParameterError("variance", variance, "a positive rational, at most 2^80")

@@ -74,11 +74,7 @@ class Rebuilt:
 
 
 def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
-    """What the receipts prove.
-
-    Raises:
-        LedgerRefusedError: no receipt was written under this key.
-    """
+    """What the receipts prove. Raises LedgerRefusedError: no receipt was written under this key."""
     newest: _Newest = {}
     unproved: set[str] = set()
     last = _take_adopted(key, remains.adopted, newest)

@@ -1,9 +1,8 @@
 """What an account has spent, and what fits beside it.
 
-Guarantee   the caller's transaction decides what is seen; `reserve` composes under lock. Releases are chosen
-            one after another, each perhaps after looking at those before it, so that an account with a cap goes
-            by a privacy filter (`filters`). Distributions of privacy loss price what is fixed beforehand: a
-            release by itself, and the entries of benchmarks, on which nothing is at stake.
+Guarantee   the caller's transaction decides what is seen; `reserve` composes under lock. Releases are chosen one after another, each
+            perhaps after looking at those before it, so that an account with a cap goes by a privacy filter (`filters`). Distributions of
+            privacy loss price what is fixed beforehand: a release by itself, and the entries of benchmarks, on which nothing is at stake.
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ CLIENT = "client"
 
 def as_paid(guarantee: Guarantee, account: Account) -> Guarantee:
     """A guarantee as an account states it: a client's for the row or person that reports, one for added rows twice under replace-one.
-
-    Raises:
-        PrivacyError: it protects something else.
+    Raises PrivacyError: it protects something else.
     """
     same_unit = replace(guarantee, unit=account.unit) if guarantee.unit == CLIENT else guarantee
     paid = to_replace_one(same_unit) if account.neighbours is Neighbours.REPLACE_ONE else same_unit
@@ -77,10 +74,8 @@ def total(connection: Connection, account: Account, extra: Sequence[Guarantee] =
 
 def check_cap(connection: Connection, account: Account, guarantee: Guarantee) -> Spent | None:
     """Refuse what does not fit; gives the account's total with it, None on a benchmark.
-
-    Raises:
-        PrivacyError: unit or neighbours differ from the account's.
-        BudgetError: with what was requested, spent, the cap and what is left.
+    Raises PrivacyError: unit or neighbours differ from the account's; BudgetError: with what was requested, spent, the cap and what is
+    left.
     """
     _check_relation(account, guarantee)
     cap = account.epsilon_cap

@@ -42,9 +42,7 @@ def hash_at(connection: Connection, sequence: int) -> str | None:
 
 def check_seen(connection: Connection, seen: Head, end: Head) -> None:
     """Compare what an anchor has seen with the end of the chain, read no earlier than the anchor.
-
-    Raises:
-        LedgerRefusedError: the chain ends before the anchor, or holds another record there.
+    Raises LedgerRefusedError: the chain ends before the anchor, or holds another record there.
     """
     if seen.sequence > end.sequence:
         raise LedgerRefusedError(
@@ -73,9 +71,7 @@ def append(connection: Connection, key: bytes, before: Head, kind: RecordKind, c
 
 def check_end(connection: Connection, key: bytes, end: Head) -> dict[str, Any]:
     """Recompute the last hash only: finds a wrong key, and edits of the last record; gives its content.
-
-    Raises:
-        LedgerRefusedError: it does not fit.
+    Raises LedgerRefusedError: it does not fit.
     """
     if end == Head():
         return {}
@@ -83,11 +79,7 @@ def check_end(connection: Connection, key: bytes, end: Head) -> dict[str, Any]:
 
 
 def check_record(connection: Connection, key: bytes, sequence: int, complaint: str = "", expected: str = "") -> dict[str, Any]:
-    """Recompute one hash from the one before it; gives the record's content.
-
-    Raises:
-        LedgerRefusedError: it does not fit.
-    """
+    """Recompute one hash from the one before it; gives the record's content. Raises LedgerRefusedError: it does not fit."""
     row = connection.execute(select(records).where(records.c.sequence == sequence)).one_or_none()
     before = Head(sequence - 1, hash_at(connection, sequence - 1) or "")
     if row is None or link(key, before, row.kind, row.content).hash != row.hash or (expected and row.hash != expected):
@@ -107,9 +99,7 @@ class Change:
         """Lock the end of the chain until the transaction ends; it is checked against the anchor, the key, the accounts and these releases.
 
         Call it before anything is read that a change hangs on.
-
-        Raises:
-            LedgerRefusedError: the ledger was rolled back or edited.
+        Raises LedgerRefusedError: the ledger was rolled back or edited.
         """
         last, state = self.lock_chain(), read_state(self.connection)
         if any(state.values()) if self.end == Head() else digest_of(state) != last.get("state"):

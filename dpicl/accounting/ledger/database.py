@@ -1,8 +1,7 @@
 """One way to read and one way to write, on SQLite and on PostgreSQL.
 
-SQLite: WAL, synchronous=FULL, file mode 0600, and BEGIN IMMEDIATE, so that a writer sees what
-it will change. PostgreSQL: READ COMMITTED with row locks that the callers take. Both: a
-commit that has returned survives a power cut.
+SQLite: WAL, synchronous=FULL, file mode 0600, and BEGIN IMMEDIATE, so that a writer sees what it will change. PostgreSQL: READ COMMITTED
+with row locks that the callers take. Both: a commit that has returned survives a power cut.
 """
 
 from __future__ import annotations

@@ -32,9 +32,7 @@ Caps = tuple[float | None, float]
 
 def find(connection: Connection, declared: Account, addresses: Sequence[str], *, named: bool) -> tuple[Account | None, list[str]]:
     """The account that is open for these rows, None where none is; and the addresses that are not bound to it yet.
-
-    Raises:
-        PrivacyError: the rows belong to several accounts, to another than the one that is named, or to one that a benchmark cannot have.
+    Raises PrivacyError: the rows belong to several accounts, to another than the one that is named, or to one that a benchmark cannot have.
     """
     payers = payers_at(connection, addresses)
     if declared.benchmark:
@@ -65,10 +63,7 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
 
 def wanted(connection: Connection, key: bytes, stored: Account, declared: Account, *, states_cap: bool = True) -> Account:
     """What an open account becomes by a contract, where that lowers its caps or comes first; one that states no cap lowers none.
-
-    Raises:
-        PrivacyError: the account protects something else.
-        LedgerRefusedError: a record that says what the caps are was edited.
+    Raises PrivacyError: the account protects something else; LedgerRefusedError: a record that says what the caps are was edited.
     """
     declared = replace(declared, name=stored.name)
     if declared.benchmark != stored.benchmark:
@@ -152,9 +147,7 @@ def _stated(connection: Connection, name: str) -> Iterator[tuple[int, str, dict[
 
 def is_known(connection: Connection, key: bytes, name: str, caps: Caps) -> bool:
     """Whether the account ever took these caps from a contract: a later decision on others was made knowing these.
-
-    Raises:
-        LedgerRefusedError: no record says that the account was opened, or the one that says so was edited.
+    Raises LedgerRefusedError: no record says that the account was opened, or the one that says so was edited.
     """
     opened = False
     for sequence, kind, stated in _stated(connection, name):

@@ -56,9 +56,7 @@ class Readings:
 
     def find_account(self, declared: Account, addresses: Sequence[str] = (), *, named: bool = False) -> Account | None:
         """The account that `ensure_account` would take, as it is; None where it would open one.
-
-        Raises:
-            PrivacyError: the rows belong to another account.
+        Raises PrivacyError: the rows belong to another account.
         """
         with self._database.reading() as connection:
             return opening.find(connection, declared, addresses, named=named)[0]
@@ -124,9 +122,7 @@ class Readings:
 
     def check_seen(self, seen: Head) -> None:
         """Refuse a ledger that does not hold a record that was seen in it.
-
-        Raises:
-            LedgerRefusedError: it ends before that one, or holds another one there.
+        Raises LedgerRefusedError: it ends before that one, or holds another one there.
         """
         with self._database.reading() as connection:
             chain.check_seen(connection, seen, chain.read_head(connection))
@@ -197,9 +193,7 @@ class Readings:
 
     def verify(self) -> int:
         """Check every record, row and the anchor; gives the number of records. Blocks no writer, and needs no write access.
-
-        Raises:
-            LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
+        Raises LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
         """
         seen = self._anchor.read()
         with self._database.snapshot() as connection:

@@ -40,11 +40,7 @@ def stored_account(connection: Connection, name: str) -> Account | None:
 
 
 def find_account(connection: Connection, name: str) -> Account:
-    """An open account.
-
-    Raises:
-        LedgerError: there is none of this name.
-    """
+    """An open account. Raises LedgerError: there is none of this name."""
     if (account := stored_account(connection, name)) is None:
         raise LedgerError(f"account {name!r} is not open in this ledger")
     return account
@@ -77,11 +73,7 @@ def find_entry(connection: Connection, release_id: str) -> Row[Any] | None:
 
 
 def reserved_before(known: Row[Any], row: Mapping[str, Any]) -> Reservation:
-    """The reservation of a release that is charged already.
-
-    Raises:
-        PrivacyError: it was charged for something else.
-    """
+    """The reservation of a release that is charged already. Raises PrivacyError: it was charged for something else."""
     different = [name for name, value in row.items() if name != "content_version" and known._mapping[name] != value]
     if different:
         raise PrivacyError(f"release {known.release_id} is charged already with another {' and '.join(different)}; one id is one release")

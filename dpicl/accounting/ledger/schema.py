@@ -1,8 +1,7 @@
 """The schema of a ledger: which one it has, up to the newest and back to an older one.
 
-All of it happens inside a transaction of the caller's, on both databases: killed anywhere, the
-ledger has the old schema or the new one. Accounts, entries and the chain are the same rows
-in every schema.
+All of it happens inside a transaction of the caller's, on both databases: killed anywhere, the ledger has the old schema or the new one.
+Accounts, entries and the chain are the same rows in every schema.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ def upgrade(connection: Connection, name: str) -> None:
 
     Args:
         name: of the ledger, for messages.
-
-    Raises:
-        LedgerRefusedError: a newer program made them.
+    Raises LedgerRefusedError: a newer program made them.
     """
     current = schema_of(connection)
     if current == SCHEMA:
@@ -65,9 +62,7 @@ def upgrade(connection: Connection, name: str) -> None:
 
 def downgrade(connection: Connection, revision: str, name: str) -> None:
     """Take the ledger back to an older schema.
-
-    Raises:
-        LedgerError: there is no such schema, it is a newer one than the ledger's, or it cannot hold what is there.
+    Raises LedgerError: there is no such schema, it is a newer one than the ledger's, or it cannot hold what is there.
     """
     known, current = known_schemas(), schema_of(connection)
     older = known[: known.index(current) + 1] if current in known else []

@@ -29,9 +29,7 @@ _AFTER = "g"
 
 def check(connection: Connection, *release_ids: str) -> None:
     """Compare releases' rows, or that there are none, with the root; the caller has compared that with the chain.
-
-    Raises:
-        LedgerRefusedError: they were edited.
+    Raises LedgerRefusedError: they were edited.
     """
     root = connection.execute(select(seals.c.digest).where(seals.c.prefix == "")).scalar() or ""
     for release_id in release_ids:

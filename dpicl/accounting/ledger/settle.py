@@ -33,11 +33,7 @@ CLIENTS = "-clients"
 
 
 def settle(change: Change) -> None:
-    """Join accounts of the same rows, and add up what each has spent.
-
-    Raises:
-        LedgerRefusedError: the ledger was edited or rolled back.
-    """
+    """Join accounts of the same rows, and add up what each has spent. Raises LedgerRefusedError: the ledger was edited or rolled back."""
     last = change.lock_chain()
     if not change.end.sequence or "state" in last:
         return

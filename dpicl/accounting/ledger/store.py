@@ -3,9 +3,8 @@
 Trust       holds public values only: names, parameters, costs, hashes under a secret key.
 Unit        one per account; an entry for another is refused.
 Neighbours  one relation per account; an entry for another is refused.
-Guarantee   a reservation is durable before it is answered, and all of an account's entries,
-            composed by the accountant, stay within its cap: for any number of processes,
-            after any crash, and however often a release is submitted again.
+Guarantee   a reservation is durable before it is answered, and all of an account's entries, composed by the accountant, stay within its
+            cap: for any number of processes, after any crash, and however often a release is submitted again.
 Not covered an attacker who holds the key, or replaces anchor and database together.
 """
 
@@ -37,10 +36,8 @@ class Ledger(Readings):
     """The ledger at `url`, made there on first use; `anchor_file` lies outside the database.
 
     Threads may share one; a forked process opens its own.
-
-    Raises:
-        LedgerError: the database cannot be used; a LedgerRefusedError if it was rolled back, has
-            another key, or was made by a newer version.
+    Raises LedgerError: the database cannot be used; a LedgerRefusedError if it was rolled back, has another key, or was made by a newer
+    version.
     """
 
     def __init__(self, url: str | URL, key: bytes, anchor_file: Path) -> None:
@@ -66,9 +63,7 @@ class Ledger(Readings):
     @classmethod
     def adopt(cls, url: str | URL, key: bytes, anchor_file: Path, remains: adopting.Remains) -> adopting.Rebuilt:
         """Make a lost ledger anew from what remains of it.
-
-        Raises:
-            LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
+        Raises LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
         """
         made = adopting.rebuilt(key, remains)
         anchor = Anchor(anchor_file)
@@ -95,9 +90,7 @@ class Ledger(Readings):
             addresses: canonical public addresses of its rows; of a benchmark they are only looked up.
             named: whether the contract names the account, in place of taking the one that is there.
             states_cap: whether the caps are stated, and not what a first release costs: those leave a charged account's as they are.
-
-        Raises:
-            PrivacyError: the rows belong to another account, or the account protects something else.
+        Raises PrivacyError: the rows belong to another account, or the account protects something else.
         """
         with self._changing() as change:
             stored, missing = opening.find(change.connection, declared, addresses, named=named)
@@ -122,10 +115,7 @@ class Ledger(Readings):
 
     def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
         """Change the caps of an account; the chain keeps the old ones.
-
-        Raises:
-            LedgerError: there is no such account.
-            PrivacyError: it is a benchmark account, which has no cap.
+        Raises LedgerError: there is no such account; PrivacyError: it is a benchmark account, which has no cap.
         """
         check_caps(epsilon_cap, delta_cap)
         with self._changing() as change:
@@ -142,12 +132,9 @@ class Ledger(Readings):
 
         Args:
             first: what the contract says of the account; its caps are decided by its first charge, unless a command set some.
-
-        Raises:
-            BudgetError: the account's total would exceed its cap.
-            PrivacyError: the id is charged for something else, the guarantee protects something
-                else than the account, or states less than its event costs.
-            LedgerError: there is no such account, or the ledger was edited or rolled back.
+        Raises BudgetError: the account's total would exceed its cap; PrivacyError: the id is charged for something else, the guarantee
+        protects something else than the account, or states less than its event costs; LedgerError: there is no such account, or the ledger
+        was edited or rolled back.
         """
         accountant.check(release.guarantee)
         row = rows.release_row(release)
@@ -175,9 +162,7 @@ class Ledger(Readings):
 
     def begin_drawing(self, release_id: str) -> None:
         """Note, durably, that a release's mechanism is about to read rows; from then on nothing else can be made for its cost.
-
-        Raises:
-            LedgerError: it is not charged, or another one was made for its cost.
+        Raises LedgerError: it is not charged, or another one was made for its cost.
         """
         with self._changing() as change:
             change.lock(release_id)
@@ -206,11 +191,7 @@ class Ledger(Readings):
         return True
 
     def publish(self, release_id: str, artefact_sha256: str) -> str:
-        """Make an artefact the release, unless one is; gives the hash of the winner.
-
-        Raises:
-            LedgerError: the release was never reserved.
-        """
+        """Make an artefact the release, unless one is; gives the hash of the winner. Raises LedgerError: the release was never reserved."""
         if not re.fullmatch("[0-9a-f]{64}", artefact_sha256):
             raise ParameterError("artefact_sha256", artefact_sha256, "64 hexadecimal digits")
         with self._changing() as change:
@@ -229,9 +210,7 @@ class Ledger(Readings):
         """Take the ledger back to an older schema, for an older program; this one migrates it when it opens it again.
 
         Entries, chain and what is spent stay, and are checked before and after.
-
-        Raises:
-            LedgerError: there is no such schema, it cannot hold what is there, or the ledger was edited; nothing is changed.
+        Raises LedgerError: there is no such schema, it cannot hold what is there, or the ledger was edited; nothing is changed.
         """
         with self._database.migrating() as connection:
             end = chain.read_head(connection, lock=True)

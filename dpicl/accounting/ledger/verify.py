@@ -23,9 +23,7 @@ _BATCH = 1000
 
 def verify(connection: Connection, key: bytes, end: Head) -> None:
     """Recompute every hash, and compare every row with what the chain says.
-
-    Raises:
-        LedgerRefusedError: naming the first record or row that does not fit.
+    Raises LedgerRefusedError: naming the first record or row that does not fit.
     """
     replay, reached = ReplayedRows(), Head()
     for row in connection.execute(select(records).order_by(records.c.sequence).execution_options(yield_per=_BATCH)):
