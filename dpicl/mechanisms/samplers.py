@@ -41,12 +41,20 @@ def discrete_laplaces(scale: Fraction, count: int, stream: Stream) -> list[int]:
     """`count` independent integers of law (1), by equation (2). Raises ParameterError: the scale is not positive."""
     if scale.numerator <= 0:
         raise ParameterError("scale", scale, "a positive rational")
-    first, worths = _first_words(scale)
-    words = stream.words(2 * count * len(first), np.uint64).reshape(2 * count, len(first))
-    drawn: list[int] = ((words < first)[:, :-1] @ worths).tolist()  # equation (3): one word for every digit, a last one for all beyond
-    for row, digit in np.argwhere(words == first).tolist():
-        drawn[row] += _undecided(scale, digit, digit == len(worths), stream) << digit
+    drawn = _geometrics(scale, 2 * count, stream)
     return [one - other for one, other in zip(drawn[:count], drawn[count:], strict=True)]
+
+
+def _geometrics(scale: Fraction, count: int, stream: Stream) -> list[int]:
+    """Equation (3): one word for every digit, and a last one for all that lies beyond these digits."""
+    first, worths = _first_words(scale)
+    words = stream.words(count * len(first), np.uint64).reshape(count, len(first))
+    drawn: list[int] = ((words < first)[:, :-1] @ worths).tolist()
+    undecided = words == first
+    if undecided.any():
+        for row, digit in np.argwhere(undecided).tolist():
+            drawn[row] += _undecided(scale, digit, digit == len(worths), stream) << digit
+    return drawn
 
 
 def _undecided(scale: Fraction, digit: int, is_last: bool, stream: Stream) -> int:
