@@ -116,14 +116,11 @@ def joint_law(counts: Sequence[int], *, length: int, exponent: Fraction) -> Join
         firsts = (here * (most - less) * rest for here, most, less, rest in zip(before, within, below, after, strict=False))
         sequences.append(Sequences(tuple(within), tuple(below), tuple(accumulate(firsts))))
     bits = _BITS + math.ceil(exponent * errors[-1] * Fraction(3, 2))
-    weights = (int((one.firsts[-1] << bits) * _power(exponent * error)) for one, error in zip(sequences, errors, strict=True))
-    return JointLaw(tuple(places), tuple(errors), tuple(sequences), tuple(accumulate(weights)))
-
-
-def _power(exponent: Fraction) -> Fraction:
-    """e to the minus exponent, up to 10^-50 of it."""
     context = Context(prec=_DIGITS, Emin=MIN_EMIN)
-    return Fraction(context.exp(context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))))
+    divided = (context.divide(Decimal(-one.numerator), Decimal(one.denominator)) for one in (exponent * error for error in errors))
+    powers = (Fraction(context.exp(one)) for one in divided)  # each up to 10^-50 of it
+    weights = (int((one.firsts[-1] << bits) * power) for one, power in zip(sequences, powers, strict=True))
+    return JointLaw(tuple(places), tuple(errors), tuple(sequences), tuple(accumulate(weights)))
 
 
 def _drawn(totals: Sequence[int], stream: Stream) -> int:

@@ -55,8 +55,7 @@ def whole_vectors(embeddings: np.ndarray, *, centre: np.ndarray, radius: float) 
         moved[~np.isfinite(moved).all(axis=1)] = 0
         lengths = np.linalg.norm(moved, axis=1, keepdims=True)
     whole = (np.clip(moved / np.maximum(lengths, radius), -1, 1) * SCALE).astype(np.int64)
-    too_long = (whole**2).sum(axis=1) > SCALE**2
-    whole[too_long] = 0
+    whole[(whole**2).sum(axis=1) > SCALE**2] = 0
     return whole
 
 

@@ -82,24 +82,17 @@ def response(*, epsilon: float, categories: int) -> Response:
         raise ParameterError("categories", categories, f"1 to {MAX_CATEGORIES}")
     if math.isinf(epsilon) or categories == 1:
         return Response(categories, 16, 1 << 16, 0)
-    short, long = (_weights(epsilon, categories, bits) for bits in (16, 32))
-    if categories <= _FEW and short.keep > short.lie and short.epsilon >= _TIGHT * epsilon:
-        return short
-    if long.keep <= long.lie:
-        raise PrivacyError(f"epsilon={epsilon} over {categories} categories is too small to tell the truth from a lie")
-    return long
-
-
-def _weights(epsilon: float, categories: int, bits: int) -> Response:
-    total = 1 << bits
     odds = math.exp(epsilon) if epsilon < 700 else math.inf
-    lie = max(1, math.ceil(total / (categories - 1 + odds)))
-    keep = total - (categories - 1) * lie
-    # Doubles round: a margin of a few last places keeps (3) true of the exact logarithm.
-    limit = epsilon - 2**-50 * max(1.0, epsilon)
-    while keep > lie and math.log(keep / lie) > limit:
-        lie, keep = lie + 1, keep - (categories - 1)
-    return Response(categories, bits, keep, lie)
+    limit = epsilon - 2**-50 * max(1.0, epsilon)  # doubles round: a margin of a few last places keeps (3) true of the exact logarithm
+    for bits in (16, 32):
+        lie = max(1, math.ceil((1 << bits) / (categories - 1 + odds)))
+        keep = (1 << bits) - (categories - 1) * lie
+        while keep > lie and math.log(keep / lie) > limit:
+            lie, keep = lie + 1, keep - (categories - 1)
+        law = Response(categories, bits, keep, lie)
+        if keep > lie and (bits == 32 or (categories <= _FEW and law.epsilon >= _TIGHT * epsilon)):
+            return law
+    raise PrivacyError(f"epsilon={epsilon} over {categories} categories is too small to tell the truth from a lie")
 
 
 def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:

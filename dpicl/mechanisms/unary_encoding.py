@@ -53,8 +53,8 @@ class Unary:
 
     def guarantee(self) -> Guarantee:
         """The cost of one report."""
-        event = Event("unary-encoding", (("categories", self.categories), ("weight", self.weight), ("total", _TOTAL)))
-        return Guarantee(self.epsilon, 0.0, Neighbours.REPLACE_ONE, "client", event)
+        parameters = (("categories", self.categories), ("weight", self.weight), ("total", _TOTAL))
+        return Guarantee(self.epsilon, 0.0, Neighbours.REPLACE_ONE, "client", Event("unary-encoding", parameters))
 
 
 def unary(*, epsilon: float, categories: int) -> Unary:
