@@ -61,10 +61,7 @@ def signed(certificate: Certificate, settings: Settings) -> Certificate:
 
 def check_signature(certificate: Certificate, key: str, name: str = "certificate") -> None:
     """Refuse a certificate that this key did not sign as it stands.
-
-    Args:
-        key: a public key that is trusted, 64 hexadecimal digits.
-        name: of the file, for messages.
+    `key`: a public key that is trusted, 64 hexadecimal digits; `name`: of the file, for messages.
     Raises CertificateError: it is not signed, by another key, or was changed since.
     """
     if certificate.signature is None:

@@ -240,9 +240,7 @@ class Certificate(Frozen):
     @staticmethod
     def from_json(content: bytes, name: str = "certificate") -> Certificate:
         """The certificate of these bytes; whether its signature holds is another question.
-
-        Args:
-            name: of the file, for messages.
+        `name`: of the file, for messages.
         Raises CertificateError: they are not exactly the bytes of a certificate.
         """
         try:

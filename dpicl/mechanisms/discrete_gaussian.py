@@ -34,9 +34,7 @@ CITATIONS = ("canonne2020discrete",)
 
 def noisy_sums(sums: Iterable[int], *, variance: Fraction | None, stream: Stream) -> list[int]:
     """Equation (1) on every sum; the exact sums at epsilon = infinity (None).
-
-    Args:
-        sums: whole numbers of any size, Python's or numpy's.
+    `sums`: whole numbers of any size, Python's or numpy's.
     Raises ParameterError: the variance is not positive, or larger than 2^80.
     """
     exact = [operator.index(one) for one in sums]

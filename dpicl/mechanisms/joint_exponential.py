@@ -46,9 +46,7 @@ _BITS, _DIGITS = 104, 60
 
 def joint_top(counts: Sequence[int], *, length: int, epsilon: Fraction | None, sensitivity: int, stream: Stream) -> tuple[int, ...]:
     """Places of so many different words by equation (2); the true ones at epsilon = infinity (None), first of equals first.
-
-    Args:
-        counts: shape (words,), whole numbers.
+    `counts`: shape (words,), whole numbers.
     Raises ParameterError: a length that is not in 1..words, an epsilon not in (0, 10000], or a sensitivity below 1.
     """
     _check(epsilon, sensitivity)

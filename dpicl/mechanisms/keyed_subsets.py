@@ -61,9 +61,7 @@ def record_marks(ids: Sequence[bytes], *, key: bytes) -> np.ndarray:
 
 def keyed_subsets(marks: np.ndarray, *, key: bytes, query: int, sampling_rate: Fraction, subset_count: int) -> np.ndarray:
     """The subset of every record for this query by equations (2) and (3), or `LEFT_OUT`: shape (rows,), int64.
-
-    Args:
-        marks: of `record_marks` under the same key.
+    `marks`: of `record_marks` under the same key.
     Raises ParameterError: the key has not 32 bytes, or a number is out of range.
     """
     if not 0 < sampling_rate <= 1:

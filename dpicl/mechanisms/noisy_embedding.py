@@ -81,9 +81,7 @@ class EmbeddingNoise:
 
     def release(self, vectors: np.ndarray, stream: Stream) -> list[int]:
         """Equation (2): one sum per dimension.
-
-        Args:
-            vectors: of `whole_vectors`, one for every prompt, whether it was answered or not.
+        `vectors`: of `whole_vectors`, one for every prompt, whether it was answered or not.
         Raises ParameterError: there are fewer than two.
         """
         if len(vectors) < FEWEST:

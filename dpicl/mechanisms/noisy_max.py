@@ -42,9 +42,7 @@ CITATIONS = ("mckenna2020permute", "ding2021permute")
 
 def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
     """Index of the winner by equation (1); the first of the largest at epsilon = infinity (None).
-
-    Args:
-        votes: shape (candidates,), whole numbers of any size and sign.
+    `votes`: shape (candidates,), whole numbers of any size and sign.
     Raises ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
     """
     return int(exponential_maxima([votes], epsilon=epsilon, spread=spread, stream=stream)[0])
@@ -52,12 +50,7 @@ def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: i
 
 def exponential_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Fraction | None, spread: int, stream: Stream) -> np.ndarray:
     """`exponential_max` of every candidate set, each at the full epsilon.
-
-    Args:
-        candidate_sets: votes, shape (sets, candidates).
-
-    Returns:
-        Shape (sets,), int64.
+    `candidate_sets`: votes, shape (sets, candidates). Returns shape (sets,), int64.
     """
     votes = _whole(candidate_sets)
     _check(epsilon, spread)

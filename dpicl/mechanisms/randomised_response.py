@@ -97,12 +97,8 @@ def response(*, epsilon: float, categories: int) -> Response:
 
 def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     """Report each code under `law`.
-
-    Args:
-        codes: shape (clients,), integers in 0..categories-1.
-
-    Returns:
-        Reports, shape (clients,), uint8, or uint16 where there are more than 256 categories.
+    `codes`: shape (clients,), integers in 0..categories-1. Returns reports, shape (clients,), uint8, or uint16 where there are more than
+    256 categories.
     Raises DataError: some code is outside the domain (the message gives the count only).
     """
     if len(codes) and not 0 <= codes.min() <= codes.max() < law.categories:

@@ -77,12 +77,7 @@ def unary(*, epsilon: float, categories: int) -> Unary:
 
 def report(codes: np.ndarray, law: Unary, stream: Stream) -> np.ndarray:
     """Report each code under `law`.
-
-    Args:
-        codes: shape (clients,), integers in 0..categories-1.
-
-    Returns:
-        Bits, shape (clients, categories), bool.
+    `codes`: shape (clients,), integers in 0..categories-1. Returns bits, shape (clients, categories), bool.
     Raises DataError: some code is outside the domain (the message gives the count only).
     """
     outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))

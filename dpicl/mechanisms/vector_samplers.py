@@ -42,9 +42,7 @@ def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, str
     Args:
         numerators: shape (draws,), whole numbers >= 0 of any size.
         bits: of the words that decide all but ties, 1 to 62; the law does not depend on it.
-
-    Returns:
-        Shape (draws,), bool.
+    Returns shape (draws,), bool.
     """
     exact = np.array(numerators, dtype=object)
     wholes, rests = exact // denominator, exact % denominator

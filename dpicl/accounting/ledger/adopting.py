@@ -22,8 +22,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.models import drawings, entries, head
-from dpicl.accounting.ledger.rows import account_row, now
-from dpicl.accounting.ledger.state import LedgerState, write_state
+from dpicl.accounting.ledger.rows import LedgerState, account_row, now, write_state
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError
 

@@ -19,7 +19,7 @@ from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_replace_one
 from dpicl.accounting.ledger.models import entries
-from dpicl.accounting.ledger.state import spent_of
+from dpicl.accounting.ledger.rows import spent_of
 from dpicl.accounting.ledger.values import Account, Quote
 from dpicl.errors import BudgetError, PrivacyError
 

@@ -18,11 +18,10 @@ from sqlalchemy import Connection, insert, select, update
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import chain, rows
 from dpicl.accounting.ledger.budget import CLIENT
-from dpicl.accounting.ledger.chain import Change
+from dpicl.accounting.ledger.chain import Change, verify
 from dpicl.accounting.ledger.models import accounts, assets, entries, records, totals
-from dpicl.accounting.ledger.state import members_of, payer_of, payers_at, spent_of, write_spent
+from dpicl.accounting.ledger.rows import members_of, payer_of, payers_at, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
-from dpicl.accounting.ledger.verify import verify
 from dpicl.errors import LedgerRefusedError, PrivacyError
 
 CONTRACT = "contract"

@@ -17,12 +17,11 @@ from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.accounting.ledger import budget, chain, opening, rows, state
+from dpicl.accounting.ledger import budget, chain, opening, rows
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, assets, entries, records
 from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote
-from dpicl.accounting.ledger.verify import ReplayedRows, verify
 from dpicl.errors import PrivacyError
 
 
@@ -44,9 +43,7 @@ class Readings:
 
     def with_other_caps(self, declared: Account) -> Account | None:
         """The open account, where a contract declares other caps, new since the ledger's were decided; else None.
-
-        Args:
-            declared: what a contract says, under the account's own name.
+        `declared`: what a contract says, under the account's own name.
         """
         with self._database.reading() as connection:
             stored = rows.find_account(connection, declared.name)
@@ -81,21 +78,21 @@ class Readings:
         """Every account that pays, by name; those merged into another one pay no more."""
         with self._database.reading() as connection:
             stored = [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
-            return [account for account in stored if state.payer_of(connection, account.name) == account.name]
+            return [account for account in stored if rows.payer_of(connection, account.name) == account.name]
 
     def payer(self, name: str) -> str:
         """The account that pays under this name: itself, or the one that it was merged into."""
         with self._database.reading() as connection:
-            return state.payer_of(connection, name)
+            return rows.payer_of(connection, name)
 
     def members(self, name: str) -> list[str]:
         """The account, and those merged into it."""
         with self._database.reading() as connection:
-            return state.members_of(connection, name)
+            return rows.members_of(connection, name)
 
     def caps_before_settling(self) -> dict[str, Account]:
         """Accounts with a cap as they were before they became accounts of data assets; none if they always were."""
-        replay = ReplayedRows()
+        replay = chain.ReplayedRows()
         with self._database.reading() as connection:
             settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
             earlier = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0))
@@ -115,10 +112,10 @@ class Readings:
     def unplaced(self) -> dict[str, list[str]]:
         """Accounts with a cap that are bound to no address, older than accounts of data assets; each with those merged into it."""
         with self._database.reading() as connection:
-            placed = select(assets.c.account).where(assets.c.address.notlike(state.JOINED + "%"))
+            placed = select(assets.c.account).where(assets.c.address.notlike(rows.JOINED + "%"))
             capped = select(accounts.c.name).where(accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed))
             names = connection.execute(capped.order_by(accounts.c.name)).scalars()
-            return {name: state.members_of(connection, name) for name in names if state.payer_of(connection, name) == name}
+            return {name: rows.members_of(connection, name) for name in names if rows.payer_of(connection, name) == name}
 
     def check_seen(self, seen: Head) -> None:
         """Refuse a ledger that does not hold a record that was seen in it.
@@ -131,7 +128,7 @@ class Readings:
         """What an account was charged for, in the order of its reservations; and the accounts merged into it."""
         with self._database.reading() as connection:
             rows.find_account(connection, name)
-            charged = select(entries).where(entries.c.account.in_(state.members_of(connection, name))).order_by(entries.c.number)
+            charged = select(entries).where(entries.c.account.in_(rows.members_of(connection, name))).order_by(entries.c.number)
             return [rows.entry_value(row) for row in connection.execute(charged)]
 
     def find(self, release_id: str) -> Entry | None:
@@ -199,7 +196,7 @@ class Readings:
         with self._database.snapshot() as connection:
             end = chain.read_head(connection)
             chain.check_seen(connection, seen, end)
-            verify(connection, self._key, end)
+            chain.verify(connection, self._key, end)
         self._anchor.advance(end)
         return end.sequence
 

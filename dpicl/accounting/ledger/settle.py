@@ -19,13 +19,11 @@ from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.budget import as_paid
-from dpicl.accounting.ledger.chain import Change
+from dpicl.accounting.ledger.chain import Change, verify
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, entries
-from dpicl.accounting.ledger.rows import account_row, account_value, now
-from dpicl.accounting.ledger.state import JOINED, LedgerState, write_state
+from dpicl.accounting.ledger.rows import JOINED, LedgerState, account_row, account_value, now, write_state
 from dpicl.accounting.ledger.values import Account
-from dpicl.accounting.ledger.verify import verify
 from dpicl.errors import PrivacyError
 
 CLIENTS = "-clients"

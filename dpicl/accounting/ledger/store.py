@@ -18,17 +18,15 @@ from pathlib import Path
 from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
-from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seals, state
+from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seals
 from dpicl.accounting.ledger.anchor import Anchor
-from dpicl.accounting.ledger.chain import Change, changing
-from dpicl.accounting.ledger.database import Database
+from dpicl.accounting.ledger.chain import Change, changing, verify
+from dpicl.accounting.ledger.database import Database, downgrade
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, drawings, entries
 from dpicl.accounting.ledger.reading import Readings
-from dpicl.accounting.ledger.schema import downgrade
 from dpicl.accounting.ledger.settle import settle
 from dpicl.accounting.ledger.values import Account, Release, Reservation, check_caps
-from dpicl.accounting.ledger.verify import verify
 from dpicl.errors import LedgerError, LedgerRefusedError, ParameterError, PrivacyError
 
 
@@ -109,7 +107,7 @@ class Ledger(Readings):
         """Bind an open account to addresses that no account is bound to yet, and change nothing else of it."""
         with self._changing() as change:
             change.lock()
-            free = [address for address in addresses if not state.payers_at(change.connection, [address])]
+            free = [address for address in addresses if not rows.payers_at(change.connection, [address])]
             if free:
                 opening.bind(change, rows.find_account(change.connection, name).name, free)
 
@@ -129,9 +127,7 @@ class Ledger(Readings):
 
         Head, anchor and the last record, and what it says of all accounts and totals and of this release, are checked in the
         transaction that spends.
-
-        Args:
-            first: what the contract says of the account; its caps are decided by its first charge, unless a command set some.
+        `first`: what the contract says of the account; its caps are decided by its first charge, unless a command set some.
         Raises BudgetError: the account's total would exceed its cap; PrivacyError: the id is charged for something else, the guarantee
         protects something else than the account, or states less than its event costs; LedgerError: there is no such account, or the ledger
         was edited or rolled back.
@@ -144,7 +140,7 @@ class Ledger(Readings):
             known = rows.find_entry(change.connection, release.release_id)
             if known is not None:
                 return rows.reserved_before(known, row)
-            if (payer := state.payer_of(change.connection, account.name)) != account.name:
+            if (payer := rows.payer_of(change.connection, account.name)) != account.name:
                 raise PrivacyError(f"account {account.name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
             if first is not None:  # what is planned next to it may have brought other caps
                 account = opening.first_charged(change, account, first)
@@ -153,8 +149,8 @@ class Ledger(Readings):
             change.connection.execute(insert(entries).values(row))
             before = written = None
             if spent is not None:
-                before = canonical(state.spent_of(change.connection, account.name).as_json())
-                written = state.write_spent(change.connection, account.name, spent)
+                before = canonical(rows.spent_of(change.connection, account.name).as_json())
+                written = rows.write_spent(change.connection, account.name, spent)
             paying = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one()
             terms = {"account_row": dict(paying._mapping), "addresses": opening.addresses_of(change.connection, account.name)}
             change.append("reserved", {**row, "before": before, "spent": written, **terms}, release.release_id)
@@ -174,9 +170,7 @@ class Ledger(Readings):
 
     def take_up(self, release: Release, *, differing: Sequence[str]) -> bool:
         """Let a release stand in the place of one whose mechanism never read a row, as its model failed first; whether there was one.
-
-        Args:
-            differing: names of the parameters that the two may differ in.
+        `differing`: names of the parameters that the two may differ in.
         """
         row = rows.release_row(release)
         with self._changing() as change:
