@@ -47,10 +47,6 @@ TOLERANCE, _SHARE = 1e-3, 2e-3
 _COARSE_POINTS, _MOST_POINTS = 50_000, 400_000
 """Grid sizes: of the first try for very little noise, and where refining stops."""
 _TAIL = 1e-13
-_RELATIONS = {
-    Neighbours.ADD_OR_REMOVE_ONE: NeighboringRelation.ADD_OR_REMOVE_ONE,
-    Neighbours.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
-}
 
 
 @lru_cache(maxsize=512)
@@ -58,39 +54,32 @@ def epsilon_at(events: frozenset[tuple[Event, int]], neighbours: Neighbours, del
     """Smallest epsilon found at this delta for events with their counts, and the interval that gave it.
     Raises PrivacyError: an event is unknown or cannot be priced under this relation.
     """
-    counts = Counter(dict(sorted(events, key=repr)))  # a set's order differs between processes, and with it the last digits of a price
-    reach = _farthest(counts, neighbours)
+    counts = dict(sorted(events, key=repr))  # a set's order differs between processes, and with it the last digits of a price
+    reach = max((_reach(event, neighbours) for event in counts), default=0.0)
     if math.isinf(reach):
         return math.inf, COARSEST
-    interval = max(COARSEST, reach / _COARSE_POINTS)
-    epsilon, coarser = _epsilon(counts, neighbours, interval, delta), math.inf
-    while 0 < epsilon < math.inf and (coarser - epsilon > TOLERANCE * epsilon or interval > _SHARE * epsilon):
+    finer = max(COARSEST, reach / _COARSE_POINTS)
+    epsilon = math.inf
+    while True:
+        interval, coarser = finer, epsilon
+        epsilon = min(epsilon, float(_composed(counts, neighbours, interval).get_epsilon_for_delta(delta)))
+        is_exact = coarser - epsilon <= TOLERANCE * epsilon and interval <= _SHARE * epsilon
         finer = interval / _FINER
-        if finer < FINEST or (reach + epsilon) / finer > _MOST_POINTS:
-            break
-        coarser, interval = epsilon, finer
-        epsilon = min(epsilon, _epsilon(counts, neighbours, interval, delta))
-    return epsilon, interval
+        if is_exact or not 0 < epsilon < math.inf or finer < FINEST or (reach + epsilon) / finer > _MOST_POINTS:
+            return epsilon, interval
 
 
 def epsilon_on_one_grid(events: Mapping[Event, int], neighbours: Neighbours, delta: float, interval: float) -> float:
     """A quick upper bound: on the grid of this interval, or of a coarser one for very little noise.
     Raises PrivacyError: as `epsilon_at`.
     """
-    counts = Counter(events)
-    reach = _farthest(counts, neighbours)
-    return math.inf if math.isinf(reach) else _epsilon(counts, neighbours, max(interval, reach / _COARSE_POINTS), delta)
+    reach = max((_reach(event, neighbours) for event in events), default=0.0)
+    if math.isinf(reach):
+        return math.inf
+    return float(_composed(events, neighbours, max(interval, reach / _COARSE_POINTS)).get_epsilon_for_delta(delta))
 
 
-def _farthest(counts: Counter[Event], neighbours: Neighbours) -> float:
-    return max((_reach(event, neighbours) for event in counts), default=0.0)
-
-
-def _epsilon(counts: Counter[Event], neighbours: Neighbours, interval: float, delta: float) -> float:
-    return float(_composed(counts, neighbours, interval).get_epsilon_for_delta(delta))
-
-
-def _composed(counts: Counter[Event], neighbours: Neighbours, interval: float) -> Any:
+def _composed(counts: Mapping[Event, int], neighbours: Neighbours, interval: float) -> Any:
     whole = distributions.identity(interval)
     ratios = {
         event: noise_ratio(event, neighbours)
@@ -139,8 +128,9 @@ def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
 
 def _gaussian(ratio: float, rate: float, neighbours: Neighbours, interval: float) -> Any:
     """Of sensitivity over noise `ratio`; dp_accounting doubles it under replace-one."""
+    relation = NeighboringRelation[neighbours.name]
     return distributions.from_gaussian_mechanism(
-        1 / ratio, value_discretization_interval=interval, sampling_prob=rate, neighboring_relation=_RELATIONS[neighbours]
+        1 / ratio, value_discretization_interval=interval, sampling_prob=rate, neighboring_relation=relation
     )
 
 
