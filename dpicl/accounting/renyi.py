@@ -188,8 +188,8 @@ def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
     upper, lower = (tuple((weight, mean) for weight, mean in mixture if weight > 0) for mixture in (upper, lower))
     farthest = []  # log-ratios at minus and plus infinity: of the parts that lie farthest out there, if they lie equally far
     for side in (-1, 1):
-        (above, first), (below, second) = (max((side * mean, weight) for weight, mean in mixture) for mixture in (upper, lower))
-        farthest.append(math.log(first / second) if above == below else math.copysign(math.inf, above - below))
+        (here, share), (there, other) = (max((side * mean, weight) for weight, mean in mixture) for mixture in (upper, lower))
+        farthest.append(math.log(share / other) if here == there else math.copysign(math.inf, here - there))
     low, high = farthest
     depth = _NEGLIGIBLE - 2 * math.log(min(weight for weight, _ in (*upper, *lower)))
     first, last, beyond = min(mean for _, mean in lower) - math.sqrt(2 * depth), math.sqrt(2 * depth), -math.inf
